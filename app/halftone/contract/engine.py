@@ -1,0 +1,52 @@
+"""What the worker asks of an engine, as types only. The real one is `halftone.engine.service`; tests script another."""
+
+from typing import Protocol
+
+from halftone.contract.facts import (
+    CheckReport,
+    DeviceFacts,
+    GenerateReport,
+    MemoryFacts,
+    ModelFacts,
+    RepairReport,
+    SelfTestReport,
+)
+from halftone.contract.messages import AnyEvent, Examine, Generate, Load, Repair, SelfTest
+
+
+class Emit(Protocol):
+    """Sends an event of the running job; seq and job are filled in by the runner."""
+
+    def __call__(self, event: AnyEvent, blob: bytes = b"") -> None: ...
+
+
+class Control(Protocol):
+    """Looked at between steps."""
+
+    def cancelled(self) -> bool: ...
+
+    def keep(self) -> bool: ...
+
+    def check(self) -> None:
+        """Raise JobCancelled if the job was cancelled."""
+        ...
+
+
+class Engine(Protocol):
+    """Raises HalftoneError for anything a user can be told, JobCancelled when `control` says so."""
+
+    def devices(self) -> tuple[DeviceFacts, ...]: ...
+
+    def self_test(self, command: SelfTest, emit: Emit, control: Control) -> SelfTestReport: ...
+
+    def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport: ...
+
+    def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport: ...
+
+    def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport: ...
+
+    def load(self, command: Load, emit: Emit) -> ModelFacts: ...
+
+    def unload(self) -> None: ...
+
+    def memory(self) -> MemoryFacts | None: ...

@@ -1,0 +1,149 @@
+"""Errors are built from facts; the sentence and the remedy of each code stand in one table and are composed at the edge."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+ErrorCode = Literal[
+    "model-missing",
+    "model-empty-folder",
+    "model-not-a-model",
+    "model-truncated",
+    "model-bad-header",
+    "model-pickle",
+    "model-incomplete",
+    "model-unsupported",
+    "model-load-failed",
+    "weights-broken",
+    "device-unknown",
+    "device-lost",
+    "precision-missing",
+    "setting-unknown",
+    "setting-bad-value",
+    "size-not-multiple",
+    "value-out-of-range",
+    "prompt-empty",
+    "image-unreadable",
+    "option-unknown",
+    "output-folder-missing",
+    "output-read-only",
+    "output-exists",
+    "output-bad-type",
+    "disk-full",
+    "out-of-memory",
+    "no-rescale",
+    "picture-broken",
+    "worker-lost",
+    "worker-start",
+    "protocol-mismatch",
+    "busy",
+    "internal",
+]
+
+Fact = str | int | float
+
+WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
+    "model-missing": ("There is no model at {path}.", "Check the path, or use the bundled model: pocket."),
+    "model-empty-folder": ("The folder {path} is empty.", "Choose a folder that holds a diffusers model (model_index.json)."),
+    "model-not-a-model": (
+        "{path} is not a model that Halftone can read.",
+        "Choose a diffusers folder (model_index.json) or a .safetensors file.",
+    ),
+    "model-truncated": (
+        "{path} is cut off: its header promises {expected} bytes, the file has {actual}.",
+        "Download the file again.",
+    ),
+    "model-bad-header": ("{path} has a damaged header: {detail}.", "Download the file again."),
+    "model-pickle": (
+        "{path} is a pickle file, which can run code when it is opened, so Halftone does not open it.",
+        "Use the .safetensors version of this model.",
+    ),
+    "model-incomplete": ("The model {path} has no {missing}.", "Download the missing part again, or choose another model."),
+    "model-unsupported": ("Halftone cannot run {path} yet: {detail}.", "Choose a diffusers folder of this model."),
+    "model-load-failed": (
+        "The model {path} could not be loaded: {detail}.",
+        "The log tells more; downloading it again often helps.",
+    ),
+    "weights-broken": (
+        "The model file {path} holds numbers that are not numbers in {tensors} tensors, first {tensor}.",
+        "No setting can cure that: download the file again.",
+    ),
+    "device-unknown": ("There is no device {device} here.", "Use one of: {known}."),
+    "device-lost": ("The device {device} stopped answering: {detail}.", "Everything finished is kept; try again."),
+    "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
+    "setting-unknown": ("There is no setting {name}.", "Did you mean {nearest}?"),
+    "setting-bad-value": ("{name} cannot be {value}.", "Use {allowed}."),
+    "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
+    "value-out-of-range": ("{name} is {value}, outside {low} to {high}.", "Choose a value from {low} to {high}."),
+    "prompt-empty": ("The prompt is empty.", 'Describe the picture, for example "a red sun over green hills".'),
+    "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
+    "option-unknown": ("This model's pipeline has no option {name}.", "Known options: {known}."),
+    "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
+    "output-read-only": ("Halftone may not write into {folder}.", "Choose a folder that you may write to."),
+    "output-exists": ("{path} exists already, and nothing of yours is overwritten.", "Choose another name."),
+    "output-bad-type": ("{path} is no file type that Halftone writes.", "End the name with {allowed}."),
+    "disk-full": ("No room to save: {need} needed, {free} free in {folder}.", "Free some space or choose another folder."),
+    "out-of-memory": ("This size does not fit: {detail}.", "Choose a smaller size, or FP16 or BF16."),
+    "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
+    "picture-broken": (
+        "The numbers were already broken at {where}, also in FP32, so there is no picture to save.",
+        "Check the model file, LoRA or VAE for damage. The prompt and seed are kept: seed {seed}.",
+    ),
+    "worker-lost": (
+        "The part of Halftone that computes stopped unexpectedly ({cause}).",
+        "It was started again and everything finished is kept; try again. Details are in {log}.",
+    ),
+    "worker-start": ("The part of Halftone that computes could not start: {detail}.", "Details are in {log}."),
+    "protocol-mismatch": ("The window speaks protocol {wanted}, the worker {got}.", "Start Halftone again."),
+    "busy": ("Another job is running.", "Wait for it, or cancel it."),
+    "internal": ("Something inside Halftone failed: {detail}.", "Nothing was lost; details are in {log}."),
+}
+
+
+class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error on the wire. details: for Copy details and the log, never shown first."""
+
+    code: ErrorCode
+    facts: dict[str, Fact] = msgspec.field(default_factory=dict)
+    details: str = ""
+
+
+class HalftoneError(Exception):
+    """Raised inside; carries a code and its facts. `str()` gives sentence and remedy."""
+
+    def __init__(self, code: ErrorCode, /, details: str = "", **facts: Fact) -> None:
+        self.code: ErrorCode = code
+        self.facts = facts
+        self.details = details
+        super().__init__(say(self.as_facts()))
+
+    def as_facts(self) -> ErrorFacts:
+        return ErrorFacts(code=self.code, facts=dict(self.facts), details=self.details)
+
+
+class JobCancelled(Exception):  # noqa: N818 - it is no error: the user asked for it
+    """The user cancelled; the runner turns it into JobEnded(cancelled)."""
+
+
+class _Known(dict[str, Fact]):
+    """Leaves a missing fact visible instead of failing inside an error path."""
+
+    def __missing__(self, key: str) -> str:
+        return f"({key})"
+
+
+def sentence(error: ErrorFacts) -> str:
+    """What happened, in one sentence."""
+    return WORDS[error.code][0].format_map(_Known(error.facts))
+
+
+def remedy(error: ErrorFacts) -> str:
+    """What the user can do."""
+    return WORDS[error.code][1].format_map(_Known(error.facts))
+
+
+def say(error: ErrorFacts) -> str:
+    return f"{sentence(error)} {remedy(error)}"
+
+
+ERROR_CODES: Final[tuple[ErrorCode, ...]] = get_args(ErrorCode)

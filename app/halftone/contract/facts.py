@@ -1,0 +1,249 @@
+"""Measured facts: devices, self-test, models, layers, findings, check reports, pictures."""
+
+import msgspec
+
+from halftone.contract.plan import Cure, Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
+
+
+class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One device. id as torch spells it ("cpu", "cuda:0"); memory in bytes."""
+
+    id: str
+    backend: str
+    name: str
+    memory_total: int | None = None
+    driver: str | None = None
+    capability: str | None = None
+    torch_version: str = ""
+    threads: int | None = None
+    details: dict[str, str] = msgspec.field(default_factory=dict)
+    """Further rows of the Device page, label -> value, only what was read from the system."""
+    hints: tuple[str, ...] = ()
+    """What is known of this card elsewhere; shown as a hint, never as a finding."""
+
+
+class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One test with a known answer.
+
+    mode: dtype with its accumulation: "float32", "tf32", "float16", "float16-sums", "bfloat16".
+    """
+
+    mode: str
+    operation: str
+    size: str
+    outcome: str
+    """"right", "wrong", "nonfinite", "zeros" or "missing"."""
+    expected: float | None
+    got: float | None
+    error: float | None
+    tolerance: float
+    seconds: float
+
+
+class SpeedResult(msgspec.Struct, frozen=True, kw_only=True):
+    mode: str
+    operation: str
+    tflops: float
+    seconds: float
+
+
+class BitsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Bits that were right in a sum of `terms` products, of the `bits` that the type keeps (implicit bit included)."""
+
+    mode: str
+    bits_kept: float
+    bits: int
+    terms: int
+
+
+class DTypeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """speed: float32 seconds over this dtype's seconds for the same matrix product (2.4: 2.4 times faster), None if missing."""
+
+    dtype: DType
+    state: DTypeState
+    reason: str
+    speed: float | None
+    failing: OperationResult | None = None
+
+
+class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one value of one Numerics setting does on this device, against its default value.
+
+    time_ratio: seconds with it over seconds without; error_ratio likewise for the error against float32; None: not measured.
+    note: why there is no effect here, if so.
+    """
+
+    setting: str
+    value: str
+    time_ratio: float | None = None
+    memory_bytes: int | None = None
+    error_ratio: float | None = None
+    closeness_db: float | None = None
+    note: str | None = None
+
+
+class SelfTestReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What the device can do, measured. measured_at: ISO 8601 with offset. auto: the dtype Auto takes, auto_reason: why."""
+
+    device: DeviceFacts
+    dtypes: tuple[DTypeReport, ...]
+    tests: tuple[OperationResult, ...]
+    speeds: tuple[SpeedResult, ...]
+    bits: tuple[BitsResult, ...]
+    effects: tuple[SettingEffect, ...]
+    auto: DType
+    auto_reason: str
+    measured_at: str
+    seconds: float
+    complete: bool = True
+
+
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model on disk, from its headers alone. native_*: pixels. fingerprint: of names, sizes and times of its files."""
+
+    id: str
+    """What `--model` takes: "pocket", or the path."""
+    name: str
+    path: str
+    family: str
+    format: str
+    stored_dtype: str
+    size_bytes: int
+    fingerprint: str
+    native_width: int = 512
+    native_height: int = 512
+    default_steps: int = 28
+    default_guidance: float = 6.0
+    prompt_tokens: int = 77
+    components: tuple[str, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact. Its sentence and remedy are composed by `halftone.health.explain`.
+
+    peak: largest absolute value in the range pass; limit: of `dtype`; step: denoising step, None outside the loop.
+    """
+
+    code: FindingCode
+    component: str
+    module: str
+    dtype: DType
+    peak: float | None
+    limit: float | None
+    step: int | None = None
+    facts: dict[str, str | int | float] = msgspec.field(default_factory=dict[str, str | int | float])
+    message: str = ""
+    remedy: str = ""
+
+
+class LayerPeak(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One module output over a whole range pass, in running order. peak_after: under the suggested cure, None if none."""
+
+    component: str
+    module: str
+    kind: str
+    peak: float
+    peak_after: float | None = None
+
+
+class ComponentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """seconds: one bare forward in the target dtype on this device."""
+
+    parameters: int
+    peak: float | None
+    headroom_bits: float | None
+    seconds: float
+    modules: int
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Everything a check found, with the facts (model, device, numerics) that make it stale when they change."""
+
+    model: ModelFacts
+    device: DeviceFacts
+    precision: DType
+    depth: Depth
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    plan: Plan
+    cures: tuple[Cure, ...]
+    components: dict[str, ComponentFacts]
+    layers: tuple[LayerPeak, ...]
+    numerics: Numerics
+    checked_at: str
+    seconds: float
+    applied: bool = False
+    """True once the user applied the plan for this model on this device."""
+
+
+class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The sentinel acted. step: 1-based denoising step, None for encode and decode.
+
+    kind: "nonfinite", "flat", "flat-tiles".
+    action: "decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked".
+    layers: peaks through the component in float32, for the chart; seconds: time this cost.
+    """
+
+    step: int | None
+    component: str
+    module: str
+    kind: str
+    action: str
+    cure: str
+    peak: float | None = None
+    limit: float | None = None
+    seconds: float = 0.0
+    plan: Plan | None = None
+    layers: tuple[LayerPeak, ...] = ()
+
+
+class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One written picture and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
+
+    dark: finite, not flat, yet almost black (mean below 8 of 255): nothing is wrong with its numbers.
+    latents: file of the latents, kept when the picture could not be finished or the user is to be asked.
+    """
+
+    path: str
+    seed: int
+    index: int
+    width: int
+    height: int
+    state: ReceiptState
+    dtypes: dict[str, DType]
+    black: bool
+    finite: bool
+    dark: bool
+    room_bits: float | None
+    seconds: float
+    steps: int
+    events: tuple[GuardEvent, ...] = ()
+    latents: str | None = None
+
+
+class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    images: tuple[PictureFacts, ...]
+    plan: Plan
+    events: tuple[GuardEvent, ...]
+    seconds: float
+    seconds_per_step: float | None
+
+
+class RepairReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """float32_error: relative error of the repaired float32 output; float16_finite: the repaired copy was run in float16."""
+
+    path: str
+    changed_tensors: int
+    float32_error: float
+    float16_finite: bool
+    seconds: float
+
+
+class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on the device: total, used by this program, used by others."""
+
+    total: int
+    own: int
+    others: int

@@ -1,0 +1,229 @@
+"""Commands go to the worker, events come from it: one class per message; an event carries its job (or None) and a rising seq."""
+
+import msgspec
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import (
+    CheckReport,
+    DeviceFacts,
+    Finding,
+    GenerateReport,
+    LayerPeak,
+    MemoryFacts,
+    ModelFacts,
+    OperationResult,
+    PictureFacts,
+    RepairReport,
+    SelfTestReport,
+)
+from halftone.contract.plan import Plan
+from halftone.contract.request import CheckInputs, Numerics, PictureRequest
+from halftone.contract.words import Depth, Outcome, Phase
+
+PROTOCOL = 1
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Base of all commands."""
+
+
+class Hello(Command, frozen=True, kw_only=True, tag=True):
+    protocol: int = PROTOCOL
+
+
+class Generate(Command, frozen=True, kw_only=True, tag=True):
+    job: str
+    request: PictureRequest
+
+
+class Examine(Command, frozen=True, kw_only=True, tag=True):
+    """Check a model. With `plan` set, only verify that plan (the check after a cure was applied)."""
+
+    job: str
+    model: str
+    device: str = "auto"
+    depth: Depth = "quick"
+    numerics: Numerics = Numerics()
+    inputs: CheckInputs = CheckInputs()
+    plan: Plan | None = None
+
+
+class SelfTest(Command, frozen=True, kw_only=True, tag=True):
+    job: str
+    device: str = "auto"
+
+
+class Repair(Command, frozen=True, kw_only=True, tag=True):
+    """Write a rescaled copy of the model to `output` (a folder, or a .safetensors file for a single-file model)."""
+
+    job: str
+    model: str
+    output: str
+    device: str = "auto"
+    numerics: Numerics = Numerics()
+
+
+class Cancel(Command, frozen=True, kw_only=True, tag=True):
+    job: str
+
+
+class Keep(Command, frozen=True, kw_only=True, tag=True):
+    """Stop denoising after this step and decode what there is."""
+
+    job: str
+
+
+class Load(Command, frozen=True, kw_only=True, tag=True):
+    """Bring the model into memory as this request would need it. Not a job: answered by ModelChanged or Refused."""
+
+    model: str
+    device: str = "auto"
+    numerics: Numerics = Numerics()
+
+
+class Unload(Command, frozen=True, kw_only=True, tag=True):
+    """Give the model's memory back."""
+
+
+class Quit(Command, frozen=True, kw_only=True, tag=True):
+    """Finish the current step, then leave."""
+
+
+AnyCommand = Hello | Generate | Examine | SelfTest | Repair | Cancel | Keep | Load | Unload | Quit
+JobCommand = Generate | Examine | SelfTest | Repair
+Report = GenerateReport | CheckReport | SelfTestReport | RepairReport
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+    """Base of all events. seq rises by one from 0 in each worker's life."""
+
+    seq: int = -1
+    job: str | None = None
+
+
+class Ready(Event, frozen=True, kw_only=True, tag=True):
+    """The worker speaks. devices: what it can compute on, the preferred one first."""
+
+    version: str
+    protocol: int
+    pid: int
+    devices: tuple[DeviceFacts, ...]
+
+
+class Refused(Event, frozen=True, kw_only=True, tag=True):
+    """A command that is no job could not be carried out (a job's refusal is its JobEnded)."""
+
+    command: str
+    error: ErrorFacts
+
+
+class JobStarted(Event, frozen=True, kw_only=True, tag=True):
+    kind: str
+    plan: Plan | None = None
+
+
+class PhaseChanged(Event, frozen=True, kw_only=True, tag=True):
+    """done of total units of this phase (bytes, steps, layers, tests); total None: not known."""
+
+    phase: Phase
+    done: int = 0
+    total: int | None = None
+    detail: str = ""
+
+
+class StepDone(Event, frozen=True, kw_only=True, tag=True):
+    """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off."""
+
+    step: int
+    steps: int
+    peak: float | None
+    finite: bool | None
+    seconds: float
+
+
+class PreviewReady(Event, frozen=True, kw_only=True, tag=True):
+    """The blob is width * height * 3 bytes, RGB, rows from the top. May be dropped when the reader is slow."""
+
+    step: int
+    width: int
+    height: int
+
+
+class LayersMeasured(Event, frozen=True, kw_only=True, tag=True):
+    """Layers measured so far in a check, in running order; fills the chart."""
+
+    layers: tuple[LayerPeak, ...]
+    done: int
+    total: int
+
+
+class TestDone(Event, frozen=True, kw_only=True, tag=True):
+    __test__ = False
+    result: OperationResult
+    done: int
+    total: int
+
+
+class FindingMade(Event, frozen=True, kw_only=True, tag=True):
+    finding: Finding
+
+
+class PlanChanged(Event, frozen=True, kw_only=True, tag=True):
+    before: Plan
+    after: Plan
+    reason: str
+
+
+class PictureReady(Event, frozen=True, kw_only=True, tag=True):
+    """The blob holds PNG files one after another: the thumbnail, then (when failed_size > 0) what the failing precision gave."""
+
+    facts: PictureFacts
+    thumbnail_size: int
+    failed_size: int = 0
+
+
+class JobEnded(Event, frozen=True, kw_only=True, tag=True):
+    """Exactly one per job, and nothing after it."""
+
+    outcome: Outcome
+    error: ErrorFacts | None = None
+    report: Report | None = None
+
+
+class ModelChanged(Event, frozen=True, kw_only=True, tag=True):
+    """The model in memory, None when it was unloaded."""
+
+    model: ModelFacts | None
+    device: str = ""
+    seconds: float = 0.0
+
+
+class MemoryChanged(Event, frozen=True, kw_only=True, tag=True):
+    memory: MemoryFacts
+
+
+class WorkerLost(Event, frozen=True, kw_only=True, tag=True):
+    """Made by the client when the worker process dies. log: path of its log."""
+
+    exit_code: int | None
+    signal: str | None
+    log: str
+
+
+AnyEvent = (
+    Ready
+    | Refused
+    | JobStarted
+    | PhaseChanged
+    | StepDone
+    | PreviewReady
+    | LayersMeasured
+    | TestDone
+    | FindingMade
+    | PlanChanged
+    | PictureReady
+    | JobEnded
+    | ModelChanged
+    | MemoryChanged
+    | WorkerLost
+)

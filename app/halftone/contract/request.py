@@ -1,0 +1,88 @@
+"""Everything a picture depends on, as the user wants it (may hold None) and as it will run (holds no None)."""
+
+import msgspec
+
+from halftone.contract.words import AttentionBackend, DType, NanCheck, OnBlack, Precision, WhenNeeded
+
+OptionValue = str | int | float | bool
+
+
+class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The settings of Settings > Numerics. Each is declared, with its words and its flag, in `halftone.settings.declared`."""
+
+    precision: Precision = "auto"
+    vae_float32: WhenNeeded = "when-needed"
+    upcast_cross_attention: WhenNeeded = "when-needed"
+    upcast_sampling: bool = True
+    fp16_reduction: bool = False
+    bf16_reduction: bool = False
+    fp16_accumulation: bool = False
+    math_attention_reduction: bool = False
+    tf32: bool = False
+    attention_backend: AttentionBackend = "auto"
+    nan_check: NanCheck = "every-step"
+    on_black: OnBlack = "recover"
+
+
+class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the user asked for. None means: the model's or the device's own default.
+
+    width and height are in pixels; guidance is the classifier-free guidance scale; seed feeds a CPU generator.
+    """
+
+    prompt: str
+    negative: str = ""
+    model: str = "pocket"
+    device: str = "auto"
+    width: int | None = None
+    height: int | None = None
+    steps: int | None = None
+    guidance: float | None = None
+    sampler: str | None = None
+    seed: int | None = None
+    batch: int = 1
+    image: str | None = None
+    mask: str | None = None
+    num_frames: int | None = None
+    output: str | None = None
+    """File to write (one picture) or folder to write into; None: the pictures folder of the settings."""
+    resume_latents: str | None = None
+    """A file of finished latents kept after a failed decode: only the decode runs."""
+    options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
+    numerics: Numerics = msgspec.field(default_factory=Numerics)
+
+
+class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What will run. Every automatic choice stands in `reasons`."""
+
+    prompt: str
+    negative: str
+    model: str
+    device: str
+    dtype: DType
+    width: int
+    height: int
+    steps: int
+    guidance: float
+    sampler: str
+    seed: int
+    batch: int
+    options: dict[str, OptionValue]
+    numerics: Numerics
+    reasons: tuple[str, ...]
+
+
+class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Inputs of a check. None means: the pipeline's own default."""
+
+    prompt: str | None = None
+    negative: str | None = None
+    steps: int | None = None
+    width: int | None = None
+    height: int | None = None
+    guidance: float | None = None
+    seed: int = 0
+    image: str | None = None
+    mask: str | None = None
+    num_frames: int | None = None
+    options: dict[str, OptionValue] = msgspec.field(default_factory=dict)

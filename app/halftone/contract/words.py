@@ -1,0 +1,44 @@
+"""Closed vocabularies. Spelled as they stand in JSON, on the command line and in settings files."""
+
+from typing import Final, Literal
+
+DType = Literal["float16", "bfloat16", "float32"]
+Precision = Literal["auto", "float16", "bfloat16", "float32"]
+WhenNeeded = Literal["when-needed", "always", "never"]
+AttentionBackend = Literal["auto", "flash", "efficient", "cudnn", "math"]
+NanCheck = Literal["every-step", "at-end", "off"]
+OnBlack = Literal["recover", "quiet", "ask", "stop"]
+
+DTypeState = Literal["works", "wrong", "slow", "missing"]
+"""Outcome of the self-test for one dtype: right and no slower than float32, wrong somewhere, right but slow, not there."""
+
+FindingCode = Literal[
+    "weights-nonfinite",
+    "weights-overflow",
+    "activation-overflow",
+    "attention-overflow",
+    "accumulation-overflow",
+    "underflow",
+    "flat-output",
+    "saturated-output",
+    "nonfinite-output",
+    "tight",
+    "device-fault",
+    "memory-damage",
+]
+Verdict = Literal["healthy", "tight", "fixable", "broken"]
+CureKind = Literal["none", "rescale", "setting", "upcast-region", "bfloat16", "float32-component", "float32-all"]
+Depth = Literal["quick", "thorough"]
+Phase = Literal["load", "encode", "denoise", "decode", "save", "scan", "range", "target", "plan", "verify", "measure", "write"]
+Outcome = Literal["done", "cancelled", "failed"]
+ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]
+
+FLOAT_LIMITS: Final[dict[str, float]] = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+}
+"""Largest finite value of each dtype (IEEE 754 binary16 and binary32; bfloat16 is binary32 cut to 8 significant bits)."""
+
+TIGHT_BITS: Final = 2.0
+"""Room in bits below which a layer is called tight."""
