@@ -1,0 +1,1 @@
+"""Finished pictures and their history."""

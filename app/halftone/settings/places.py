@@ -1,0 +1,74 @@
+"""Where Halftone keeps things: bundled resources, the user's data, cache, logs and pictures.
+
+`HALFTONE_DATA=<folder>` moves data, cache, logs and pictures below that folder.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+OVERRIDE: Final = "HALFTONE_DATA"
+_APP: Final = "halftone"
+
+
+def resources() -> Path:
+    """The bundled files: beside the sources in a checkout, inside the package when installed."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_resources"
+    return installed if installed.is_dir() else package.parents[1] / "resources"
+
+
+def data_dir() -> Path:
+    """Check reports, the self-test and the picture history."""
+    return _made(_override("data") or _platform("user_data_path"))
+
+
+def cache_dir() -> Path:
+    """What can be made again at any time."""
+    return _made(_override("cache") or _platform("user_cache_path"))
+
+
+def log_dir() -> Path:
+    """Logs of the window, the worker and the command line."""
+    return _made(_override("logs") or _platform("user_log_path"))
+
+
+def pictures_dir() -> Path:
+    """Where pictures go when the settings name no folder: `Halftone` in the user's pictures folder."""
+    if (moved := _override("pictures")) is not None:
+        return _made(moved)
+    import platformdirs
+
+    return _made(platformdirs.user_pictures_path() / "Halftone")
+
+
+def checks_dir() -> Path:
+    """Stored check reports and self-tests."""
+    return _made(data_dir() / "checks")
+
+
+def settings_file() -> Path:
+    """The settings file; it does not exist until something differs from its default."""
+    return _made(_override("") or _platform("user_config_path")) / "settings.toml"
+
+
+def _override(name: str) -> Path | None:
+    base = os.environ.get(OVERRIDE)
+    return Path(base).absolute() / name if base else None
+
+
+def _platform(kind: str) -> Path:
+    import platformdirs
+
+    if kind == "user_data_path":
+        return platformdirs.user_data_path(_APP, appauthor=False)
+    if kind == "user_cache_path":
+        return platformdirs.user_cache_path(_APP, appauthor=False)
+    if kind == "user_log_path":
+        return platformdirs.user_log_path(_APP, appauthor=False)
+    return platformdirs.user_config_path(_APP, appauthor=False)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
