@@ -1,0 +1,1 @@
+"""The window: shell, pages, widgets, theme. The only place that knows Qt."""

@@ -1,0 +1,205 @@
+"""Design tokens as Qt colours, fonts, sizes, palette and style sheet. Follows the system's light or dark until told otherwise."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication
+
+from halftone.settings.places import resources
+
+ThemeName = Literal["dark", "light"]
+ThemeChoice = Literal["system", "dark", "light"]
+
+_TOKEN = re.compile(r"@([a-z][a-z0-9.-]*[a-z0-9])")
+_COMPONENT_ALIASES: Final = {
+    "text_encoder": "text-encoder-1",
+    "text_encoder_2": "text-encoder-2",
+    "text_encoder_3": "other",
+    "unet": "denoiser",
+    "transformer": "denoiser",
+    "vae": "vae",
+    "vae_decoder": "vae",
+    "vae_encoder": "vae",
+}
+
+
+@cache
+def _tokens() -> dict[str, Any]:
+    return msgspec.json.decode((resources() / "theme" / "tokens.json").read_bytes())
+
+
+@cache
+def _style_template() -> str:
+    return (resources() / "theme" / "halftone.qss").read_text("utf-8")
+
+
+def _colour(text: str) -> QColor:
+    """#RRGGBB or #RRGGBBAA (Qt itself reads eight digits as AARRGGBB)."""
+    if len(text) == 9:
+        return QColor(int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16), int(text[7:9], 16))
+    return QColor(text)
+
+
+class Theme:
+    """The tokens of one of the two themes."""
+
+    def __init__(self, name: ThemeName) -> None:
+        self.name: ThemeName = name
+        plain: dict[str, str] = _tokens()["color"][name]
+        chart: dict[str, str] = _tokens()["chart"][name]
+        self._colors = {key: _colour(value) for key, value in plain.items()}
+        self._colors |= {f"chart.{key}": _colour(value) for key, value in chart.items()}
+
+    def color(self, token: str, alpha: float = 1.0) -> QColor:
+        """The colour of a token ("text", "surface-raised", "chart.limit"), optionally with an opacity from 0 to 1."""
+        colour = QColor(self._colors[token])
+        if alpha < 1.0:
+            colour.setAlphaF(colour.alphaF() * alpha)
+        return colour
+
+    def series(self, component: str) -> QColor:
+        """The colour in which a model component is drawn everywhere."""
+        mapping: dict[str, str] = _tokens()["chart"]["component-series"]
+        kind = _COMPONENT_ALIASES.get(component, component)
+        return self.color("chart." + mapping.get(kind, mapping["other"]))
+
+    def font(self, role: str, *, numbers: bool = False) -> QFont:
+        """The font of a role ("body", "caption-strong", "metric", "mono"). numbers: figures of equal width."""
+        spec: dict[str, Any] = _tokens()["type"][role]
+        families = _tokens()["font"]["family-mono" if role == "mono" else "family-ui"]
+        font = QFont(families)
+        font.setPixelSize(int(spec["size"]))
+        font.setWeight(QFont.Weight(int(spec["weight"])))
+        font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
+        if numbers or "tnum" in spec.get("features", ()):
+            tabular(font)
+        return font
+
+    def line(self, role: str) -> int:
+        """Line height of a role in pixels."""
+        return int(_tokens()["type"][role]["line"])
+
+    def px(self, token: str) -> int:
+        """A size in logical pixels: "space.4", "control.height", "radius.card", "layout.topbar", "layout.panel-left.min"."""
+        value: Any = _tokens()
+        for part in token.split("."):
+            value = value[part]
+        return int(value)
+
+    def qss(self) -> str:
+        """The style sheet with every @token filled in."""
+        arrows = (resources() / "theme" / "arrows" / self.name).as_posix()
+
+        def fill(match: re.Match[str]) -> str:
+            return arrows if match[1] == "arrows" else self.color(match[1]).name()
+
+        return _TOKEN.sub(fill, _style_template())
+
+    def palette(self) -> QPalette:
+        """So that dialogs, placeholders and disabled text match the style sheet."""
+        palette = QPalette()
+        role = QPalette.ColorRole
+        for target, token in (
+            (role.Window, "surface"),
+            (role.WindowText, "text"),
+            (role.Base, "field"),
+            (role.AlternateBase, "surface-raised"),
+            (role.Text, "text"),
+            (role.PlaceholderText, "text-muted"),
+            (role.Button, "surface-raised"),
+            (role.ButtonText, "text"),
+            (role.BrightText, "danger"),
+            (role.ToolTipBase, "surface-overlay"),
+            (role.ToolTipText, "text"),
+            (role.Highlight, "accent"),
+            (role.HighlightedText, "on-accent"),
+            (role.Link, "text-link"),
+            (role.LinkVisited, "text-link"),
+            (role.Light, "surface-overlay"),
+            (role.Midlight, "border"),
+            (role.Mid, "border-strong"),
+            (role.Dark, "border-control"),
+            (role.Shadow, "canvas"),
+        ):
+            palette.setColor(target, self.color(token))
+        for target in (role.WindowText, role.Text, role.ButtonText):
+            palette.setColor(QPalette.ColorGroup.Disabled, target, self.color("text-disabled"))
+        return palette
+
+
+def tabular(font: QFont) -> QFont:
+    """Figures of equal width, where this Qt can ask the font for them."""
+    if hasattr(QFont, "setFeature"):
+        font.setFeature(QFont.Tag("tnum"), 1)
+    return font
+
+
+class ThemeWatcher(QObject):
+    """Tells that the theme changed; custom-painted widgets repaint, tinted icons are made anew."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choice: ThemeChoice = "system"
+        self.theme = Theme("dark")
+        hints = QGuiApplication.styleHints()
+        hints.colorSchemeChanged.connect(self._system_changed)
+
+    def _system_changed(self) -> None:
+        if self.choice == "system":
+            self.set(self.choice)
+
+    def set(self, choice: ThemeChoice) -> None:
+        self.choice = choice
+        self.theme = Theme(_system_theme() if choice == "system" else choice)
+        _dress(self.theme)
+        self.changed.emit()
+
+
+_watcher: ThemeWatcher | None = None
+
+
+def watcher() -> ThemeWatcher:
+    """The one watcher of this application."""
+    global _watcher
+    if _watcher is None:
+        _watcher = ThemeWatcher()
+    return _watcher
+
+
+def current() -> Theme:
+    return watcher().theme
+
+
+def set_theme(choice: ThemeChoice) -> None:
+    """Dress the application in a theme; "system" follows the desktop, also when that changes later."""
+    watcher().set(choice)
+
+
+def _system_theme() -> ThemeName:
+    scheme = QGuiApplication.styleHints().colorScheme()
+    return "light" if scheme == Qt.ColorScheme.Light else "dark"
+
+
+def _dress(theme: Theme) -> None:
+    load_fonts()
+    app = QApplication.instance()
+    if isinstance(app, QApplication):
+        app.setPalette(theme.palette())
+        app.setFont(theme.font("body"))
+        app.setStyleSheet(theme.qss())
+
+
+@cache
+def load_fonts() -> tuple[Path, ...]:
+    """Register the bundled fonts once per process; returns the files."""
+    files = tuple(sorted(p for p in (resources() / "fonts").iterdir() if p.suffix in (".otf", ".ttf")))
+    for file in files:
+        QFontDatabase.addApplicationFont(str(file))
+    return files

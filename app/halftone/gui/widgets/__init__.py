@@ -1,0 +1,1 @@
+"""Widgets that paint themselves, and the small stock ones that several pages share."""
