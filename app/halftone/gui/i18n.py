@@ -1,0 +1,86 @@
+"""The window's words in the user's language: English sentences are the keys, one JSON table per part of the window holds the rest."""
+
+from functools import cache
+from typing import Literal
+
+import msgspec
+from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
+
+from halftone.settings.places import resources
+
+CONTEXT = "halftone"
+LANGUAGES = ("en", "zh_CN")
+LanguageChoice = Literal["system", "en", "zh_CN"]
+
+
+def tr(text: str, *values: object) -> str:
+    """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`."""
+    translated = QCoreApplication.translate(CONTEXT, text)
+    return translated.format(*values) if values else translated
+
+
+@cache
+def table(language: str) -> dict[str, str]:
+    """English -> translation: all files of resources/translations/<language>/."""
+    merged: dict[str, str] = {}
+    for file in sorted((resources() / "translations" / language).glob("*.json")):
+        merged.update(msgspec.json.decode(file.read_bytes(), type=dict[str, str]))
+    return merged
+
+
+class Catalogue(QTranslator):
+    """Our tables as a Qt translator, so that LanguageChange events and Qt's own look-up work as usual."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._words = table(language)
+
+    def isEmpty(self) -> bool:
+        return not self._words
+
+    def translate(self, context: str, text: str, disambiguation: str | None = None, n: int = -1) -> str | None:
+        del disambiguation, n
+        return self._words.get(text) if context == CONTEXT else None
+
+
+_installed: list[QTranslator] = []
+_language = "en"
+
+
+def language() -> str:
+    """The language in force: "en" or "zh_CN"."""
+    return _language
+
+
+def system_language() -> str:
+    """The first of the user's preferred languages that Halftone speaks."""
+    for name in QLocale.system().uiLanguages():
+        tag = name.replace("_", "-")
+        if tag.startswith("zh") and not any(part in tag for part in ("Hant", "TW", "HK", "MO")):
+            return "zh_CN"
+        if tag.startswith("en"):
+            return "en"
+    return "en"
+
+
+def set_language(choice: LanguageChoice) -> str:
+    """Install the translators of a language (and Qt's own for its dialogs); returns the language in force."""
+    global _language
+    app = QCoreApplication.instance()
+    _language = system_language() if choice == "system" else choice
+    for old in _installed:
+        QCoreApplication.removeTranslator(old)
+    _installed.clear()
+    QLocale.setDefault(QLocale.system() if choice == "system" else QLocale(_language))
+    if app is None or _language == "en":
+        return _language
+    qt_own = QTranslator()
+    if qt_own.load(QLocale(_language), "qtbase", "_", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)):
+        _install(qt_own)
+    _install(Catalogue(_language))
+    return _language
+
+
+def _install(translator: QTranslator) -> None:
+    QCoreApplication.installTranslator(translator)
+    _installed.append(translator)
