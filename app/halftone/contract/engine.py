@@ -33,7 +33,10 @@ class Control(Protocol):
 
 
 class Engine(Protocol):
-    """Raises HalftoneError for anything a user can be told, JobCancelled when `control` says so."""
+    """Raises HalftoneError for anything a user can be told, JobCancelled when `control` says so.
+
+    The runner sends JobStarted and JobEnded, MemoryChanged, and ModelChanged where `load` or `unload` sent none.
+    """
 
     def devices(self) -> tuple[DeviceFacts, ...]: ...
 

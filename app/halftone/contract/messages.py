@@ -118,6 +118,11 @@ class Refused(Event, frozen=True, kw_only=True, tag=True):
 
 
 class JobStarted(Event, frozen=True, kw_only=True, tag=True):
+    """A job's first event, sent by the runner with plan None; an engine sends it once more when it knows its plan.
+
+    kind: the command's name in small letters, "generate", "examine", "selftest" or "repair".
+    """
+
     kind: str
     plan: Plan | None = None
 

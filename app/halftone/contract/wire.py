@@ -32,12 +32,20 @@ class FrameReader(Generic[Message]):
     def __init__(self, kind: type[Message] | object) -> None:
         self._decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(kind)
         self._buffer = bytearray()
+        self.error: WireError | None = None
+        """Set once the stream broke; nothing is read after that."""
 
     def feed(self, data: bytes) -> list[tuple[Message, bytes]]:
+        """The messages that are complete now. A broken stream raises WireError, after the good messages before the break."""
         self._buffer += data
         frames: list[tuple[Message, bytes]] = []
-        while (frame := self._take()) is not None:
-            frames.append(frame)
+        try:
+            while self.error is None and (frame := self._take()) is not None:
+                frames.append(frame)
+        except WireError as error:
+            self.error = error
+        if self.error is not None and not frames:
+            raise self.error
         return frames
 
     def _take(self) -> tuple[Message, bytes] | None:
