@@ -1,4 +1,4 @@
-"""The window's words in the user's language: English sentences are the keys, one JSON table per part of the window holds the rest."""
+"""The window's words in the user's language. English sentences are the keys; JSON tables hold the rest, one per part of the window."""
 
 from functools import cache
 from typing import Literal
