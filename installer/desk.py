@@ -1,0 +1,93 @@
+"""Every start that needs more than finding the environment: setting up, system libraries, the tests, the menu entry."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from installer import build, gates, places, runner, shortcut, systemlibs
+from installer.places import Wanted
+from installer.start import become, clean, hold
+from installer.words import LaunchError, Reporter, fail, open_log
+
+
+def log_folder(environ: Mapping[str, str]) -> str | None:
+    """The logs of the first home that exists or can be made; a clone on a read-only disk logs to the second."""
+    for home in places.homes(environ):
+        folder = os.path.join(home, "logs")
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+def tell_desktop(text: str, words: Sequence[str]) -> None:
+    """Started from a menu there is no terminal to read; then the desktop's own notification says it."""
+    notify = shutil.which("notify-send")
+    if (
+        notify
+        and list(words) == ["gui"]
+        and not sys.stderr.isatty()
+        and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    ):
+        subprocess.run([notify, "Halftone", text], check=False, capture_output=True, timeout=10)
+
+
+def catch_all(reporter: Reporter, words: Sequence[str]) -> None:
+    """The launcher's own mistakes, too, end in one sentence; their traceback is in the log."""
+
+    def hook(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+        reporter.log_trace(error)
+        happened = f"{type(error).__name__}: {error}".splitlines()[0]
+        fail(reporter, f"Halftone's launcher ran into something it does not know ({happened}) and stopped: start again, "
+             "and if it repeats report it with the log.", words)  # fmt: skip
+
+    sys.excepthook = hook
+
+
+def prepare(words: Sequence[str], env: str | None, want: Wanted, environ: Mapping[str, str], reporter: Reporter) -> str:
+    """The environment for this command, and the system libraries when it opens windows."""
+    runner.stop_on_signals()
+    command = words[0]
+    if env is None:
+        tell_desktop("Setting up, this takes a few minutes once.", words)
+        env = build.set_up(want, environ, reporter, places.homes(environ), again=command == "setup")
+    if command == "gui":
+        systemlibs.ensure_qt(True, environ, reporter)
+        with open(os.path.join(env, "qt-ok"), "w", encoding="ascii"):
+            pass
+    if command == "test":
+        systemlibs.ensure_qt(False, environ, reporter)
+        systemlibs.ensure_screen(environ, reporter)
+    runner.signals_as_before()
+    return env
+
+
+def serve(words: Sequence[str], env: str | None, want: Wanted) -> int:
+    environ = clean(os.environ)
+    with open_log(log_folder(environ)) as log:
+        reporter = Reporter(log)
+        catch_all(reporter, words)
+        reporter.note(f"Python {sys.version.split()[0]} at {sys.executable}, {sys.platform}, words: {list(words)}")
+        try:
+            if words[0] == "shortcut":
+                reporter.line(f"Added to the applications menu: {shortcut.add(environ)}")
+                return 0
+            env = prepare(words, env, want, environ, reporter)
+        except LaunchError as trouble:
+            tell_desktop(str(trouble), words)
+            return fail(reporter, str(trouble), words)
+        except runner.StoppedError:
+            reporter.line(f"Stopped; what was set up before is unchanged, and the next start begins again. The log: {log.name}")
+            return 130
+        if words[0] == "setup":
+            return 0
+        hold(env)
+        if words[0] == "test":
+            return gates.run_gates(gates.gates(env, words[1:]), gates.gate_environ(environ, env), reporter)
+    return become(env, words, environ)

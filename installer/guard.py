@@ -1,0 +1,85 @@
+"""One set-up at a time, and no folder deleted while a program runs from it."""
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Generator
+from typing import IO
+
+from installer import places
+from installer.words import Reporter
+
+LOCK = "setup.lock"
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """The system's own lock: it dies with its process, however that ends, so there is no stale one to judge."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def only_one(home: str, reporter: Reporter, pause: float = 0.5) -> Generator[None]:
+    """Hold the set-up lock of a home folder, waiting for another launcher to finish first."""
+    import threading
+
+    with open(os.path.join(home, LOCK), "a+b") as file:
+        said = False
+        while not try_lock(file):
+            if not said:
+                reporter.line("Another Halftone set-up is running; waiting for it to finish (Ctrl-C stops waiting).")
+                said = True
+            threading.Event().wait(pause)
+        yield  # Closing the file gives the lock back.
+
+
+def in_use(env: str) -> bool:
+    """Does a program run from this environment? See `start.hold`."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        with open(os.path.join(env, places.IN_USE), "rb") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def remove(folder: str) -> None:
+    """Delete an environment so that an interruption cannot leave a half-deleted one that looks whole: its stamp goes first."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, places.STAMP))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(home: str, keep: str | None) -> None:
+    """Delete what earlier set-ups left: environments no longer current, and all that an interrupted one had begun.
+
+    Call with the lock held; then whatever is not current and not in use belongs to nobody.
+    """
+    for name in os.listdir(home):
+        path = os.path.join(home, name)
+        leftover = name.startswith(("env-", "probe-", places.POINTER + ".")) or "-staging-" in name
+        if not leftover or path == keep or (os.path.isdir(path) and in_use(path)):
+            continue
+        if os.path.isdir(path):
+            remove(path)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(path)

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Sets Halftone up on first use, then runs it. Standard library only.
+
+    python3 installer/launch.py                  opens the window
+    python3 installer/launch.py generate "…"     runs any halftone command (--help lists them)
+    python3 installer/launch.py test             runs every gate and test; further words go to pytest
+    python3 installer/launch.py setup            builds the environment again, even if the present one is good
+    python3 installer/launch.py shortcut         adds Halftone to the Linux applications menu
+
+The environment lives in .halftone/ of the clone (or HALFTONE_HOME, or a per-user folder when neither can hold one).
+
+This file stays readable to old Pythons so that it can say which one is needed; the work is in the modules beside it.
+"""
+
+import os
+import sys
+
+NEEDED = (3, 11)
+
+
+def forget_foreign_modules(path: "list[str]", inherited: str) -> "list[str]":
+    """Drop the entries that PYTHONPATH added: a stray json.py there must not break the set-up of a clean environment."""
+    foreign = {os.path.abspath(entry) for entry in inherited.split(os.pathsep) if entry}
+    return [entry for entry in path if os.path.abspath(entry) not in foreign]
+
+
+def needs_newer(version: "tuple[int, int]") -> bool:
+    return version < NEEDED
+
+
+def too_old(version: "tuple[int, int]", executable: str) -> str:
+    """The whole sentence for a Python that cannot run the launcher."""
+    return (
+        f"Halftone needs Python {NEEDED[0]}.{NEEDED[1]} or newer, but {executable} is {version[0]}.{version[1]}; "
+        "nothing was changed: install Python 3.12 (from python.org, or with your system's package manager) and start again."
+    )
+
+
+def newer_python() -> "str | None":
+    """A suitable Python under its own name on PATH, as Linux distributions install it beside an older python3."""
+    import shutil
+
+    found = [shutil.which(name) for name in ("python3.12", "python3.11", "python3.13", "python3.14")]
+    return next((path for path in found if path), None)
+
+
+def hand_over(executable: str) -> int:
+    import subprocess
+
+    # A pyenv shim by that name may exist and fail; then its own words would confuse, so ask it quietly first.
+    if subprocess.call([executable, "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) != 0:
+        return -1
+    return subprocess.call([executable, os.path.abspath(__file__), *sys.argv[1:]])
+
+
+def main() -> int:
+    version = (sys.version_info[0], sys.version_info[1])
+    if needs_newer(version):
+        other = newer_python()
+        code = hand_over(other) if other else -1
+        if code == -1:
+            sys.stderr.write(too_old(version, sys.executable) + "\n")
+            return 1
+        return code
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in forget_foreign_modules(sys.path, os.environ.get("PYTHONPATH", "")) if entry != here]
+    sys.path.insert(0, os.path.dirname(here))
+    from installer.start import start
+
+    return start(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

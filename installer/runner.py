@@ -1,0 +1,133 @@
+"""Steps are data; this runs them. Output goes to the log, a refusal becomes one sentence, and no child outlives the launcher."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import NamedTuple
+
+from installer import words
+from installer.words import Reporter
+
+TAIL = 20_000
+
+
+class Step(NamedTuple):
+    title: str
+    argv: tuple[str, ...]
+    environ: Mapping[str, str] = {}
+    # A quick command that tells whether this step can work at all; when it fails, `otherwise` is done in its place.
+    probe: tuple[str, ...] = ()
+    probe_environ: Mapping[str, str] = {}
+    otherwise: "Step | None" = None
+
+
+class Outcome(NamedTuple):
+    code: int
+    output: str  # the end of it
+
+
+class StoppedError(Exception):
+    """The person (Ctrl-C) or the system (SIGTERM, closed terminal) wants the set-up to end now."""
+
+
+def raise_stopped(number: int, _frame: FrameType | None) -> None:
+    raise StoppedError(signal.Signals(number).name)
+
+
+def stop_on_signals() -> None:
+    """A terminated set-up tidies up as one ended with Ctrl-C does."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+        number = getattr(signal, name, None)
+        # A launcher started with nohup, or in the background by a script, was told to ignore the signal: so be it.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, raise_stopped)
+
+
+def signals_as_before() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGTERM", "SIGHUP", "SIGBREAK"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is raise_stopped:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def end(child: "subprocess.Popen[bytes]") -> None:
+    child.terminate()
+    try:
+        child.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], reporter: Reporter, limit: float = float("inf")) -> Outcome:
+    """Run one command to its end (or `limit` seconds) with its output in the log, showing the elapsed time meanwhile."""
+    reporter.note("$ " + " ".join(argv))
+    begun = time.monotonic()
+    path = f"{reporter.log.name}.{os.getpid()}"
+    try:
+        with open(path, "w+b") as capture:
+            try:
+                child = subprocess.Popen(argv, env=dict(environ), stdin=subprocess.DEVNULL, stdout=capture, stderr=capture)
+            except OSError as error:
+                return Outcome(127, str(error))
+            try:
+                while True:
+                    try:
+                        child.wait(timeout=min(1.0, max(0.0, limit - (time.monotonic() - begun))))
+                        break
+                    except subprocess.TimeoutExpired:
+                        reporter.tick()
+                        if time.monotonic() - begun >= limit:
+                            break
+            finally:
+                if child.poll() is None:
+                    end(child)
+            capture.seek(max(0, capture.seek(0, os.SEEK_END) - TAIL))
+            output = capture.read().decode("utf-8", "replace")
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+    reporter.note(f"{output.rstrip()}\n(exit status {child.returncode})")
+    return Outcome(child.returncode, output)
+
+
+def distrusts_certificate(output: str) -> bool:
+    return "invalid peer certificate" in output or "UnknownIssuer" in output
+
+
+def attempt(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Outcome:
+    """Run a step. uv has its own list of trusted authorities; when that refuses, the system's list is asked, as pip does."""
+    outcome = run(step.argv, {**environ, **step.environ}, reporter)
+    if outcome.code != 0 and distrusts_certificate(outcome.output) and "UV_SYSTEM_CERTS" not in environ:
+        system = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
+        outcome = run(step.argv, {**environ, **step.environ, **system}, reporter)
+    return outcome
+
+
+def settle(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Step:
+    """The step that will really be done: this one, or its alternative when the probe says no."""
+    while step.probe and step.otherwise is not None:
+        if run(step.probe, {**environ, **step.environ, **step.probe_environ}, reporter, limit=60).code == 0:
+            break
+        step = step.otherwise
+    return step
+
+
+def run_steps(steps: Sequence[Step], environ: Mapping[str, str], reporter: Reporter, had_one: bool) -> None:
+    for number, planned in enumerate(steps, start=1):
+        step = settle(planned, environ, reporter)
+        reporter.begin(f"[{number}/{len(steps)}] {step.title}")
+        outcome = attempt(step, environ, reporter)
+        reporter.end()
+        if outcome.code != 0:
+            raise words.set_up_failed(step.title, outcome.output, had_one)
+
+
+def python_command() -> str:
+    """The interpreter that runs the launcher; sys.executable is empty only in embedded Pythons."""
+    return sys.executable or "python3"

@@ -1,0 +1,77 @@
+"""What happens on every start: find the environment in a few milliseconds and become the program in it."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from installer import places
+
+QT_COMMANDS = ("gui", "test")
+
+# Inherited settings that would make the environment's Python look for its library or its packages somewhere else.
+FOREIGN = {
+    "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONEXECUTABLE", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH",
+    "PYTHONCASEOK", "PYTHONINSPECT", "PYTHONOPTIMIZE", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
+    "PYENV_VERSION", "PIPENV_ACTIVE", "POETRY_ACTIVE",
+}  # fmt: skip
+FOREIGN_PREFIXES = ("CONDA_", "_CONDA_", "_CE_", "MAMBA_")
+
+
+def clean(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment a child gets: without other Pythons' settings, in UTF-8, without the user's own site-packages."""
+    kept = {name: value for name, value in environ.items() if name not in FOREIGN and not name.startswith(FOREIGN_PREFIXES)}
+    return {**kept, "PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
+
+
+def hold(env: str) -> None:
+    """Mark the environment as in use for as long as this process, or the program it becomes, lives (POSIX).
+
+    A later set-up then leaves it in place instead of deleting it under an open window. Windows refuses such deletion by itself.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        descriptor = os.open(os.path.join(env, places.IN_USE), os.O_RDONLY)
+        os.set_inheritable(descriptor, True)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return  # A folder without locks still runs Halftone; only the later clean-up is less careful.
+
+
+def become(env: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run `halftone <words>`. On POSIX this process turns into it, so signals and the exit status need no forwarding."""
+    python = places.python_in(env)
+    # -P: a file called torch.py in the folder the user happens to stand in must not be imported.
+    command = [python, "-P", "-m", "halftone", *words]
+    if sys.platform != "win32":
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(python, command, dict(environ))
+    import subprocess
+
+    with subprocess.Popen(command, env=dict(environ)) as child:
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                continue  # The console sent it to the program too, which decides what to do with it.
+
+
+def find_ready(want: places.Wanted, environ: Mapping[str, str]) -> str | None:
+    return next((env for home in places.homes(environ) if (env := places.ready(home, want))), None)
+
+
+def start(words: Sequence[str]) -> int:
+    words = list(words) or ["gui"]
+    command = words[0]
+    want = places.wanted(dev=command == "test")
+    env = None if command == "setup" else find_ready(want, os.environ)
+    quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
+    if env is not None and quick and command not in ("test", "shortcut"):
+        hold(env)
+        return become(env, words, clean(os.environ))
+    from installer.desk import serve
+
+    return serve(words, env, want)
