@@ -3,7 +3,7 @@
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 
@@ -22,7 +22,7 @@ def create_atomically(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[Path]:
+def _temporary(path: Path, data: bytes) -> Generator[Path]:
     """A file beside `path`, already on the disk; gone afterwards unless it was renamed."""
     temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(4)}.part")
     handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)

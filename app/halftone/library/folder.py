@@ -1,0 +1,162 @@
+"""Looks at a diffusers folder: is every part that model_index.json names there, whole, and of which size and type?"""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.library.header import Header, TensorInfo, read_header
+
+INDEX: Final = "model_index.json"
+_MAX_JSON: Final = 16 * 2**20
+_PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "tokenizer": (
+        ("tokenizer.json",),
+        ("vocab.json", "merges.txt"),
+        ("spiece.model",),
+        ("tokenizer.model",),
+        ("sentencepiece.bpe.model",),
+        ("vocab.txt",),
+    ),
+    "scheduler": (("scheduler_config.json",),),
+    "feature_extractor": (("preprocessor_config.json",),),
+    "image_processor": (("preprocessor_config.json",), ("config.json",)),
+    "processor": (("preprocessor_config.json",), ("processor_config.json",), ("tokenizer_config.json",)),
+}
+"""Parts without weights, by the end of their name: one of these sets of files must be there."""
+
+_DTYPES: Final[dict[str, str]] = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+_PICKLES: Final = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One component: its weight files, with their headers, in the order they are read."""
+
+    name: str
+    config: dict[str, object]
+    files: tuple[tuple[Path, Header], ...]
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """A JSON object from an untrusted file. Raises HalftoneError model-bad-header."""
+    try:
+        if path.stat().st_size > _MAX_JSON:
+            raise HalftoneError("model-bad-header", path=str(path), detail="it is larger than any such file")
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise HalftoneError("model-bad-header", str(error), path=str(path), detail="it is not valid JSON") from error
+
+
+def component_names(index: dict[str, object]) -> tuple[str, ...]:
+    """The components that model_index.json names: pairs of library and class; [null, null] means left out."""
+    named: list[str] = []
+    for name, value in index.items():
+        if name.startswith("_") or not isinstance(value, list) or len(value) != 2:
+            continue
+        if all(isinstance(item, str) for item in value):
+            named.append(name)
+    return tuple(named)
+
+
+def read_part(root: Path, name: str) -> Part:
+    """One component of the folder. Raises HalftoneError model-incomplete, model-pickle or what a header raises."""
+    folder = root / name
+    if os.sep in name or name in {".", ".."} or not folder.is_dir():
+        raise _missing(root, f"folder {name}")
+    for kind, choices in _PLAIN_PARTS.items():
+        if name.rstrip("0123456789_").endswith(kind):
+            return _plain_part(root, name, choices)
+    config = folder / "config.json"
+    if not config.is_file():
+        raise _missing(root, f"{name}/config.json")
+    return Part(name, read_json(config), tuple(_weights(root, name)))
+
+
+def _plain_part(root: Path, name: str, choices: tuple[tuple[str, ...], ...]) -> Part:
+    folder = root / name
+    if not any(all((folder / file).is_file() for file in files) for files in choices):
+        raise _missing(root, f"{name}/{choices[0][0]}")
+    config = folder / f"{name.rstrip('0123456789_')}_config.json"
+    return Part(name, read_json(config) if config.is_file() else {}, ())
+
+
+def _weights(root: Path, name: str) -> list[tuple[Path, Header]]:
+    """Weight files of a component: the plain ones before a variant such as fp16, a sharded set by its index."""
+    folder = root / name
+    files = sorted(file.name for file in folder.iterdir() if file.is_file())
+    ranked = sorted((variant, file.endswith(".safetensors"), file) for file in files if (variant := _variant(file)) is not None)
+    if ranked:
+        _, is_file, file = ranked[0]
+        return [(folder / file, read_header(folder / file))] if is_file else _shards(root, name, file)
+    pickles = [file for file in files if file.endswith(_PICKLES)]
+    if pickles:
+        raise HalftoneError("model-pickle", path=str(folder / pickles[0]))
+    raise _missing(root, f"weights of {name} (a .safetensors file)")
+
+
+def _variant(file: str) -> str | None:
+    """ "" for model.safetensors and its index, "fp16" for model.fp16.safetensors, None for shards and other files."""
+    _, found, rest = file.partition(".safetensors.index.")
+    if found:
+        return rest.removesuffix("json").removesuffix(".")
+    if not file.endswith(".safetensors") or "-of-" in file:
+        return None
+    return file.removesuffix(".safetensors").partition(".")[2]
+
+
+def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
+    """Every shard must be there and hold the tensors that the index promises."""
+    weight_map = read_json(root / name / index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
+        raise HalftoneError("model-bad-header", path=str(root / name / index), detail="it has no weight_map")
+    promised: dict[str, set[str]] = {}
+    for tensor, file in weight_map.items():
+        promised.setdefault(str(file), set()).add(str(tensor))
+    shards: list[tuple[Path, Header]] = []
+    for file, tensors in sorted(promised.items()):
+        path = root / name / file
+        if path.parent != root / name or not path.is_file():
+            raise _missing(root, f"{name}/{file}")
+        header = read_header(path)
+        if lost := tensors - {tensor.name for tensor in header.tensors}:
+            raise _missing(root, f"tensor {min(lost)} in {name}/{file}")
+        shards.append((path, header))
+    return shards
+
+
+def stored_dtype(tensors: list[TensorInfo]) -> str:
+    """The type that most bytes are stored in, spelled as torch does where there is a common name."""
+    sizes: Counter[str] = Counter()
+    for tensor in tensors:
+        sizes[tensor.dtype] += tensor.end - tensor.start
+    if not sizes:
+        return "none"
+    name = sizes.most_common(1)[0][0]
+    return _DTYPES.get(name, "float8" if name.startswith("F8") else name.lower())
+
+
+def native_edges(parts: dict[str, Part], fallback: int) -> tuple[int, int]:
+    """(width, height) in pixels: the denoiser's sample_size times what the VAE scales by, else `fallback`."""
+    denoiser = parts.get("unet") or parts.get("transformer")
+    scale = _vae_scale(parts.get("vae"))
+    size = denoiser.config.get("sample_size") if denoiser else None
+    if isinstance(size, int) and 0 < size * scale <= 16384:
+        return size * scale, size * scale
+    if isinstance(size, list) and len(size) == 2 and all(isinstance(edge, int) and 0 < edge <= 4096 for edge in size):
+        height, width = (int(str(edge)) for edge in size)
+        return width * scale, height * scale
+    return fallback, fallback
+
+
+def _vae_scale(vae: Part | None) -> int:
+    """Pixels per latent: each level of the VAE but the last halves the picture."""
+    config = vae.config if vae else {}
+    levels = config.get("block_out_channels") or config.get("encoder_block_out_channels")
+    return 2 ** (len(levels) - 1) if isinstance(levels, list) and 0 < len(levels) <= 8 else 8
+
+
+def _missing(root: Path, part: str) -> HalftoneError:
+    return HalftoneError("model-incomplete", path=str(root), missing=part)

@@ -1,0 +1,258 @@
+"""Reads a safetensors header and trusts nothing in it.
+
+Format: https://github.com/huggingface/safetensors#format: eight bytes with the header's length N (little-endian),
+N bytes of JSON, then the tensors' bytes without gap or overlap.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final, NoReturn, TypeVar
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+
+MAX_HEADER: Final = 100_000_000
+"""Bytes; the limit of the reference reader. Memory used here stays within a small multiple of the header."""
+
+ITEM_BITS: Final[dict[str, int]] = {
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "U16": 16,
+    "I16": 16,
+    "U32": 32,
+    "I32": 32,
+    "U64": 64,
+    "I64": 64,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+    "F16": 16,
+    "BF16": 16,
+    "F32": 32,
+    "F64": 64,
+    "C64": 64,
+}
+
+_Kind = TypeVar("_Kind")
+_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    dtype: str
+    shape: list[_Size]
+    data_offsets: tuple[_Size, _Size]
+
+
+class TensorInfo(msgspec.Struct, frozen=True, gc=False):
+    """One tensor. dtype as the file spells it ("F16"); start, end: bytes from the beginning of the file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    """tensors: in the order of their bytes. metadata: free text pairs that the writer left."""
+
+    tensors: tuple[TensorInfo, ...]
+    metadata: dict[str, str]
+
+
+def read_header(path: Path) -> Header:
+    """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all."""
+    with path.open("rb") as file:
+        return parse_header(file, os.fstat(file.fileno()).st_size, path)
+
+
+def parse_header(file: BinaryIO, size: int, path: Path) -> Header:
+    """The header of an open file of `size` bytes; `path` is for the error's words.
+
+    Raises HalftoneError model-truncated if the file is shorter than it promises, model-pickle for a pickle or zip under a
+    wrong name, model-bad-header for anything else that is wrong.
+    """
+    first = file.read(8)
+    if len(first) < 8:
+        raise _truncated(path, 8, size)
+    length = int.from_bytes(first, "little")
+    if length > MAX_HEADER:
+        _refuse_length(path, first, length)
+    if 8 + length > size:
+        raise _truncated(path, 8 + length, size)
+    try:
+        text = file.read(length).decode()
+    except UnicodeDecodeError as error:
+        raise _bad(path, "it is not UTF-8 text") from error
+    tensors, metadata = _parsed(path, text, 8 + length)
+    end = tensors[-1].end if tensors else 8 + length
+    if end > size:
+        raise _truncated(path, end, size)
+    if end < size:
+        raise _bad(path, f"{size - end} bytes at its end belong to no tensor")
+    return Header(tuple(tensors), metadata)
+
+
+def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[str, str]]:
+    """base: where the tensors' bytes begin in the file."""
+    tensors: list[TensorInfo] = []
+    metadata: dict[str, str] = {}
+    seen: set[str] = set()
+    for name, value in _pairs(path, text):
+        if name in seen:
+            raise _bad(path, f"the name {_quoted(name)} stands in it twice")
+        seen.add(name)
+        if name == "__metadata__":
+            metadata = _converted(path, name, value, dict[str, str])
+        else:
+            tensors.append(_tensor(path, name, _converted(path, name, value, _Entry), base))
+    tensors.sort(key=lambda tensor: (tensor.start, tensor.end))
+    _refuse_gaps(path, tensors, base)
+    return tensors, metadata
+
+
+_KEY: Final = re.compile(r"\s*(?=\")")
+_COLON: Final = re.compile(r"\s*:\s*")
+_NEXT: Final = re.compile(r"\s*([,}])")
+_EMPTY: Final = re.compile(r"\{\s*\}")
+
+
+def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
+    """The pairs of the outermost object, one at a time: a hostile header is refused at its first wrong entry, not after
+    all of it has become objects in memory."""
+    try:
+        end = match.end() if (match := _EMPTY.match(text)) else 1
+        more = match is None
+        if not text.startswith("{"):
+            raise ValueError("no object")
+        while more:
+            name, end = _DECODER.raw_decode(text, _after(_KEY, text, end).end())
+            value, end = _DECODER.raw_decode(text, _after(_COLON, text, end).end())
+            yield name, value
+            separator = _after(_NEXT, text, end)
+            end, more = separator.end(), separator[1] == ","
+        if text[end:].strip(" \t\r\n"):
+            raise ValueError(f"extra text at {end}")
+    except _TwinError as error:
+        raise _bad(path, f"the name {_quoted(str(error))} stands in it twice") from error
+    except RecursionError as error:
+        raise _bad(path, "it is nested too deeply") from error
+    except ValueError as error:
+        raise _bad(path, f"it is not valid JSON ({_short(error)})") from error
+
+
+def _after(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
+    if (match := pattern.match(text, position)) is None:
+        raise ValueError(f"unexpected text at {position}")
+    return match
+
+
+class _TwinError(Exception):
+    """JSON allows a key twice and readers disagree which counts, so two programs would see two models."""
+
+
+def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwinError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_twins, parse_constant=_no_constant)
+
+
+def _converted(path: Path, name: str, value: object, kind: type[_Kind]) -> _Kind:
+    try:
+        name.encode()
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise _bad(path, f"the entry {_quoted(name)} is wrong ({_short(error)})") from error
+
+
+def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
+    bits = ITEM_BITS.get(entry.dtype)
+    if bits is None:
+        raise _bad(path, f"tensor {_quoted(name)} has the unknown type {_quoted(entry.dtype)}")
+    start, end = entry.data_offsets
+    if end < start:
+        raise _bad(path, f"tensor {_quoted(name)} ends before it begins")
+    if _product(entry.shape) * bits != (end - start) * 8:
+        raise _bad(path, f"tensor {_quoted(name)} has {end - start} bytes, which is not what its shape needs")
+    return TensorInfo(name, entry.dtype, tuple(entry.shape), base + start, base + end)
+
+
+def _product(shape: list[int]) -> int:
+    """Numbers in the tensor; stops multiplying once no file could hold them."""
+    if 0 in shape:
+        return 0
+    total = 1
+    for size in shape:
+        total *= size
+        if total > 2**63:
+            return total
+    return total
+
+
+def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
+    if tensors and tensors[0].start != base:
+        raise _bad(path, f"{tensors[0].start - base} bytes before tensor {_quoted(tensors[0].name)} belong to no tensor")
+    for before, after in pairwise(tensors):
+        if after.start < before.end:
+            raise _bad(path, f"tensors {_quoted(before.name)} and {_quoted(after.name)} overlap")
+        if after.start > before.end:
+            raise _bad(path, f"{after.start - before.end} bytes before tensor {_quoted(after.name)} belong to no tensor")
+
+
+_NO_SAFETENSORS: Final[tuple[tuple[bytes, str], ...]] = (
+    (b"version ", "it is a Git LFS pointer, not the file itself"),
+    (b"<!DOCTYP", "it is a web page, not a model"),
+    (b"<!doctyp", "it is a web page, not a model"),
+    (b"<html", "it is a web page, not a model"),
+    (b"GGUF", "it is a GGUF file under another name"),
+)
+
+
+def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
+    if first.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
+        raise HalftoneError("model-pickle", path=str(path))
+    for start, what in _NO_SAFETENSORS:
+        if first.startswith(start):
+            raise _bad(path, what)
+    exponent = math.log10(length)
+    said = str(length) if exponent < 12 else f"10^{exponent:.0f}"
+    raise _bad(path, f"it claims to be {said} bytes long")
+
+
+def _truncated(path: Path, expected: int, actual: int) -> HalftoneError:
+    return HalftoneError("model-truncated", path=str(path), expected=expected, actual=actual)
+
+
+def _bad(path: Path, detail: str) -> HalftoneError:
+    return HalftoneError("model-bad-header", path=str(path), detail=detail)
+
+
+def _quoted(name: str) -> str:
+    """A name from an untrusted file, printable and short."""
+    shown = name if len(name) <= 80 else name[:79] + "…"
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)
+
+
+def _short(error: BaseException) -> str:
+    return _quoted(str(error).partition("\n")[0]) or type(error).__name__

@@ -1,0 +1,189 @@
+"""Recognises models on disk from names, configurations and headers alone: no weight is read, nothing is run."""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.library.families import NOT_WHOLE, Family, of_pipeline, of_tensors
+from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part, stored_dtype
+from halftone.library.header import read_header
+from halftone.settings.places import resources
+
+POCKET: Final = "pocket"
+_POCKET_NOTE: Final = "halftone.json"
+_NOTE_FIELDS: Final = {
+    "name": "name",
+    "native_width": "native_width",
+    "native_height": "native_height",
+    "steps": "default_steps",
+    "guidance": "default_guidance",
+}
+_PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
+_DEPTH: Final = 4
+"""Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
+
+
+def describe(model: str) -> ModelFacts:
+    """What `model` is: "pocket", a diffusers folder or a .safetensors file.
+
+    Raises HalftoneError model-missing, model-empty-folder, model-not-a-model, model-truncated, model-bad-header,
+    model-pickle, model-incomplete or model-load-failed. Reads headers only: milliseconds.
+    """
+    path = resources() / POCKET if model == POCKET else _path(model)
+    try:
+        if path.is_dir():
+            return _folder(model, path)
+        if not path.exists():
+            raise HalftoneError("model-missing", path=str(path))
+        return _file(model, path)
+    except OSError as error:
+        raise HalftoneError("model-load-failed", path=str(path), detail=error.strerror or type(error).__name__) from error
+
+
+def _path(model: str) -> Path:
+    """The path as it was typed, made absolute, with ~ for the home folder; an empty name names nothing."""
+    try:
+        if model and "\0" not in model:
+            return Path(model).expanduser().absolute()
+    except RuntimeError:
+        return Path(model).absolute()
+    raise HalftoneError("model-missing", path=model.replace("\0", "") or "(no path)")
+
+
+def runnable(facts: ModelFacts) -> None:
+    """Raise HalftoneError model-unsupported for a file that is described and listed but makes no picture alone."""
+    if facts.family in NOT_WHOLE:
+        what = "it is not clear what model it is" if facts.family == "Unknown" else f"it is a {facts.family}, not a whole model"
+        raise HalftoneError("model-unsupported", path=facts.path, detail=what)
+
+
+def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
+    """(component, file) of every weight file that a run reads; component "model" for a single file."""
+    root = Path(facts.path)
+    if not root.is_dir():
+        return (("model", root),)
+    return tuple((name, path) for name in facts.components for path, _ in read_part(root, name).files)
+
+
+def list_models(folders: Iterable[str]) -> list[ModelFacts]:
+    """Pocket and every model below the folders, by name. What is damaged or no model is left out here; `describe` says why."""
+    found: dict[str, ModelFacts] = {}
+    for model in [POCKET, *(path for folder in folders for path in _candidates(Path(folder).expanduser(), _DEPTH))]:
+        try:
+            facts = describe(model)
+        except HalftoneError:
+            continue
+        found.setdefault(os.path.realpath(facts.path), facts)
+    return sorted(found.values(), key=lambda facts: (facts.id != POCKET, facts.name.casefold()))
+
+
+def _candidates(folder: Path, depth: int) -> list[str]:
+    if (folder / INDEX).is_file():
+        return [str(folder)]
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    found: list[str] = []
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir() and depth:
+            found += _candidates(Path(entry.path), depth - 1)
+        elif entry.name.endswith(".safetensors"):
+            found.append(entry.path)
+    return found
+
+
+def _folder(model: str, path: Path) -> ModelFacts:
+    if not (path / INDEX).is_file():
+        if not any(path.iterdir()):
+            raise HalftoneError("model-empty-folder", path=str(path))
+        raise HalftoneError("model-not-a-model", path=str(path))
+    index = read_json(path / INDEX)
+    names = component_names(index)
+    pipeline = index.get("_class_name")
+    if not isinstance(pipeline, str) or not names:
+        raise HalftoneError("model-not-a-model", path=str(path))
+    parts = {name: read_part(path, name) for name in names}
+    unet = parts.get("unet")
+    family = of_pipeline(pipeline, unet.config.get("cross_attention_dim") if unet else None)
+    width, height = native_edges(parts, family.size)
+    facts = ModelFacts(
+        id=model if model == POCKET else str(path),
+        name=path.name,
+        path=str(path),
+        family=family.name,
+        format="diffusers",
+        stored_dtype=stored_dtype([tensor for part in parts.values() for _, header in part.files for tensor in header.tensors]),
+        size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
+        fingerprint=_fingerprint(path, [file for name in ("", *names) for file in (path / name).iterdir() if file.is_file()]),
+        native_width=width,
+        native_height=height,
+        default_steps=family.steps,
+        default_guidance=family.guidance,
+        prompt_tokens=_prompt_tokens(parts, family),
+        components=names,
+    )
+    return _with_note(facts, path / _POCKET_NOTE)
+
+
+def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:
+    """What the tokenizer says, unless it says "no limit" by a huge number or the family pads to a length of its own."""
+    part = parts.get("tokenizer")
+    length = part.config.get("model_max_length") if part else None
+    return length if isinstance(length, int) and 0 < length < 4096 and family.tokens == 77 else family.tokens
+
+
+def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
+    """A model may carry its own name and defaults in halftone.json, as Pocket does."""
+    if not path.is_file():
+        return facts
+    note = {_NOTE_FIELDS[key]: value for key, value in read_json(path).items() if key in _NOTE_FIELDS}
+    try:
+        return msgspec.convert(msgspec.to_builtins(facts) | note, ModelFacts)
+    except msgspec.ValidationError as error:
+        raise HalftoneError("model-bad-header", path=str(path), detail=str(error)) from error
+
+
+def _file(model: str, path: Path) -> ModelFacts:
+    if path.suffix.lower() in _PICKLES:
+        raise HalftoneError("model-pickle", path=str(path))
+    if path.suffix.lower() not in {".safetensors", ".sft"} or not path.is_file():
+        raise HalftoneError("model-not-a-model", path=str(path))
+    header = read_header(path)
+    if not header.tensors:
+        raise HalftoneError("model-not-a-model", path=str(path))
+    family = of_tensors(tuple(tensor.name for tensor in header.tensors))
+    known = family if isinstance(family, Family) else Family(name=family, size=512, steps=28, guidance=6.0)
+    return ModelFacts(
+        id=str(path) if model != POCKET else model,
+        name=path.stem,
+        path=str(path),
+        family=known.name,
+        format="single-file",
+        stored_dtype=stored_dtype(list(header.tensors)),
+        size_bytes=path.stat().st_size,
+        fingerprint=_fingerprint(path.parent, [path]),
+        native_width=known.size,
+        native_height=known.size,
+        default_steps=known.steps,
+        default_guidance=known.guidance,
+        prompt_tokens=known.tokens,
+        components=("model",),
+    )
+
+
+def _fingerprint(root: Path, files: list[Path]) -> str:
+    """Changes when a file is added, removed, renamed, resized or rewritten. Not of the contents: that would take minutes."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        facts = file.stat()
+        digest.update(f"{file.relative_to(root)}\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
