@@ -1,4 +1,4 @@
-"""The window's words in the user's language. English sentences are the keys; JSON tables hold the rest, one per part of the window."""
+"""The window's words in the user's language: English sentences are keys; JSON tables, one per part, hold the rest."""
 
 from functools import cache
 from typing import Literal

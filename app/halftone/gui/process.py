@@ -1,0 +1,170 @@
+"""The worker over QProcess: bytes go through the client's session, events come out as a signal; a lost worker is started again."""
+
+import logging
+import signal
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+
+from halftone.client.command import worker_command, worker_environment
+from halftone.client.logs import last_lines, worker_log
+from halftone.client.session import GRACE_SECONDS, Session
+from halftone.contract.messages import AnyCommand, Quit
+
+_LEAVE_MS: Final = 3000
+_KILL_MS: Final = 3000
+_WATCH_MS: Final = 250
+
+log = logging.getLogger(__name__)
+
+
+class Link(QObject):
+    """What the controller needs of a worker, wherever it runs."""
+
+    event = Signal(object, object)
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def send(self, command: AnyCommand) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def hopeless(self) -> bool:
+        """True when the worker died again and again before it was ready, and is not started any more."""
+        raise NotImplementedError
+
+
+class WorkerLink(Link):
+    """One worker process at a time.
+
+    options: of the worker, such as `--engine`; environment: base of the worker's environment, this process' own if not given;
+    grace: seconds that a cancelled job may take to end before the worker is killed.
+    """
+
+    def __init__(
+        self,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        grace: float = GRACE_SECONDS,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.session = Session(grace=grace)
+        self._options = options
+        self._environment = environment
+        self._log = Path()
+        self._process: QProcess | None = None
+        self._stopping = False
+        self._watch = QTimer(self)
+        self._watch.setInterval(_WATCH_MS)
+        self._watch.timeout.connect(self._kill_if_overdue)
+
+    @property
+    def hopeless(self) -> bool:
+        return self._process is None and not self.session.may_restart
+
+    @property
+    def pid(self) -> int | None:
+        """Of the present worker, None while there is none."""
+        return None if self._process is None else int(self._process.processId())
+
+    def start(self) -> None:
+        """Start a worker and send it what waits."""
+        if self._process is not None:
+            return
+        self._stopping = False
+        self._log = worker_log()
+        program, *arguments = worker_command(self._log, *self._options)
+        process = QProcess(self)
+        process.setProcessEnvironment(_environment(worker_environment(self._environment)))
+        process.setStandardErrorFile(str(self._log), QProcess.OpenModeFlag.Append)
+        process.readyReadStandardOutput.connect(self._read)
+        process.finished.connect(self._finished)
+        process.errorOccurred.connect(self._error)
+        self._process = process
+        process.start(program, arguments)
+        self._write(self.session.start())
+
+    def send(self, command: AnyCommand) -> None:
+        """Send a command; while no worker runs, a job waits for the next one."""
+        self._write(self.session.command(command))
+        if self.session.deadline is not None:
+            self._watch.start()
+
+    def stop(self) -> None:
+        """Ask the worker to leave, kill it if it does not, and stay down."""
+        self._stopping = True
+        self._watch.stop()
+        process = self._process
+        if process is None:
+            return
+        busy = bool(self.session.open_jobs)
+        self.send(Quit())
+        process.closeWriteChannel()
+        if busy or not process.waitForFinished(_LEAVE_MS):
+            process.kill()
+            process.waitForFinished(_KILL_MS)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _write(self, data: bytes) -> None:
+        if self._process is not None and data:
+            self._process.write(data)
+
+    def _read(self) -> None:
+        if self._process is None:
+            return
+        for event, blob in self.session.feed(self._process.readAllStandardOutput().data()):
+            self.event.emit(event, blob)
+        if self.session.broken is not None:
+            self._process.kill()
+
+    def _kill_if_overdue(self) -> None:
+        if self.session.deadline is None:
+            self._watch.stop()
+        elif self._process is not None and self.session.overdue():
+            log.warning("the worker did not stop in time; killing it")
+            self._process.kill()
+
+    def _error(self, error: QProcess.ProcessError) -> None:
+        """Only a failed start ends without `finished`."""
+        if error == QProcess.ProcessError.FailedToStart and self._process is not None:
+            self._bury(None, None, self._process.errorString())
+
+    def _finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._read()
+        if status == QProcess.ExitStatus.CrashExit:
+            self._bury(None, _signal_name(code))
+        else:
+            self._bury(code, None)
+
+    def _bury(self, code: int | None, signal_name: str | None, details: str = "") -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.deleteLater()
+        owed = self.session.died(code, signal_name, str(self._log), details or last_lines(self._log))
+        may_restart = self.session.may_restart and not self._stopping
+        for event in owed:
+            self.event.emit(event, b"")
+        if may_restart:
+            self.start()
+
+
+def _environment(values: dict[str, str]) -> QProcessEnvironment:
+    environment = QProcessEnvironment()
+    for name, value in values.items():
+        environment.insert(name, value)
+    return environment
+
+
+def _signal_name(number: int) -> str | None:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
