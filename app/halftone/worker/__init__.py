@@ -1,0 +1,1 @@
+"""The worker process: frames in and out, one job at a time, cancellation."""

@@ -1,0 +1,45 @@
+"""What has to be set before torch, diffusers or transformers are imported."""
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Final
+
+NOTHING_LEAVES: Final[dict[str, str]] = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "DIFFUSERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+}
+"""No library reaches out to a hub and none reports home. Forced, not defaults: nothing leaves the machine."""
+
+_QUIET: Final[dict[str, str]] = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"}
+_CPUS: Final = Path("/sys/devices/system/cpu")
+
+
+def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Close the hubs and choose the number of threads, unless the user chose it."""
+    environ.update(NOTHING_LEAVES)
+    for name, value in _QUIET.items():
+        environ.setdefault(name, value)
+    if "OMP_NUM_THREADS" not in environ and (cores := physical_cores()) is not None:
+        environ["OMP_NUM_THREADS"] = str(cores)
+        environ.setdefault("MKL_NUM_THREADS", str(cores))
+
+
+def physical_cores(cpus: Path = _CPUS) -> int | None:
+    """Physical cores that this process may use, None where the system does not tell (torch chooses well there).
+
+    Two threads of one core share its arithmetic units, so a matrix product gains nothing from the second one. Linux lists the
+    threads of each core in `topology/core_cpus_list` (Documentation/ABI/stable/sysfs-devices-system-cpu).
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    usable = os.sched_getaffinity(0)
+    try:
+        cores = {(cpus / f"cpu{cpu}" / "topology" / "core_cpus_list").read_text().strip() for cpu in usable}
+    except OSError:
+        return None
+    return len(cores) or None

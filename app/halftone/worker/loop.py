@@ -1,0 +1,128 @@
+"""The worker process: a reader thread files commands, a writer thread sends events, this thread computes."""
+
+import argparse
+import faulthandler
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from halftone.contract.engine import Engine
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import Quit, Refused
+from halftone.contract.wire import WireError, command_reader
+from halftone.worker.environment import prepare
+from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
+from halftone.worker.runner import JobRunner
+
+ENGINE: Final = "halftone.engine.service:DiffusersEngine"
+GRACE_SECONDS: Final = 10.0
+
+EXIT_DEVICE_LOST: Final = 70
+EXIT_BAD_COMMANDS: Final = 65
+_FLUSH_SECONDS: Final = 5.0
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a worker on this process' stdin and stdout until Quit, the end of stdin, or a lost device."""
+    frames_in, frames_out = claim_pipes()  # before anything is imported that might print
+    options = _options(arguments)
+    _keep_house()
+    worker = _Worker(frames_in, frames_out, options)
+    return worker.run()
+
+
+class _Worker:
+    def __init__(self, frames_in: int, frames_out: int, options: argparse.Namespace) -> None:
+        self._frames_in = frames_in
+        self._grace = float(options.grace)
+        self._log_path = str(options.log)
+        self._commands_broke = False
+        self._writer = FrameWriter(frames_out, on_broken=self._leave)
+        self._runner = JobRunner(
+            _maker(str(options.engine)),
+            self._writer.send,
+            log_path=self._log_path,
+            is_behind=self._writer.is_behind,
+        )
+
+    def run(self) -> int:
+        """The exit status."""
+        log.info("worker %d starts", os.getpid())
+        threading.Thread(target=self._read, name="halftone-commands", daemon=True).start()
+        self._runner.run()
+        self._writer.close(_FLUSH_SECONDS)
+        log.info("worker %d leaves", os.getpid())
+        if self._commands_broke:
+            return EXIT_BAD_COMMANDS
+        return EXIT_DEVICE_LOST if self._runner.device_lost else 0
+
+    def _read(self) -> None:
+        reader = command_reader()
+        try:
+            for data in chunks(self._frames_in):
+                for command, _ in reader.feed(data):
+                    self._runner.submit(command)
+                    if isinstance(command, Quit):
+                        self._leave_in_time()
+        except WireError as error:
+            self._commands_broke = True
+            log.error("the commands cannot be read: %s", error)
+            facts = ErrorFacts(code="internal", facts={"detail": f"a command could not be read: {error}", "log": self._log_path})
+            self._writer.send(Refused(command="", error=facts))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Nobody listens any more: cancel, and leave after the step, in any case within the grace time."""
+        self._runner.submit(Quit())
+        self._leave_in_time()
+
+    def _leave_in_time(self) -> None:
+        timer = threading.Timer(self._grace, _hard_exit)
+        timer.daemon = True
+        timer.start()
+
+
+def _hard_exit() -> None:
+    log.warning("the step did not end in time; leaving without it")
+    os._exit(1)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m halftone.worker", description="Computes for the window. Speaks frames, not text."
+    )
+    parser.add_argument("--engine", default=ENGINE, help="module:callable that makes the engine")
+    parser.add_argument("--log", default="the log", help="the file that stderr goes to, so that errors can name it")
+    parser.add_argument("--grace", type=float, default=GRACE_SECONDS, help="seconds to finish a step after the window has gone")
+    return parser.parse_args(arguments)
+
+
+def _maker(engine: str) -> Callable[[], Engine]:
+    module, _, name = engine.partition(":")
+
+    def make() -> Engine:
+        return cast("Engine", getattr(importlib.import_module(module), name)())
+
+    return make
+
+
+def _keep_house() -> None:
+    """Log to stderr, tell crashes there, leave Ctrl+C to the window, and set what libraries read when they are imported."""
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if sys.platform == "win32":
+        import ctypes
+
+        no_dialogs = 0x0001 | 0x0002 | 0x8000  # SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX
+        ctypes.windll.kernel32.SetErrorMode(no_dialogs)
+    prepare()
