@@ -1,4 +1,4 @@
-"""The worker over QProcess: bytes go through the client's session, events come out as a signal; a lost worker is started again."""
+"""The worker over QProcess: bytes go through the client's session, events come out; a lost worker is started again."""
 
 import logging
 import signal
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Link(QObject):
     """What the controller needs of a worker, wherever it runs."""
 
-    event = Signal(object, object)
+    arrived = Signal(object, object)
 
     def start(self) -> None:
         raise NotImplementedError
@@ -119,8 +119,8 @@ class WorkerLink(Link):
     def _read(self) -> None:
         if self._process is None:
             return
-        for event, blob in self.session.feed(self._process.readAllStandardOutput().data()):
-            self.event.emit(event, blob)
+        for event, blob in self.session.feed(bytes(self._process.readAllStandardOutput().data())):
+            self.arrived.emit(event, blob)
         if self.session.broken is not None:
             self._process.kill()
 
@@ -151,7 +151,7 @@ class WorkerLink(Link):
         owed = self.session.died(code, signal_name, str(self._log), details or last_lines(self._log))
         may_restart = self.session.may_restart and not self._stopping
         for event in owed:
-            self.event.emit(event, b"")
+            self.arrived.emit(event, b"")
         if may_restart:
             self.start()
 

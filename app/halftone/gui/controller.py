@@ -1,0 +1,438 @@
+"""The one object between the pages and everything else: holds the state, the queue, the settings, the models and their badges."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, PictureFacts, SelfTestReport
+from halftone.contract.messages import (
+    AnyCommand,
+    AnyEvent,
+    Cancel,
+    Examine,
+    Generate,
+    JobCommand,
+    JobEnded,
+    Keep,
+    Ready,
+    Repair,
+    SelfTest,
+)
+from halftone.contract.plan import Cure
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.words import Depth, DType
+from halftone.gui import state as words
+from halftone.gui.background import Background
+from halftone.gui.process import Link
+from halftone.gui.state import AppState, Ended, Job, apply
+from halftone.health.judge import Badge, badge
+from halftone.health.precision import resolve_precision
+from halftone.library import models, records
+from halftone.settings import store
+from halftone.settings.store import Settings
+
+PageName = Literal["create", "health", "device", "settings"]
+
+_log = logging.getLogger(__name__)
+
+
+class Controller(QObject):
+    """`changed` follows every step of the state; `worker_event` passes on what the worker says, with its blob, afterwards."""
+
+    changed = Signal()
+    worker_event = Signal(object, object)
+    job_ended = Signal(object)
+    noticed = Signal(object)
+    settings_changed = Signal()
+    models_changed = Signal()
+    model_selected = Signal()
+    badges_changed = Signal()
+    page_requested = Signal(str)
+    prompt_requested = Signal()
+
+    def __init__(self, link: Link, settings: Settings | None = None, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.state = AppState()
+        self.settings = store.load() if settings is None else settings
+        self.background = Background(self)
+        self._link = link
+        self._models: dict[str, ModelFacts] = {}
+        self._model_errors: dict[str, ErrorFacts] = {}
+        self._reports: dict[tuple[str, str, DType], CheckReport | None] = {}
+        self._afterwards: dict[str, Callable[[Ended], None]] = {}
+        self._endless: PictureRequest | None = None
+        link.arrived.connect(self._arrived)
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the worker and read the models; called after the first paint."""
+        self._link.start()
+        self.refresh_models()
+
+    def stop(self) -> None:
+        """End the worker; the window is about to close."""
+        self._link.stop()
+
+    # --- state ------------------------------------------------------------------------------------------------------
+
+    def take(self, event: AnyEvent | words.OwnEvent) -> None:
+        """One step of the state."""
+        before = self.state
+        self.state = apply(before, event, time.monotonic())
+        if self.state.notices and self.state.next_notice != before.next_notice:
+            self.noticed.emit(self.state.notices[-1])
+        if self.state is not before:
+            self.changed.emit()
+
+    def _arrived(self, event: AnyEvent, blob: bytes) -> None:
+        if isinstance(event, Ready):
+            self._greet(event)
+        self.take(event)
+        self.worker_event.emit(event, blob)
+        if isinstance(event, Ready):
+            self._choose_device()
+        if isinstance(event, JobEnded) and self.state.ended is not None and self.state.ended.job.id == event.job:
+            self._ended(self.state.ended)
+        self._pump()
+
+    def _greet(self, event: Ready) -> None:
+        _log.info("worker %s, protocol %s, %s devices", event.version, event.protocol, len(event.devices))
+
+    def _choose_device(self) -> None:
+        """Take the device of the settings, or the preferred one, with what was measured on it before."""
+        wanted = self.settings.device
+        devices = self.state.devices
+        device = next((d for d in devices if d.id == wanted), devices[0] if devices else None)
+        if device is None:
+            return
+        known = records.load_selftest(device)
+        self.take(words.DeviceChosen(device=device, self_test=known))
+        self.badges_changed.emit()
+        if known is None and self.state.running is None:
+            self.measure()
+
+    # --- queue ------------------------------------------------------------------------------------------------------
+
+    def new_job_id(self) -> str:
+        return uuid.uuid4().hex[:12]
+
+    def send(self, command: AnyCommand) -> None:
+        """Send a command that is no job at once; put a job into the queue."""
+        if isinstance(command, Generate | Examine | SelfTest | Repair):
+            self.submit(command)
+        else:
+            self._link.send(command)
+
+    def submit(
+        self, command: JobCommand, title: str = "", *, first: bool = False, then: Callable[[Ended], None] | None = None
+    ) -> str:
+        """Queue a job; `then` is called once it ended. Returns its id."""
+        if then is not None:
+            self._afterwards[command.job] = then
+        self.take(words.Queued(job=Job(id=command.job, command=command, title=title), first=first))
+        self._pump()
+        return command.job
+
+    def _pump(self) -> None:
+        """Give the worker its next job when it has none."""
+        state = self.state
+        if state.worker != "ready" or state.running or state.paused or not state.jobs:
+            return
+        job = state.jobs[0]
+        self.take(words.Sent(job=job.id))
+        self._link.send(job.command)
+
+    def cancel(self, job_id: str) -> None:
+        """Stop a running job within a step, or take a waiting one out of the queue."""
+        job = self.state.job(job_id)
+        if job is None:
+            return
+        self._endless = None
+        if not job.running:
+            self.take(words.Removed(job=job_id))
+            self._afterwards.pop(job_id, None)
+            return
+        self.take(words.Stopping(job=job_id, how="cancel"))
+        self._link.send(Cancel(job=job_id))
+
+    def keep(self, job_id: str) -> None:
+        """Stop denoising after this step and decode what there is."""
+        self._endless = None
+        self.take(words.Stopping(job=job_id, how="keep"))
+        self._link.send(Keep(job=job_id))
+
+    def clear_waiting(self) -> tuple[Job, ...]:
+        """Take everything that waits out of the queue; returns it, for an undo."""
+        waiting = tuple(job for job in self.state.jobs if not job.running)
+        for job in waiting:
+            self.take(words.Removed(job=job.id))
+        return waiting
+
+    def requeue(self, jobs: tuple[Job, ...]) -> None:
+        """Put removed jobs back."""
+        for job in jobs:
+            self.take(words.Queued(job=job))
+        self._pump()
+
+    def move(self, job_id: str, by: int = 0, to: int | None = None) -> None:
+        self.take(words.Moved(job=job_id, by=by, to=to))
+
+    def pause(self, on: bool) -> None:
+        """Pause after the running job, or go on."""
+        self.take(words.Paused(on=on))
+        self._pump()
+
+    def _ended(self, ended: Ended) -> None:
+        if isinstance(ended.report, SelfTestReport):
+            self._measured(ended.report)
+        if isinstance(ended.report, CheckReport):
+            self._checked(ended)
+        then = self._afterwards.pop(ended.job.id, None)
+        if then is not None:
+            then(ended)
+        self.job_ended.emit(ended)
+        if self._endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
+            self.generate(self._endless)
+
+    # --- pictures ---------------------------------------------------------------------------------------------------
+
+    def generate(self, request: PictureRequest, *, endless: bool = False) -> str:
+        """Queue a picture with the settings in force. endless: queue it again, with a new seed, until cancelled."""
+        if endless:
+            self._endless = msgspec.structs.replace(request, seed=None)
+        return self.submit(Generate(job=self.new_job_id(), request=request), request.prompt)
+
+    def retry(self, job: Job) -> str:
+        """Queue the same command again under a new name."""
+        return self.submit(msgspec.structs.replace(job.command, job=self.new_job_id()), job.title)
+
+    def recover(self, picture: PictureFacts, request: PictureRequest) -> str:
+        """Decode a kept picture again, this time recovering without asking."""
+        numerics = msgspec.structs.replace(request.numerics, on_black="recover")
+        again = msgspec.structs.replace(request, resume_latents=picture.latents, numerics=numerics, seed=picture.seed, batch=1)
+        return self.submit(Generate(job=self.new_job_id(), request=again), request.prompt, first=True)
+
+    # --- device -----------------------------------------------------------------------------------------------------
+
+    def measure(self) -> str:
+        """Queue the self-test of the device in use."""
+        return self.submit(SelfTest(job=self.new_job_id(), device=self.device_id), first=True)
+
+    @property
+    def device_id(self) -> str:
+        return self.state.device.id if self.state.device is not None else self.settings.device
+
+    def use_device(self, device: DeviceFacts) -> None:
+        """Compute on another device from the next job on."""
+        self.update_settings(msgspec.structs.replace(self.settings, device=device.id))
+        self._choose_device()
+
+    @property
+    def precision(self) -> tuple[DType, str]:
+        """The dtype that the next picture runs in, and why."""
+        device = self.state.device
+        if device is None:
+            wanted = self.settings.numerics.precision
+            return ("float32" if wanted == "auto" else wanted), ""
+        return resolve_precision(self.settings.numerics.precision, self.state.self_test, device)
+
+    def _measured(self, report: SelfTestReport) -> None:
+        if report.complete:
+            self._quietly(lambda: records.save_selftest(report))
+        self.badges_changed.emit()
+
+    # --- models -----------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> ModelFacts | None:
+        """Facts of the selected model, None while they are being read or when its file is missing."""
+        return self._models.get(self.settings.last_model)
+
+    @property
+    def model_error(self) -> ErrorFacts | None:
+        """Why the selected model cannot be used, None when it can."""
+        return self._model_errors.get(self.settings.last_model)
+
+    @property
+    def models(self) -> tuple[ModelFacts, ...]:
+        """Pocket first, then what was used before."""
+        return tuple(self._models.values())
+
+    def refresh_models(self) -> None:
+        """Read the headers of all known models again, off the UI thread."""
+        wanted = tuple(dict.fromkeys((models.POCKET, *self.settings.model_folders, self.settings.last_model)))
+        self.background.run(lambda: _describe_all(wanted), self._models_read)
+
+    def _models_read(self, found: tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]) -> None:
+        self._models, self._model_errors = found
+        self.models_changed.emit()
+        self.badges_changed.emit()
+
+    def select_model(self, model: str) -> None:
+        """Make a model the one in use, and remember it."""
+        known = self.settings.model_folders
+        folders = known if model == models.POCKET or model in known else (*known, model)
+        self.update_settings(msgspec.structs.replace(self.settings, last_model=model, model_folders=folders))
+        if model in self._models:
+            self.model_selected.emit()
+        else:
+            self.background.run(lambda: _describe_all((model,)), self._model_opened)
+
+    def _model_opened(self, found: tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]) -> None:
+        self._models |= found[0]
+        self._model_errors |= found[1]
+        self.models_changed.emit()
+        self.model_selected.emit()
+
+    def forget_model(self, model: str) -> None:
+        """Take a model out of the list; its file stays."""
+        folders = tuple(path for path in self.settings.model_folders if path != model)
+        last = models.POCKET if self.settings.last_model == model else self.settings.last_model
+        self.update_settings(msgspec.structs.replace(self.settings, model_folders=folders, last_model=last))
+        self._models.pop(model, None)
+        self._model_errors.pop(model, None)
+        self.models_changed.emit()
+        self.model_selected.emit()
+
+    # --- health -----------------------------------------------------------------------------------------------------
+
+    def report(self, model: ModelFacts | None) -> CheckReport | None:
+        """The stored check of a model on this device in the precision in use."""
+        device = self.state.device
+        if model is None or device is None:
+            return None
+        key = (model.fingerprint, device.id, self.precision[0])
+        if key not in self._reports:
+            self._reports[key] = records.load_report(model, device, key[2])
+        return self._reports[key]
+
+    def badge(self, model: ModelFacts | None) -> Badge:
+        """How the model's numbers behave on this device."""
+        device = self.state.device
+        if model is None or device is None:
+            return Badge(state="unchecked", room_bits=None, reason="")
+        return badge(self.report(model), model, device, self.settings.numerics)
+
+    def check(self, model: ModelFacts, depth: Depth = "quick", then: Callable[[Ended], None] | None = None) -> str:
+        """Queue a check of a model."""
+        command = Examine(
+            job=self.new_job_id(), model=model.id, device=self.device_id, depth=depth, numerics=self.settings.numerics
+        )
+        return self.submit(command, model.name, first=True, then=then)
+
+    def _checked(self, ended: Ended) -> None:
+        """Keep the report of a check; the check that follows a cure has its own way."""
+        report, command = ended.report, ended.job.command
+        if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
+            return
+        self._remember(report)
+        if ended.outcome == "done":
+            self._quietly(lambda: records.save_report(report))
+
+    def _remember(self, report: CheckReport) -> None:
+        self._reports[(report.model.fingerprint, report.device.id, report.precision)] = report
+        self.badges_changed.emit()
+
+    def fix_model(self, model: ModelFacts) -> str:
+        """Cure a model: apply the plan of its check, or check it first. Returns the job's id."""
+        report = self.report(model)
+        if report is not None and report.verdict in ("fixable", "tight") and report.plan.verified and not report.plan.is_plain:
+            return self.apply_cure(report)
+
+        def then(ended: Ended) -> None:
+            found = ended.report
+            if isinstance(found, CheckReport) and ended.outcome == "done":
+                if found.verdict == "broken" or found.plan.is_plain:
+                    self.go("health")
+                else:
+                    self.apply_cure(found)
+
+        return self.check(model, then=then)
+
+    def apply_cure(self, report: CheckReport, cure: Cure | None = None) -> str:
+        """Store the plan for this model on this device, and repeat the check with it. Returns the check's id."""
+        chosen = report if cure is None else msgspec.structs.replace(report, plan=cure.plan)
+        self._remember(records.set_applied(chosen, True))
+        command = Examine(
+            job=self.new_job_id(),
+            model=chosen.model.id,
+            device=self.device_id,
+            depth=chosen.depth,
+            numerics=self.settings.numerics,
+            plan=chosen.plan,
+        )
+        return self.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
+
+    def _cured(self, ended: Ended, report: CheckReport) -> None:
+        """The check after a cure: say so, or take the cure back when it did not hold."""
+        if ended.outcome != "done" or not isinstance(ended.report, CheckReport):
+            return
+        if ended.report.verdict in ("healthy", "tight"):
+            self.take(words.Noted(kind="cure-applied", facts=(report.model.name, report.model.id)))
+        else:
+            self.undo_cure(report, quiet=True)
+            self.take(words.Noted(kind="cure-failed", facts=(report.model.name, report.model.id)))
+
+    def undo_cure(self, report: CheckReport, *, quiet: bool = False) -> None:
+        """Stop using the stored plan; the check's findings stay."""
+        self._remember(records.set_applied(report, False))
+        if not quiet:
+            self.take(words.Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))
+
+    def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
+        """Queue writing a rescaled copy of the model."""
+        command = Repair(
+            job=self.new_job_id(), model=model.id, output=output, device=self.device_id, numerics=self.settings.numerics
+        )
+        return self.submit(command, model.name, first=True, then=then)
+
+    # --- settings and pages -----------------------------------------------------------------------------------------
+
+    def update_settings(self, settings: Settings) -> None:
+        """Take new settings at once and write them."""
+        if settings == self.settings:
+            return
+        numerics_changed = settings.numerics != self.settings.numerics
+        self.settings = settings
+        self._quietly(lambda: store.save(settings))
+        self.settings_changed.emit()
+        if numerics_changed:
+            self.badges_changed.emit()
+
+    def update_numerics(self, numerics: Numerics) -> None:
+        self.update_settings(msgspec.structs.replace(self.settings, numerics=numerics))
+
+    def go(self, page: PageName) -> None:
+        """Show a page."""
+        self.page_requested.emit(page)
+
+    def later(self, call: Callable[[], None]) -> None:
+        """Call once the events at hand are done."""
+        QTimer.singleShot(0, self, call)
+
+    def _quietly(self, work: Callable[[], object]) -> None:
+        """Write a small file; a full or read-only disk is logged and told, and the window goes on."""
+        try:
+            work()
+        except (OSError, HalftoneError) as error:
+            _log.exception("Could not write")
+            facts = error.as_facts() if isinstance(error, HalftoneError) else None
+            self.take(words.Noted(kind="not-written", facts=(str(error),), error=facts))
+
+
+def _describe_all(wanted: tuple[str, ...]) -> tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]:
+    found: dict[str, ModelFacts] = {}
+    errors: dict[str, ErrorFacts] = {}
+    for model in wanted:
+        try:
+            found[model] = models.describe(model)
+        except HalftoneError as error:
+            errors[model] = error.as_facts()
+    return found, errors
