@@ -1,0 +1,122 @@
+"""What one setting does on this device: time as a bar around a zero line, memory, and eight dots for the closeness to FP32."""
+
+import math
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from halftone.gui import icons, theme
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+
+ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+TIME, MEMORY, CLOSENESS = 164, 76, 204
+DOTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """time_ratio: seconds with over seconds without; dots: 0 to 8; None: not measured. quiet: said in muted colour."""
+
+    time_words: str
+    memory_words: str
+    close_words: str
+    time_ratio: float | None = None
+    dots: float | None = None
+    quiet_time: bool = False
+    quiet_memory: bool = False
+    quiet_close: bool = False
+    warn: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return tr("Time: {0}. Memory: {1}. Closeness to FP32: {2}", self.time_words, self.memory_words, self.close_words)
+
+
+def dots_for_db(db: float) -> float:
+    """Eight dots at 55 dB and above (FP16's own noise), one at 15 dB."""
+    return min(8.0, max(1.0, 1 + 7 * (db - 15) / 40))
+
+
+def dots_for_error(ratio: float) -> float:
+    """Error grown by `ratio`: each doubling takes two of seven dots away; a smaller error gives the eighth."""
+    return min(8.0, max(1.0, 7 - 2 * math.log2(max(ratio, 1e-6))))
+
+
+class EffectCell(QWidget):
+    """Three columns; the time column reaches from -1 (far left: twice as quick or better) to +1."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._effect: Effect | None = None
+        self.setFixedHeight(32)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setFixedWidth(TIME + MEMORY + CLOSENESS)
+        theme.watcher().changed.connect(self.update)
+
+    def set_effect(self, effect: Effect) -> None:
+        self._effect = effect
+        self.setAccessibleName(effect.sentence)
+        self.update()
+
+    @property
+    def effect(self) -> Effect | None:
+        return self._effect
+
+    def sizeHint(self) -> QSize:
+        return QSize(TIME + MEMORY + CLOSENESS, 32)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._effect is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._paint_time(painter, self._effect)
+        self._words(painter, TIME, MEMORY - 6, self._effect.memory_words, quiet=self._effect.quiet_memory)
+        self._paint_closeness(painter, self._effect)
+        painter.end()
+
+    def _words(self, painter: QPainter, x: float, width: float, words: str, *, quiet: bool = False, token: str = "") -> None:
+        style = theme.current()
+        painter.setFont(style.font("small", numbers=True))
+        painter.setPen(style.color(token or ("text-muted" if quiet else "text")))
+        shown = QFontMetricsF(painter.font()).elidedText(words, Qt.TextElideMode.ElideRight, width)
+        painter.drawText(QRectF(x, 0, width, self.height()), ALIGN_LEFT, shown)
+
+    def _paint_time(self, painter: QPainter, effect: Effect) -> None:
+        if effect.time_ratio is None:
+            self._words(painter, 0, TIME - 6, effect.time_words, quiet=effect.quiet_time)
+            return
+        style = theme.current()
+        zero, reach, middle = 32.0, 30.0, self.height() / 2
+        share = max(-1.0, min(1.0, math.log2(max(effect.time_ratio, 1e-6)) / 1.25))
+        painter.setPen(Qt.PenStyle.NoPen)
+        length = max(1.5, abs(share) * reach) if abs(effect.time_ratio - 1) >= 0.0005 else 0.0
+        if share < 0:
+            painter.fillRect(QRectF(zero - length, middle - 3, length, 6), style.color("chart.series-1"))
+        elif length:
+            painter.fillRect(QRectF(zero, middle - 3, length, 6), style.color("text-muted"))
+        painter.setPen(QPen(style.color("text-muted"), 1))
+        painter.drawLine(QPointF(zero + 0.5, middle - 6), QPointF(zero + 0.5, middle + 6))
+        self._words(painter, 72, TIME - 76, effect.time_words, quiet=effect.quiet_time)
+
+    def _paint_closeness(self, painter: QPainter, effect: Effect) -> None:
+        x = float(TIME + MEMORY)
+        if effect.dots is None:
+            self._words(painter, x, CLOSENESS - 4, effect.close_words, quiet=effect.quiet_close)
+            return
+        style = theme.current()
+        painter.setPen(Qt.PenStyle.NoPen)
+        for index in range(DOTS):
+            filled = index < round(effect.dots)
+            painter.setBrush(style.color("warn" if effect.warn else "chart.series-3") if filled else style.color("text-muted", 0.8))
+            radius = 3.2 if filled else 0.9
+            painter.drawEllipse(QPointF(x + 5 + index * 8.2, self.height() / 2), radius, radius)
+        x += DOTS * 8.2 + 10
+        if effect.warn:
+            icons.paint(painter, "triangle-alert", QRectF(x, self.height() / 2 - 7, 14, 14), style.color("warn"))
+            x += 18
+        width = TIME + MEMORY + CLOSENESS - x - 2
+        self._words(painter, x, width, effect.close_words, quiet=effect.quiet_close, token="warn" if effect.warn else "")

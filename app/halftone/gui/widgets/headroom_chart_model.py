@@ -1,0 +1,322 @@
+"""What the headroom chart shows, as pure data: parts, columns, room, findings, and the sentences that say it without a picture."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from halftone.contract.facts import Finding, LayerPeak
+from halftone.contract.plan import Plan
+from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
+from halftone.gui.i18n import tr
+
+SERIES_OTHER = "chart.series-6"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer. exp: log2 of its peak (-inf: all zeros, +inf: not finite). after: the same under the cure.
+
+    dtype_after: the type it runs in under the cure; changed: the cure touches it.
+    """
+
+    index: int
+    component: str
+    module: str
+    kind: str
+    peak: float
+    exp: float
+    peak_after: float
+    exp_after: float
+    dtype_after: DType
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component, or one half of a VAE, with its layers in running order."""
+
+    key: str
+    name: str
+    short: str
+    series: str
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A numbered disc. number: as in the findings list (from 1); layer: index of the layer it stands on."""
+
+    number: int
+    layer: int
+    tight: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChartData:
+    """Everything the painter needs. dtype: the type whose limit is drawn."""
+
+    parts: tuple[Part, ...]
+    marks: tuple[Mark, ...]
+    dtype: DType
+    cure_text: str
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(layer for part in self.parts for layer in part.layers)
+
+
+EMPTY = ChartData((), (), "float16", "")
+
+
+def log2_peak(peak: float) -> float:
+    """log2 of a peak; zero gives -inf, a number that is not finite gives +inf."""
+    if not math.isfinite(peak):
+        return math.inf
+    return math.log2(peak) if peak > 0 else -math.inf
+
+
+def limit_exp(dtype: DType) -> float:
+    return math.log2(FLOAT_LIMITS[dtype])
+
+
+def room_bits(exp: float, dtype: DType) -> float:
+    """Room in bits: log2(limit / peak)."""
+    return limit_exp(dtype) - exp
+
+
+def room_state(exp: float, dtype: DType) -> str:
+    """'over', 'tight' or 'fine'."""
+    bits = room_bits(exp, dtype)
+    return "over" if bits < 0 else "tight" if bits < TIGHT_BITS else "fine"
+
+
+def part_key(component: str, module: str) -> str:
+    """The VAE's two halves are shown apart: they run at different times."""
+    if component.startswith("vae"):
+        if module.startswith(("encoder", "quant_conv")):
+            return f"{component}.encoder"
+        return f"{component}.decoder"
+    return component
+
+
+def part_names(key: str) -> tuple[str, str]:
+    """Plain name and short name of a part."""
+    names = {
+        "text_encoder": (tr("Text encoder"), tr("Text enc.")),
+        "text_encoder_2": (tr("Text encoder 2"), tr("Text enc. 2")),
+        "text_encoder_3": (tr("Text encoder 3"), tr("Text enc. 3")),
+        "unet": (tr("Denoiser (UNet)"), tr("Denoiser")),
+        "transformer": (tr("Denoiser (transformer)"), tr("Denoiser")),
+        "prior": (tr("Denoiser (prior)"), tr("Prior")),
+        "vae.decoder": (tr("VAE decoder"), tr("Decoder")),
+        "vae.encoder": (tr("VAE encoder"), tr("Encoder")),
+    }
+    return names.get(key, (key, key))
+
+
+def part_series(key: str) -> str:
+    """Colour token of a part."""
+    if key.startswith("text_encoder"):
+        return "chart.series-4" if key == "text_encoder" else "chart.series-3"
+    if key.startswith(("unet", "transformer", "prior", "denoiser")):
+        return "chart.series-1"
+    return "chart.series-2" if key.startswith("vae") else SERIES_OTHER
+
+
+def _within(module: str, roots: Sequence[str]) -> bool:
+    return any(module == root or module.startswith(root + ".") or root == "" for root in roots)
+
+
+def _type_after(component: str, module: str, dtype: DType, plan: Plan | None) -> DType:
+    if plan is None:
+        return dtype
+    if _within(module, plan.upcast.get(component, ())):
+        return "float32"
+    return plan.dtypes.get(component, dtype)
+
+
+def _touched(component: str, module: str, plan: Plan | None, owners: frozenset[tuple[str, str]]) -> bool:
+    return plan is not None and ((component, module) in owners or _within(module, plan.upcast.get(component, ())))
+
+
+def _owners(plan: Plan | None) -> frozenset[tuple[str, str]]:
+    """Modules that own a rescaled tensor."""
+    if plan is None:
+        return frozenset()
+    return frozenset((component, name.rpartition(".")[0]) for component, tensors in plan.rescale.items() for name in tensors)
+
+
+def build(
+    layers: Sequence[LayerPeak], dtype: DType, findings: Sequence[Finding] = (), plan: Plan | None = None, cure_text: str = ""
+) -> ChartData:
+    """Groups the layers into parts (in order of first use) and finds the layer of each finding."""
+    owners = _owners(plan)
+    groups: dict[str, list[Layer]] = {}
+    for index, one in enumerate(layers):
+        dtype_after = _type_after(one.component, one.module, dtype, plan)
+        after = one.peak if one.peak_after is None else one.peak_after
+        changed = dtype_after != dtype or _touched(one.component, one.module, plan, owners)
+        layer = Layer(
+            index,
+            one.component,
+            one.module,
+            one.kind,
+            one.peak,
+            log2_peak(one.peak),
+            after,
+            log2_peak(after),
+            dtype_after,
+            changed,
+        )
+        groups.setdefault(part_key(one.component, one.module), []).append(layer)
+    parts = tuple(Part(key, *part_names(key), part_series(key), tuple(members)) for key, members in groups.items())
+    return ChartData(parts, _marks(layers, findings), dtype, cure_text)
+
+
+def build_blocks(layers: Sequence[LayerPeak], dtype: DType) -> ChartData:
+    """For the compact chart: one component, grouped into its blocks (mid, up.0, up.1, …) in running order."""
+    whole = build(layers, dtype)
+    groups: list[tuple[str, str, list[Layer]]] = []
+    for part in whole.parts:
+        for layer in part.layers:
+            name = block_name(layer.module)
+            if groups and (not name or groups[-1][0] == name):
+                groups[-1][2].append(layer)
+            else:
+                groups.append((name, part.series, [layer]))
+    if len(groups) > 1 and not groups[0][0]:
+        groups[1] = (groups[1][0], groups[1][1], groups[0][2] + groups[1][2])
+        groups = groups[1:]
+    parts = tuple(Part(f"{index}", name, name, series, tuple(members)) for index, (name, series, members) in enumerate(groups))
+    return ChartData(parts, (), dtype, "")
+
+
+def block_name(module: str) -> str:
+    """decoder.up_blocks.2.resnets.1.conv2 -> up.2; a layer outside any block belongs to its neighbours and has no name."""
+    steps = module.split(".")
+    for index, step in enumerate(steps):
+        if step == "mid_block":
+            return "mid"
+        if step in ("up_blocks", "down_blocks", "transformer_blocks", "blocks", "layers", "block") and index + 1 < len(steps):
+            return f"{step.split('_')[0]}.{steps[index + 1]}"
+    return ""
+
+
+def _marks(layers: Sequence[LayerPeak], findings: Sequence[Finding]) -> tuple[Mark, ...]:
+    marks: list[Mark] = []
+    for number, finding in enumerate(findings, start=1):
+        index = layer_of(layers, finding)
+        if index is not None:
+            marks.append(Mark(number, index, finding.code == "tight"))
+    return tuple(marks)
+
+
+def layer_of(layers: Sequence[LayerPeak], finding: Finding) -> int | None:
+    """The layer a finding speaks of: the module itself, else the highest one inside it, else none."""
+    own = [index for index, one in enumerate(layers) if one.component == finding.component and one.module == finding.module]
+    if own:
+        return own[0]
+    inside = [
+        index
+        for index, one in enumerate(layers)
+        if one.component == finding.component and _within(one.module, (finding.module,)) and finding.module
+    ]
+    return max(inside, key=lambda index: log2_peak(layers[index].peak), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One bar. top: the layer with the largest peak of those in this column; x, width in pixels."""
+
+    x: float
+    width: float
+    top: Layer
+    members: tuple[Layer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartBox:
+    part: Part
+    x: float
+    width: float
+    columns: tuple[Column, ...]
+
+
+def share_columns(counts: Sequence[int], total: int, wanted: Sequence[bool] = ()) -> list[int]:
+    """How many columns each part gets of `total`: small parts more per layer than large ones, none more than it has layers.
+
+    wanted: parts with findings, which get at least a fifth of the width.
+    """
+    if sum(counts) <= total:
+        return list(counts)
+    eager = wanted or [False] * len(counts)
+    shares = [min(count, total // 5 if want and sum(eager) <= 2 else 8) for count, want in zip(counts, eager, strict=True)]
+    room = total - sum(shares)
+    open_parts = {index for index, count in enumerate(counts) if count > shares[index]}
+    while room > 0 and open_parts:
+        weight = sum(counts[index] ** 0.6 for index in open_parts)
+        given = 0
+        for index in sorted(open_parts):
+            extra = min(counts[index] - shares[index], max(1, int(room * counts[index] ** 0.6 / weight)), room - given)
+            shares[index] += extra
+            given += extra
+        room -= given
+        open_parts = {index for index in open_parts if counts[index] > shares[index]}
+        if given == 0:
+            break
+    return shares
+
+
+def lay_out(data: ChartData, left: float, width: float, pitch: float, gap: float, *, after: bool) -> tuple[PartBox, ...]:
+    """Boxes of all parts from `left` over `width` pixels, with columns no narrower than about `pitch`."""
+    parts = data.parts
+    marked = {mark.layer for mark in data.marks if not mark.tight}
+    if not parts or width <= 0:
+        return ()
+    usable = max(1.0, width - gap * (len(parts) - 1))
+    counts = [len(part.layers) for part in parts]
+    wanted = [any(layer.index in marked for layer in part.layers) for part in parts]
+    shares = share_columns(counts, max(len(parts), int(usable / pitch)), wanted)
+    step = usable / sum(shares)
+    boxes: list[PartBox] = []
+    x = left
+    for part, columns in zip(parts, shares, strict=True):
+        boxes.append(PartBox(part, x, step * columns, _columns(part.layers, columns, x, step, after=after)))
+        x += step * columns + gap
+    return tuple(boxes)
+
+
+def _columns(layers: Sequence[Layer], count: int, left: float, step: float, *, after: bool) -> tuple[Column, ...]:
+    made: list[Column] = []
+    for index in range(count):
+        members = tuple(layers[index * len(layers) // count : (index + 1) * len(layers) // count])
+        top = max(members, key=lambda layer: _rank(layer, after=after))
+        made.append(Column(left + index * step, step, top, members))
+    return tuple(made)
+
+
+def _rank(layer: Layer, *, after: bool) -> float:
+    """Closest to its own limit first."""
+    return layer.exp_after - limit_exp(layer.dtype_after) if after else layer.exp
+
+
+def axis_range(data: ChartData, *, compact: bool) -> tuple[float, float]:
+    """Exponents at the bottom and at the top of the chart."""
+    finite = [layer.exp for layer in data.layers if math.isfinite(layer.exp)]
+    limit = limit_exp(data.dtype)
+    if limit > 40:
+        return -16.0, float(round(limit) + 12)
+    highest = math.ceil(max(finite, default=0.0))
+    if compact:
+        low = math.floor(min(finite, default=5.0)) - 1
+        return float(min(limit - 8, max(-2, low))), float(max(round(limit) + 3, highest + 1))
+    return -2.0, float(max(round(limit) + 4, highest + 2))
+
+
+def ticks(low: float, high: float, most: int) -> list[int]:
+    """Exponents of the grid lines: multiples of 4, or coarser when there is no room."""
+    step = 4
+    while (high - low) / step > most:
+        step *= 2
+    first = math.ceil(low / step) * step
+    return list(range(first, math.floor(high) + 1, step))
