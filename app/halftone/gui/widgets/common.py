@@ -1,0 +1,424 @@
+"""Small stock widgets dressed in the theme: labels, buttons, hairlines, switches, segments and health badges."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QEnterEvent, QFontMetrics, QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QBoxLayout,
+    QButtonGroup,
+    QCheckBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from halftone.gui import icons, theme
+from halftone.gui.i18n import tr
+
+L = TypeVar("L", bound=QBoxLayout)
+ButtonKind = Literal["", "primary", "quiet", "danger", "link", "row"]
+
+HEALTH_LOOK: dict[str, tuple[str, str]] = {
+    "healthy": ("circle-check", "ok"),
+    "cured": ("bandage", "ok"),
+    "tight": ("triangle-alert", "warn"),
+    "overflows": ("octagon-alert", "danger"),
+    "broken": ("octagon-x", "danger"),
+    "unchecked": ("circle-dashed", "unknown"),
+}
+
+
+def health_word(state: str) -> str:
+    """The word of a badge."""
+    return {
+        "healthy": tr("Healthy"),
+        "cured": tr("Cured"),
+        "tight": tr("Tight"),
+        "overflows": tr("Overflows"),
+        "broken": tr("Damaged"),
+    }.get(state, tr("Not checked"))
+
+
+def repolish(widget: QWidget) -> None:
+    """Take a changed style property into account."""
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
+    widget.update()
+
+
+def set_tone(widget: QWidget, tone: str) -> None:
+    """Colour a label by a tone: "", "secondary", "muted", "ok", "warn", "danger", "accent"."""
+    if widget.property("tone") != tone:
+        widget.setProperty("tone", tone)
+        repolish(widget)
+
+
+def label(text: str = "", role: str = "body", tone: str = "", *, wrap: bool = False, numbers: bool = False) -> QLabel:
+    """A label in a type role and a tone. numbers: figures of equal width."""
+    made = QLabel(text)
+    made.setFont(theme.current().font(role, numbers=numbers))
+    made.setProperty("tone", tone)
+    made.setWordWrap(wrap)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    if wrap:
+        policy = made.sizePolicy()
+        policy.setHeightForWidth(True)
+        made.setSizePolicy(policy)
+    return made
+
+
+class ElidedLabel(QLabel):
+    """One line that ends in an ellipsis when there is no room; the tooltip then holds the whole."""
+
+    def __init__(self, text: str = "", role: str = "body", tone: str = "", *, numbers: bool = False) -> None:
+        super().__init__()
+        self._text = ""
+        self.setFont(theme.current().font(role, numbers=numbers))
+        self.setProperty("tone", tone)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.set_text(text)
+
+    def set_text(self, text: str) -> None:
+        self._text = text
+        self.setAccessibleName(text)
+        self._fit()
+
+    def full_text(self) -> str:
+        return self._text
+
+    def _fit(self) -> None:
+        line = " ".join(self._text.split())
+        shown = QFontMetrics(self.font()).elidedText(line, Qt.TextElideMode.ElideRight, max(0, self.width()))
+        self.setText(shown)
+        self.setToolTip(self._text if shown != line else "")
+
+    def sizeHint(self) -> QSize:
+        return QSize(QFontMetrics(self.font()).horizontalAdvance(self._text) + 2, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+
+def button(
+    text: str,
+    kind: ButtonKind = "",
+    icon: str = "",
+    *,
+    size: str = "",
+    tip: str = "",
+    clicked: Callable[[], object] | None = None,
+) -> QPushButton:
+    """A push button. kind: "" is the secondary one."""
+    made = QPushButton(text)
+    made.setProperty("kind", kind)
+    made.setProperty("size", size)
+    made.setFont(theme.current().font("body"))
+    made.setIconSize(QSize(16, 16))
+    if icon:
+        made.setIcon(icons.icon(icon, "on-accent" if kind == "primary" else "danger" if kind == "danger" else "text-secondary"))
+    if tip:
+        made.setToolTip(tip)
+    if clicked is not None:
+        made.clicked.connect(lambda _on=False: clicked())
+    return made
+
+
+def icon_button(
+    icon: str, tip: str, *, kind: str = "", size: int = 16, checkable: bool = False, clicked: Callable[[], object] | None = None
+) -> QToolButton:
+    """A button with only an icon: its accessible name is its tooltip."""
+    made = QToolButton()
+    made.setIcon(icons.icon(icon))
+    made.setIconSize(QSize(size, size))
+    made.setProperty("kind", kind)
+    made.setCheckable(checkable)
+    made.setToolTip(tip)
+    made.setAccessibleName(tip)
+    made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    if clicked is not None:
+        made.clicked.connect(lambda _on=False: clicked())
+    return made
+
+
+def hline() -> QFrame:
+    made = QFrame()
+    made.setProperty("line", "h")
+    made.setFixedHeight(1)
+    return made
+
+
+def vline(height: int = 16) -> QFrame:
+    made = QFrame()
+    made.setProperty("line", "v")
+    made.setFixedSize(1, height)
+    return made
+
+
+def surface(name: str, edge: str = "") -> QFrame:
+    """A frame filled with a surface colour, with a hairline on one edge."""
+    made = QFrame()
+    made.setProperty("surface", name)
+    if edge:
+        made.setProperty("edge", edge)
+    return made
+
+
+def card(kind: str = "true") -> QFrame:
+    """A raised card: "true", "ok", "warn", "danger", "info", "unknown" or "dashed"."""
+    made = QFrame()
+    made.setProperty("card", kind)
+    return made
+
+
+def row(*items: QWidget | QLayout | int, spacing: int = 8, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> QHBoxLayout:
+    """Items side by side; an integer is a gap of so many pixels, -1 a stretch."""
+    return _filled(QHBoxLayout(), items, spacing, margins)
+
+
+def column(*items: QWidget | QLayout | int, spacing: int = 8, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> QVBoxLayout:
+    """Items one below the other; an integer is a gap of so many pixels, -1 a stretch."""
+    return _filled(QVBoxLayout(), items, spacing, margins)
+
+
+def _filled(layout: L, items: Sequence[QWidget | QLayout | int], spacing: int, margins: tuple[int, ...]) -> L:
+    layout.setSpacing(spacing)
+    layout.setContentsMargins(*margins)
+    for item in items:
+        if isinstance(item, int):
+            if item < 0:
+                layout.addStretch(1)
+            else:
+                layout.addSpacing(item)
+        elif isinstance(item, QLayout):
+            layout.addLayout(item)
+        else:
+            layout.addWidget(item)
+    return layout
+
+
+def clear(layout: QLayout) -> None:
+    """Take everything out of a layout and delete the widgets."""
+    while (item := layout.takeAt(0)) is not None:
+        widget, inner = item.widget(), item.layout()
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()
+        elif inner is not None:
+            clear(inner)
+
+
+class IconLabel(QWidget):
+    """A tinted icon that follows the theme."""
+
+    def __init__(self, name: str = "", token: str = "text-secondary", size: int = 16) -> None:
+        super().__init__()
+        self._name = name
+        self._token = token
+        self.setFixedSize(size, size)
+        theme.watcher().changed.connect(self.update)
+
+    def set(self, name: str, token: str) -> None:
+        if (name, token) != (self._name, self._token):
+            self._name, self._token = name, token
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._name:
+            painter = QPainter(self)
+            icons.paint(painter, self._name, QRectF(self.rect()), theme.current().color(self._token))
+            painter.end()
+
+
+class Switch(QCheckBox):
+    """An on/off switch, 30 by 16; a label beside it says On or Off."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        theme.watcher().changed.connect(self.update)
+
+    def sizeHint(self) -> QSize:
+        width = 30 + (8 + self.fontMetrics().horizontalAdvance(self.text()) if self.text() else 0)
+        return QSize(width, 24)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def hitButton(self, pos: object) -> bool:
+        del pos
+        return True
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        track = QRectF(0.5, (self.height() - 16) / 2 + 0.5, 29, 15)
+        on = self.isChecked()
+        enabled = self.isEnabled()
+        fill = colours.color("accent" if on else "field") if enabled else colours.color("surface-raised")
+        edge = colours.color("accent" if on else "border-control") if enabled else colours.color("border-strong")
+        painter.setPen(QPen(edge, 1))
+        painter.setBrush(fill)
+        painter.drawRoundedRect(track, 7.5, 7.5)
+        knob = colours.color("on-accent" if on else "border-control") if enabled else colours.color("text-disabled")
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(knob)
+        x = track.right() - 7.5 if on else track.left() + 7.5
+        painter.drawEllipse(QRectF(x - 5, track.center().y() - 5, 10, 10))
+        if self.text():
+            painter.setPen(colours.color("text" if enabled else "text-disabled"))
+            painter.drawText(self.rect().adjusted(38, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.text())
+        painter.end()
+
+
+class Segmented(QFrame):
+    """One choice of a few, as joined buttons; arrow keys move inside."""
+
+    chosen = Signal(str)
+
+    def __init__(self, choices: Sequence[tuple[str, str]] = (), parent: QWidget | None = None) -> None:
+        """choices: value and label."""
+        super().__init__(parent)
+        self.setProperty("segmented", True)
+        self.setFixedHeight(28)
+        self._group = QButtonGroup(self)
+        self._group.setExclusive(True)
+        self._buttons: dict[str, QPushButton] = {}
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(2, 2, 2, 2)
+        layout.setSpacing(0)
+        for value, text in choices:
+            self._add(value, text, layout)
+
+    def _add(self, value: str, text: str, layout: QHBoxLayout) -> None:
+        made = QPushButton(text)
+        made.setCheckable(True)
+        made.setFont(theme.current().font("small"))
+        made.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        made.clicked.connect(lambda: self.chosen.emit(value))
+        self._group.addButton(made)
+        self._buttons[value] = made
+        layout.addWidget(made, 1)
+
+    def value(self) -> str:
+        """The chosen value, "" if there is none."""
+        return next((value for value, made in self._buttons.items() if made.isChecked()), "")
+
+    def set_value(self, value: str) -> None:
+        """Choose without telling."""
+        if value in self._buttons:
+            self._buttons[value].setChecked(True)
+
+    def button(self, value: str) -> QPushButton:
+        return self._buttons[value]
+
+    def set_tip(self, value: str, tip: str) -> None:
+        self._buttons[value].setToolTip(tip)
+
+
+class HealthBadge(QWidget):
+    """A model's health: icon and word on a pale ground; with `compact`, the icon alone."""
+
+    def __init__(self, state: str = "unchecked", *, compact: bool = False) -> None:
+        super().__init__()
+        self._state = state
+        self._compact = compact
+        self._room: float | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setFont(theme.current().font("caption-strong"))
+        theme.watcher().changed.connect(self.update)
+        self._describe()
+
+    def set_state(self, state: str, room_bits: float | None = None, tip: str = "") -> None:
+        """state: as in Badge.state; room_bits: headroom for the accessible name."""
+        self._state = state
+        self._room = room_bits
+        self.setToolTip(tip)
+        self._describe()
+        self.updateGeometry()
+        self.update()
+
+    def set_compact(self, compact: bool) -> None:
+        if compact != self._compact:
+            self._compact = compact
+            self.updateGeometry()
+            self.update()
+
+    def state(self) -> str:
+        return self._state
+
+    def _describe(self) -> None:
+        name = tr("Model health: {0}", health_word(self._state))
+        if self._room is not None:
+            sign = tr("minus") + " " if self._room < 0 else ""
+            name += ", " + tr("room {0} bits", f"{sign}{abs(self._room):.1f}")
+        self.setAccessibleName(name)
+
+    def sizeHint(self) -> QSize:
+        if self._compact:
+            return QSize(26, 20)
+        return QSize(6 + 14 + 5 + self.fontMetrics().horizontalAdvance(health_word(self._state)) + 8, 20)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        icon, tone = HEALTH_LOOK.get(self._state, HEALTH_LOOK["unchecked"])
+        painter = QPainter(self)
+        paint_badge(painter, QRectF(self.rect()), icon, "" if self._compact else health_word(self._state), tone)
+        painter.end()
+
+
+def paint_badge(painter: QPainter, rect: QRectF, icon: str, text: str, tone: str) -> None:
+    """A badge into a rectangle: for widgets and for delegates."""
+    colours = theme.current()
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(colours.color(f"{tone}-subtle"))
+    painter.drawRoundedRect(rect, 3, 3)
+    ink: QColor = colours.color(tone)
+    side = 14.0
+    left = rect.left() + (6 if text else (rect.width() - side) / 2)
+    icons.paint(painter, icon, QRectF(left, rect.center().y() - side / 2, side, side), ink)
+    if text:
+        painter.setPen(ink)
+        painter.setFont(colours.font("caption-strong"))
+        box = rect.adjusted(25, 0, -4, 0)
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), text)
+    painter.restore()
+
+
+class HoverButton(QAbstractButton):
+    """Base of buttons that paint themselves: knows hover, fills the ground, keeps a hand cursor."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.hovered = False
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        theme.watcher().changed.connect(self.update)
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        self.hovered = True
+        self.update()
+        super().enterEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.hovered = False
+        self.update()
+        super().leaveEvent(event)

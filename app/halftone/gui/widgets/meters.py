@@ -1,0 +1,108 @@
+"""Progress ring of the top bar, memory meter of the status bar, and the keyboard focus ring."""
+
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt
+from PySide6.QtGui import QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtWidgets import QApplication, QFocusFrame, QSizePolicy, QWidget
+
+from halftone.contract.facts import MemoryFacts
+from halftone.gui import theme
+
+_KEYBOARD = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
+
+
+def paint_ring(painter: QPainter, rect: QRectF, fraction: float | None) -> None:
+    """A ring filled clockwise from the top; a quarter of it when the length is not known."""
+    colours = theme.current()
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    box = rect.adjusted(1.5, 1.5, -1.5, -1.5)
+    painter.setPen(QPen(colours.color("border-strong"), 3))
+    painter.drawEllipse(box)
+    painter.setPen(QPen(colours.color("accent"), 3, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
+    painter.drawArc(box, 90 * 16, -round(360 * 16 * (0.25 if fraction is None else fraction)))
+    painter.restore()
+
+
+class RingProgress(QWidget):
+    """A small progress ring."""
+
+    def __init__(self, side: int = 18) -> None:
+        super().__init__()
+        self._fraction: float | None = None
+        self.setFixedSize(side, side)
+        theme.watcher().changed.connect(self.update)
+
+    def set_fraction(self, fraction: float | None) -> None:
+        self._fraction = fraction
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        paint_ring(painter, QRectF(self.rect()), self._fraction)
+        painter.end()
+
+
+class MemoryMeter(QWidget):
+    """Memory of the device: other programs grey, Halftone blue, the rest free."""
+
+    def __init__(self, width: int = 96, height: int = 6) -> None:
+        super().__init__()
+        self._memory: MemoryFacts | None = None
+        self._bar = height
+        self.setFixedSize(width, max(height, 10))
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        theme.watcher().changed.connect(self.update)
+
+    def set_memory(self, memory: MemoryFacts | None) -> None:
+        self._memory = memory
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return self.size()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        track = QRectF(0, (self.height() - self._bar) / 2, self.width(), self._bar)
+        shape = QPainterPath()
+        shape.addRoundedRect(track, self._bar / 2, self._bar / 2)
+        painter.setClipPath(shape)
+        painter.fillRect(track, colours.color("border-strong"))
+        memory = self._memory
+        if memory is not None and memory.total > 0:
+            others = track.width() * min(1.0, memory.others / memory.total)
+            own = track.width() * min(1.0, memory.own / memory.total)
+            painter.fillRect(QRectF(track.left(), track.top(), others, track.height()), colours.color("text-muted"))
+            painter.fillRect(QRectF(track.left() + others, track.top(), own, track.height()), colours.color("accent"))
+        painter.end()
+
+
+class FocusRing(QFocusFrame):
+    """A ring around the widget that has the keyboard focus, shown only after Tab, Backtab or a shortcut."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        theme.watcher().changed.connect(self.update)
+        app = QApplication.instance()
+        if app is not None:
+            app.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.FocusIn and isinstance(event, QFocusEvent) and isinstance(watched, QWidget):
+            ours = watched.window() is self.window()
+            plain = watched.property("ownFocus") is None
+            if ours:
+                self.setWidget(watched if plain and event.reason() in _KEYBOARD else None)  # pyright: ignore[reportArgumentType]
+        elif event.type() == QEvent.Type.FocusOut and watched is self.widget():
+            self.setWidget(None)  # pyright: ignore[reportArgumentType]
+        return super().eventFilter(watched, event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.current().color("focus"), 2))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 7, 7)
+        painter.end()
