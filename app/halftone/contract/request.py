@@ -46,6 +46,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     num_frames: int | None = None
     output: str | None = None
     """File to write (one picture) or folder to write into; None: the pictures folder of the settings."""
+    overwrite: bool = False
+    """Whether the file named by `output` may be replaced."""
     resume_latents: str | None = None
     """A file of finished latents kept after a failed decode: only the decode runs."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)

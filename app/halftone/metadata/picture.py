@@ -1,0 +1,189 @@
+"""Saves a finished picture with its parameters, whole or not at all, and never over another file unasked."""
+
+import errno
+import io
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.settings.atomic import create_atomically, write_atomically
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+ALLOWED: Final = (".png", ".jpg", ".jpeg", ".webp")
+RECEIPT_KEY: Final = "halftone"
+_MIN_FREE: Final = 2**20
+"""Bytes; below this not even a small picture can be saved."""
+
+_USER_COMMENT: Final = 0x9286
+_MAKER_NOTE: Final = 0x927C
+_EXIF_FOLDER: Final = 0x8769
+_UNICODE: Final = b"UNICODE\0"
+_NOTE_PREFIX: Final = b"halftone\0"
+_MAX_EXIF: Final = 65_000
+_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a picture says about itself: A1111's text and the receipt's JSON, as they stand there; untrusted."""
+
+    parameters: str | None
+    receipt: str | None
+
+
+def check_output(output: str | Path, *, overwrite: bool = False) -> Path:
+    """The file or folder to write to, made absolute, if a picture could be saved there now.
+
+    A name with a picture's ending is a file; an existing folder is a folder. Raises HalftoneError output-folder-missing,
+    output-read-only, output-exists, output-bad-type, output-failed or disk-full.
+    """
+    path = _absolute(output)
+    try:
+        is_folder = path.is_dir()
+        folder = path if is_folder else path.parent
+        if not is_folder and path.suffix.lower() not in ALLOWED:
+            _refuse_type(path)
+        if not folder.is_dir():
+            raise HalftoneError("output-folder-missing", folder=str(folder))
+        if not is_folder and not overwrite and os.path.lexists(path):
+            raise HalftoneError("output-exists", path=str(path))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise HalftoneError("output-read-only", folder=str(folder))
+        _refuse_full(folder, _MIN_FREE)
+    except OSError as error:
+        raise output_error(error, path, _MIN_FREE) from error
+    return path
+
+
+def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str, *, overwrite: bool = False) -> None:
+    """Write `image` with A1111's text and the receipt's JSON inside; the ending of `path` names the format.
+
+    The file appears whole or not at all. Raises HalftoneError output-exists (unless `overwrite`), output-bad-type,
+    output-folder-missing, output-read-only, output-failed or disk-full.
+    """
+    path = _absolute(path)
+    data = _encoded(image, path, parameters, receipt)
+    try:
+        (write_atomically if overwrite else create_atomically)(path, data)
+    except OSError as error:
+        raise output_error(error, path, len(data)) from error
+
+
+def read_picture(path: Path) -> Found:
+    """What a PNG, JPEG or WebP says about itself. Raises HalftoneError image-unreadable."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            exif = image.getexif().get_ifd(_EXIF_FOLDER)
+            comment, note = exif.get(_USER_COMMENT), exif.get(_MAKER_NOTE)
+            parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
+    except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
+    if isinstance(comment, bytes):
+        parameters = _decoded_comment(comment)
+    if isinstance(note, bytes) and note.startswith(_NOTE_PREFIX):
+        receipt = note.removeprefix(_NOTE_PREFIX).decode(errors="replace")
+    return Found(parameters if isinstance(parameters, str) else None, receipt if isinstance(receipt, str) else None)
+
+
+def next_name(folder: Path, seed: int) -> Path:
+    """A free name in `folder`: "00042-1234.png", numbered on from the highest number there."""
+    numbers = [int(match[1]) for name in os.listdir(folder) if (match := re.match(r"(\d{5,9})-", name))]
+    return folder / f"{max(numbers, default=0) + 1:05d}-{seed}.png"
+
+
+def numbered(path: Path, index: int) -> Path:
+    """The name of picture `index` (from 0) of a batch whose file the user named: a.png, a-2.png, a-3.png."""
+    return path if index == 0 else path.with_name(f"{path.stem}-{index + 1}{path.suffix}")
+
+
+def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
+    """What an OSError while writing `need` bytes to `path` means to the user."""
+    folder = path if path.is_dir() else path.parent
+    if isinstance(error, FileExistsError):
+        return HalftoneError("output-exists", path=str(path))
+    if error.errno in _NO_ROOM:
+        return HalftoneError("disk-full", need=_size(need), free=_size(_free(folder)), folder=str(folder))
+    if error.errno in _NO_RIGHT:
+        return HalftoneError("output-read-only", folder=str(folder))
+    if error.errno in _NO_FOLDER:
+        return HalftoneError("output-folder-missing", folder=str(folder))
+    return HalftoneError("output-failed", path=str(path), detail=error.strerror or type(error).__name__)
+
+
+def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) -> bytes:
+    buffer = io.BytesIO()
+    ending = path.suffix.lower()
+    if ending == ".png":
+        from PIL.PngImagePlugin import PngInfo
+
+        chunks = PngInfo()  # add_text takes tEXt for Latin-1 and iTXt for everything else, as the format demands
+        chunks.add_text("parameters", parameters)
+        chunks.add_text(RECEIPT_KEY, receipt)
+        image.save(buffer, "PNG", pnginfo=chunks, compress_level=6)
+    elif ending in {".jpg", ".jpeg"}:
+        image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=_exif(parameters, receipt))
+    elif ending == ".webp":
+        image.save(buffer, "WEBP", quality=95, exif=_exif(parameters, receipt))
+    else:
+        _refuse_type(path)
+    return buffer.getvalue()
+
+
+def _exif(parameters: str, receipt: str) -> bytes:
+    """EXIF as A1111 writes it (UserComment, UTF-16), with our receipt as the maker's note where it fits into 64 KB."""
+    from PIL import Image
+
+    exif = Image.Exif()
+    folder = exif.get_ifd(_EXIF_FOLDER)
+    folder[_USER_COMMENT] = _UNICODE + parameters.encode("utf-16-be", errors="replace")
+    note = _NOTE_PREFIX + receipt.encode(errors="replace")
+    if len(folder[_USER_COMMENT]) + len(note) < _MAX_EXIF:
+        folder[_MAKER_NOTE] = note
+    return exif.tobytes()
+
+
+def _decoded_comment(comment: bytes) -> str:
+    """EXIF 2.32, 4.6.5: eight bytes name the encoding. Writers disagree on the byte order, so the zero bytes decide."""
+    if not comment.startswith(_UNICODE):
+        return comment.removeprefix(b"ASCII\0\0\0").removeprefix(b"\0" * 8).decode(errors="replace")
+    text = comment.removeprefix(_UNICODE)
+    little = text[1::2].count(0) > text[::2].count(0)
+    return text.decode("utf-16-le" if little else "utf-16-be", errors="replace")
+
+
+def _absolute(output: str | Path) -> Path:
+    try:
+        return Path(output).expanduser().absolute()
+    except RuntimeError:
+        return Path(output).absolute()
+
+
+def _refuse_type(path: Path) -> NoReturn:
+    raise HalftoneError("output-bad-type", path=str(path), allowed=".png, .jpg or .webp")
+
+
+def _refuse_full(folder: Path, need: int) -> None:
+    if (free := _free(folder)) < need:
+        raise HalftoneError("disk-full", need=_size(need), free=_size(free), folder=str(folder))
+
+
+def _free(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+def _size(count: int) -> str:
+    """Bytes in MB or GB (10^6, 10^9)."""
+    return f"{count / 1e9:.1f}\u00a0GB" if count >= 1e9 else f"{count / 1e6:.1f}\u00a0MB"
