@@ -1,0 +1,70 @@
+"""For all tests: nothing of the user's is touched, nothing is fetched, and a test that leaves something behind fails.
+
+* All data goes to a temporary folder, a fresh one for each test (`HALFTONE_DATA`).
+* A test fails when threads or child processes are left after it.
+* A test fails on warnings in Halftone's log, unless it expects them: `@pytest.mark.logs("pattern", …)`. These must come.
+
+Qt is not touched here: the same tests run with PySide6 hidden (`tests/helpers/no_qt.py`).
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Before torch or Qt are imported by anything.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+_SESSION_DATA = Path(tempfile.mkdtemp(prefix="halftone-tests-"))
+os.environ["HALFTONE_DATA"] = str(_SESSION_DATA)
+
+from tests.helpers.leftovers import Leftovers  # noqa: E402
+from tests.helpers.logs import LogWatch  # noqa: E402
+
+from halftone.worker.environment import prepare  # noqa: E402
+
+prepare()
+settings.register_profile("steady", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile("explore", parent=settings.get_profile("steady"), derandomize=False, max_examples=2000)
+settings.load_profile("steady")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "logs(*patterns): warnings that Halftone's log must show")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_SESSION_DATA, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fails the test when it leaves threads or child processes."""
+    leftovers = Leftovers()
+    yield
+    if complaints := leftovers.after():
+        pytest.fail("left behind: " + "; ".join(complaints), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def quiet_log(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails the test on an unexpected warning in the log, and on an expected one that does not come."""
+    expected = [str(pattern) for mark in request.node.iter_markers("logs") for pattern in mark.args]
+    with LogWatch(expected) as watch:
+        yield
+    if complaints := watch.complaints():
+        pytest.fail("; ".join(complaints), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def own_data(nothing_left_behind: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that holds this test's data, cache, logs and pictures."""
+    folder = tmp_path_factory.mktemp("data")
+    before = os.environ["HALFTONE_DATA"]
+    os.environ["HALFTONE_DATA"] = str(folder)
+    yield folder
+    os.environ["HALFTONE_DATA"] = before
