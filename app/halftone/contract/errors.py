@@ -72,7 +72,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "device-unknown": ("There is no device {device} here.", "Use one of: {known}."),
     "device-lost": ("The device {device} stopped answering: {detail}.", "Everything finished is kept; try again."),
     "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
-    "setting-unknown": ("There is no setting {name}.", "Did you mean {nearest}?"),
+    "setting-unknown": ("There is no setting {name}.", "The nearest name is {nearest}."),
     "setting-bad-value": ("{name} cannot be {value}.", "Use {allowed}."),
     "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
     "value-out-of-range": ("{name} is {value}, outside {low} to {high}.", "Choose a value from {low} to {high}."),

@@ -51,7 +51,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     resume_latents: str | None = None
     """A file of finished latents kept after a failed decode: only the decode runs."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
-    numerics: Numerics = msgspec.field(default_factory=Numerics)
+    numerics: Numerics = Numerics()
 
 
 class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
