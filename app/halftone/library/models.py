@@ -37,9 +37,9 @@ def describe(model: str) -> ModelFacts:
     """
     path = resources() / POCKET if model == POCKET else _path(model)
     try:
-        if path.is_dir():
+        if os.path.isdir(path):
             return _folder(model, path)
-        if not path.exists():
+        if not os.path.exists(path):
             raise HalftoneError("model-missing", path=str(path))
         return _file(model, path)
     except OSError as error:

@@ -47,13 +47,13 @@ def check_output(output: str | Path, *, overwrite: bool = False) -> Path:
     """
     path = _absolute(output)
     try:
-        is_folder = path.is_dir()
+        is_folder = os.path.isdir(path)
         folder = path if is_folder else path.parent
         if not is_folder and path.suffix.lower() not in ALLOWED:
             _refuse_type(path)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise HalftoneError("output-folder-missing", folder=str(folder))
-        if not is_folder and not overwrite and os.path.lexists(path):
+        if not is_folder and _is_taken(path) and not overwrite:
             raise HalftoneError("output-exists", path=str(path))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HalftoneError("output-read-only", folder=str(folder))
@@ -108,7 +108,7 @@ def numbered(path: Path, index: int) -> Path:
 
 def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
     """What an OSError while writing `need` bytes to `path` means to the user."""
-    folder = path if path.is_dir() else path.parent
+    folder = path if os.path.isdir(path) else path.parent
     if isinstance(error, FileExistsError):
         return HalftoneError("output-exists", path=str(path))
     if error.errno in _NO_ROOM:
@@ -166,6 +166,15 @@ def _absolute(output: str | Path) -> Path:
         return Path(output).expanduser().absolute()
     except RuntimeError:
         return Path(output).absolute()
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether something has that name, be it a link to nowhere. Raises OSError for a name that cannot be."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _refuse_type(path: Path) -> NoReturn:

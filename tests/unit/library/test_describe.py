@@ -2,10 +2,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers.model_files import ramp, safetensors, write_folder, write_json
 
 from halftone.contract.errors import HalftoneError
 from halftone.library.models import describe, list_models, runnable, weight_files
-from tests.helpers.model_files import ramp, safetensors, write_folder, write_json
 
 
 def refusal(model: Path | str) -> HalftoneError:
@@ -128,7 +128,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path).code == "model-not-a-model"
     assert refusal(tmp_path / "notes.txt").code == "model-not-a-model"
     assert refusal(tmp_path / "none.safetensors").code == "model-not-a-model"
-    for missing in (tmp_path / "nothing", "", "a\0b", "~nobody-of-that-name/x"):
+    for missing in (tmp_path / "nothing", "", "a\0b", "~nobody-of-that-name/x", "x" * 5000):
         assert refusal(missing).code == "model-missing"
 
 

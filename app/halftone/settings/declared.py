@@ -1,0 +1,267 @@
+"""Every setting, declared once: default, choices, words, flags. The settings page, the command line and the guide use this."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from halftone.contract.request import Numerics
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One value of a setting: as stored, as shown, and what it does (empty where the setting's own sentence says it)."""
+
+    value: str
+    label: str
+    sentence: str = ""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """name: as in the settings file ("numerics.precision"); field: of Numerics, or of Settings for the other pages.
+
+    kind: "choice" (choices list all values), "switch", or "text" (free, `choices` empty). flags: on the command line, each with
+    the value it sets, None where the flag takes one. torch_name: PyTorch's own name of the switch.
+    """
+
+    name: str
+    field: str
+    page: str
+    section: str
+    title: str
+    sentence: str
+    tooltip: str
+    kind: Literal["choice", "switch", "text"]
+    default: str | bool
+    choices: tuple[Choice, ...] = ()
+    flags: tuple[str, ...] = ()
+    torch_name: str | None = None
+    needs_restart: bool = False
+
+
+class Alias(msgspec.Struct, frozen=True):
+    """A flag that A1111 users know, and what it sets here."""
+
+    flag: str
+    field: str
+    value: str | bool
+
+
+_NUMERICS: Final = Numerics()
+_THREE: Final = (
+    Choice("when-needed", "When needed", "Only where the numbers would pass the limit."),
+    Choice("always", "Always", "Whether it is needed or not."),
+    Choice("never", "Never", "Leaves the safety net out."),
+)
+
+
+def _numerics(field: str, section: str, title: str, sentence: str, tooltip: str, **more: object) -> Setting:
+    """A setting of the Numerics page; its default is the one of `contract.request.Numerics`."""
+    default: str | bool = getattr(_NUMERICS, field)
+    kind = "switch" if isinstance(default, bool) else "choice"
+    flag = "--" + field.replace("_", "-")
+    known: dict[str, object] = {
+        "name": f"numerics.{field}",
+        "field": field,
+        "page": "Numerics",
+        "section": section,
+        "title": title,
+        "sentence": sentence,
+        "tooltip": tooltip,
+        "kind": kind,
+        "default": default,
+        "flags": (flag, f"--no-{flag[2:]}") if kind == "switch" else (flag,),
+    }
+    return msgspec.convert(known | more, Setting)
+
+
+_PRECISION: Final = (
+    _numerics(
+        "precision",
+        "Precision",
+        "Precision mode",
+        "Auto uses the fastest type that passed every test. Compared with FP32.",
+        "FP32 is what --no-half does: safest, slowest, largest.",
+        choices=(
+            Choice("auto", "Auto", "The fastest type that passed every test on this device."),
+            Choice("float16", "FP16", "Half the memory; numbers up to 65 504."),
+            Choice("bfloat16", "BF16", "Half the memory; large numbers, but only 8 bits of detail."),
+            Choice("float32", "FP32", "Full precision, as --no-half does."),
+        ),
+    ),
+    _numerics(
+        "vae_float32",
+        "Precision",
+        "Keep the VAE in FP32",
+        "The VAE turns the result into a picture. It overflows most often.",
+        "Never leaves out the safety net for the VAE. Black pictures are still recovered.",
+        choices=_THREE,
+    ),
+    _numerics(
+        "upcast_cross_attention",
+        "Precision",
+        "Upcast cross-attention",
+        "Computes the attention scores in FP32.",
+        "Helps models whose attention scores pass 65 504.",
+        choices=_THREE,
+    ),
+    _numerics(
+        "upcast_sampling",
+        "Precision",
+        "Upcast sampling",
+        "The arithmetic between steps runs in FP32, the model stays in FP16.",
+        "Costs almost nothing and keeps small differences between steps.",
+    ),
+)
+
+_SUMS: Final = (
+    _numerics(
+        "fp16_reduction",
+        "Sums inside matrix products",
+        "FP16 reduced-precision reduction",
+        "Partial sums may be joined in FP16.",
+        "PyTorch turns this on. allow_fp16_reduced_precision_reduction",
+        torch_name="allow_fp16_reduced_precision_reduction",
+    ),
+    _numerics(
+        "bf16_reduction",
+        "Sums inside matrix products",
+        "BF16 reduced-precision reduction",
+        "Partial sums may be joined in BF16.",
+        "PyTorch turns this on. allow_bf16_reduced_precision_reduction",
+        torch_name="allow_bf16_reduced_precision_reduction",
+    ),
+    _numerics(
+        "fp16_accumulation",
+        "Sums inside matrix products",
+        "FP16 accumulation",
+        "All sums stay in FP16. Fast, but large sums can overflow.",
+        "allow_fp16_accumulation. Turning it on checks your models again.",
+        torch_name="allow_fp16_accumulation",
+    ),
+    _numerics(
+        "math_attention_reduction",
+        "Sums inside matrix products",
+        "Half-precision math attention reduction",
+        "Only matters when the attention backend is Math.",
+        "allow_fp16_bf16_reduction_math_sdp. Only with the Math backend.",
+        torch_name="allow_fp16_bf16_reduction_math_sdp",
+    ),
+    _numerics(
+        "tf32",
+        "Sums inside matrix products",
+        "TF32 for FP32 work",
+        "Parts that run in FP32 keep 10 bits in products instead of 23.",
+        "Keeps 10 bits in products. Undoes part of the gain of a cure.",
+        torch_name="allow_tf32",
+    ),
+)
+
+_ATTENTION: Final = (
+    _numerics(
+        "attention_backend",
+        "Attention",
+        "Attention backend",
+        "Auto keeps the fastest backend that is correct. Compared with Math.",
+        "Backends that fail a test on this GPU cannot be chosen; the list says why.",
+        choices=(
+            Choice("auto", "Auto"),
+            Choice("flash", "Flash"),
+            Choice("efficient", "Efficient"),
+            Choice("cudnn", "cuDNN"),
+            Choice("math", "Math"),
+        ),
+    ),
+)
+
+_SAFETY: Final = (
+    _numerics(
+        "nan_check",
+        "Safety",
+        "NaN check",
+        "Looks for values that are not numbers. Off is only for debugging.",
+        "Off is only for debugging. Halftone then cannot say where a bad number began.",
+        choices=(Choice("every-step", "Every step"), Choice("at-end", "At the end"), Choice("off", "Off")),
+    ),
+    _numerics(
+        "on_black",
+        "Safety",
+        "When a picture comes out black",
+        "Halftone never shows a black picture without saying why.",
+        "Recover quietly still writes it into the receipt.",
+        choices=(
+            Choice("recover", "Recover, then explain"),
+            Choice("quiet", "Recover quietly"),
+            Choice("ask", "Ask first"),
+            Choice("stop", "Stop and explain"),
+        ),
+    ),
+)
+
+_PROGRAM: Final = (
+    Setting(
+        name="general.device",
+        field="device",
+        page="General",
+        section="Device",
+        title="Device",
+        sentence="What computes the pictures. Auto takes the one that is fastest and correct.",
+        tooltip="As PyTorch spells it, for instance cuda:0 or cpu.",
+        kind="text",
+        default="auto",
+        flags=("--device",),
+    ),
+    Setting(
+        name="general.language",
+        field="language",
+        page="General",
+        section="Language",
+        title="Language",
+        sentence="The language of the window.",
+        tooltip="System follows the language of your desktop.",
+        kind="choice",
+        default="system",
+        choices=(Choice("system", "System"), Choice("en", "English"), Choice("zh_CN", "简体中文")),
+        needs_restart=True,
+    ),
+    Setting(
+        name="appearance.theme",
+        field="theme",
+        page="Appearance",
+        section="Theme",
+        title="Theme",
+        sentence="Dark keeps the colours of a picture easy to judge.",
+        tooltip="System follows your desktop.",
+        kind="choice",
+        default="system",
+        choices=(Choice("system", "System"), Choice("dark", "Dark"), Choice("light", "Light")),
+    ),
+    Setting(
+        name="folders.pictures",
+        field="pictures_folder",
+        page="Folders",
+        section="Pictures",
+        title="Pictures folder",
+        sentence="Finished pictures are saved here.",
+        tooltip="Empty: the folder Halftone in your pictures folder.",
+        kind="text",
+        default="",
+        flags=("--output",),
+    ),
+)
+
+DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_SAFETY, *_PROGRAM)
+
+ALIASES: Final[tuple[Alias, ...]] = (
+    Alias("--no-half", "precision", "float32"),
+    Alias("--no-half-vae", "vae_float32", "always"),
+    Alias("--upcast-attention", "upcast_cross_attention", "always"),
+    Alias("--disable-nan-check", "nan_check", "off"),
+)
+"""--upcast-sampling, the fifth name that A1111 users know, is the setting's own flag here."""
+
+
+def declared(name: str) -> Setting:
+    """The setting of that name ("numerics.tf32") or field ("tf32"). Raises KeyError."""
+    for setting in DECLARED:
+        if name in {setting.name, setting.field}:
+            return setting
+    raise KeyError(name)

@@ -1,0 +1,160 @@
+"""The settings file: TOML, only what differs from the defaults, never a reason to crash."""
+
+import difflib
+import logging
+import tomllib
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from halftone.contract.request import Numerics
+from halftone.settings.atomic import write_atomically
+from halftone.settings.places import settings_file
+
+log = logging.getLogger(__name__)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is remembered between two starts. Change it with `msgspec.structs.replace`."""
+
+    numerics: Numerics = Numerics()
+    theme: Literal["system", "dark", "light"] = "system"
+    language: Literal["system", "en", "zh_CN"] = "system"
+    pictures_folder: str | None = None
+    device: str = "auto"
+    last_model: str = "pocket"
+    model_folders: tuple[str, ...] = ()
+    first_run_done: bool = False
+    splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """Settings and what was wrong with the file, one plain sentence each."""
+
+    settings: Settings
+    problems: tuple[str, ...] = ()
+
+
+_FIELDS: Final[dict[str, str]] = {
+    **{f"numerics.{field}": field for field in Numerics.__struct_fields__},
+    "general.device": "device",
+    "general.language": "language",
+    "general.last_model": "last_model",
+    "general.first_run_done": "first_run_done",
+    "appearance.theme": "theme",
+    "folders.pictures": "pictures_folder",
+    "folders.models": "model_folders",
+    "window.splitters": "splitters",
+    "window.geometry": "geometry",
+}
+"""Name in the file -> field of Numerics or Settings."""
+
+_NUMERICS_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Numerics)}
+_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+
+
+def load(path: Path | None = None) -> Settings:
+    """The settings; what cannot be used is logged and its default taken. Never raises."""
+    loaded = load_with_problems(path)
+    for problem in loaded.problems:
+        log.warning("%s", problem)
+    return loaded.settings
+
+
+def load_with_problems(path: Path | None = None) -> Loaded:
+    """The settings and what was wrong with the file. A file that is no TOML is set aside under another name. Never raises."""
+    path = path or settings_file()
+    try:
+        content = tomllib.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        return Loaded(Settings())
+    except OSError as error:
+        return Loaded(Settings(), (f"The settings file {path} cannot be read ({error.strerror}). The defaults are used.",))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Loaded(Settings(), (_set_aside(path, error),))
+    return _from_content(content)
+
+
+def save(settings: Settings, path: Path | None = None) -> None:
+    """Write what differs from the defaults; comments and unknown names in the file stay. Raises OSError."""
+    import tomlkit
+
+    path = path or settings_file()
+    try:
+        document = tomlkit.parse(path.read_bytes().decode())
+    except FileNotFoundError:
+        document = tomlkit.document()
+    except ValueError as error:
+        log.warning("%s", _set_aside(path, error))
+        document = tomlkit.document()
+    for name, (value, default) in _values(settings).items():
+        table, _, key = name.partition(".")
+        if value == default:
+            if isinstance(found := document.get(table), dict):
+                found.pop(key, None)
+                if not found:
+                    document.pop(table)
+            continue
+        if not isinstance(document.get(table), dict):
+            document[table] = tomlkit.table()
+        document[table][key] = value
+    write_atomically(path, tomlkit.dumps(document).encode())
+
+
+def _from_content(content: dict[str, Any]) -> Loaded:
+    problems: list[str] = []
+    numerics: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, value in _flat(content).items():
+        field = _FIELDS.get(name)
+        if field is None:
+            problems.append(_unknown(name))
+            continue
+        into, types = (numerics, _NUMERICS_TYPES) if name.startswith("numerics.") else (others, _TYPES)
+        try:
+            into[field] = msgspec.convert(value, types[field])
+        except msgspec.ValidationError:
+            problems.append(f"The setting {name} cannot be {value!r}. Its default is used.")
+    return Loaded(Settings(numerics=Numerics(**numerics), **others), tuple(problems))
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    """{"a": {"b": 1}} -> {"a.b": 1}: one level, as the file has."""
+    flat: dict[str, Any] = {}
+    for table, value in content.items():
+        if isinstance(value, dict):
+            flat |= {f"{table}.{key}": item for key, item in value.items()}
+        else:
+            flat[table] = value
+    return flat
+
+
+def _values(settings: Settings) -> dict[str, tuple[Any, Any]]:
+    """Name in the file -> (value, default), as TOML can hold them."""
+    now, default = msgspec.to_builtins(settings), msgspec.to_builtins(Settings())
+    numerics = {field: getattr(settings.numerics, field) for field in Numerics.__struct_fields__}
+    usual = {field: getattr(Numerics(), field) for field in Numerics.__struct_fields__}
+    return {
+        name: (numerics[field], usual[field]) if name.startswith("numerics.") else (now[field], default[field])
+        for name, field in _FIELDS.items()
+    }
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.4)
+    return f"There is no setting {name}; it is ignored." + (f" Did you mean {nearest[0]}?" if nearest else "")
+
+
+def _set_aside(path: Path, error: Exception) -> str:
+    """Keep the broken file under a free name, so that nothing in it is lost when the settings are saved again."""
+    what = f"The settings file {path} is damaged ({str(error).partition(chr(10))[0]})."
+    number = 1
+    while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
+        number += 1
+    try:
+        path.rename(aside)
+    except OSError as failed:
+        return f"{what} It could not be set aside ({failed.strerror}). The defaults are used."
+    return f"{what} It was set aside as {aside.name}, and the defaults are used."

@@ -1,0 +1,84 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers.pictures import picture_facts, resolved
+
+from halftone.contract.facts import GuardEvent
+from halftone.contract.plan import Plan
+from halftone.metadata.parameters import a1111_text, model_name, parse_parameters, receipt_json, write_parameters
+
+
+def test_the_text_reads_as_other_programs_write_it() -> None:
+    text = a1111_text(resolved(negative="blurry, low quality"), picture_facts())
+    assert text.split("\n") == [
+        "a red sun over green hills",
+        "Negative prompt: blurry, low quality",
+        "Steps: 20, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 4.5, Seed: 7, Size: 128x96, Model: pocket, RNG: CPU, "
+        'Precision: "unet float16, vae float16", Numerics: clean, Version: Halftone 0.1.0',
+    ]
+
+
+def test_cures_are_told_once_and_folders_never() -> None:
+    event = GuardEvent(step=None, component="vae", module="x", kind="nonfinite", action="decoded-again", cure="rescale")
+    request, picture = (
+        resolved(model="/home/someone/my, model.safetensors"),
+        picture_facts(events=(event, event), state="recovered"),
+    )
+    fields = parse_parameters(a1111_text(request, picture)).fields
+    assert (fields["Cure"], fields["Numerics"], fields["Model"]) == ("rescale", "recovered", "my, model")
+    receipt = receipt_json(request, picture, Plan(verified=True))
+    assert "someone" not in receipt
+    assert "somewhere" not in receipt
+    assert json.loads(receipt)["receipt"]["path"] == "00001-7.png"
+
+
+def test_numbers_in_the_receipt_are_finite_or_null() -> None:
+    receipt = receipt_json(resolved(), picture_facts(room_bits=float("-inf")), Plan(error=float("nan")))
+    found = json.loads(receipt, parse_constant=pytest.fail)
+    assert found["receipt"]["room_bits"] is None
+
+
+def test_text_of_other_programs_is_understood() -> None:
+    found = parse_parameters(
+        "masterpiece, (sun:1.2) <lora:x:0.8>\nsecond line\nNegative prompt: bad\nworse\n"
+        'Steps: 28, Sampler: Euler a, CFG scale: 7, Seed: 1, Size: 512x768, Lora hashes: "a: 12, b: 34", Empty: , Version: v1.9'
+    )
+    assert found.prompt == "masterpiece, (sun:1.2) <lora:x:0.8>\nsecond line"
+    assert found.negative == "bad\nworse"
+    assert found.fields["Lora hashes"] == "a: 12, b: 34"
+    assert "Empty" not in found.fields
+
+
+def test_text_without_parameters_is_all_prompt() -> None:
+    assert parse_parameters("a cat: small, a dog: big").prompt == "a cat: small, a dog: big"
+    assert parse_parameters("").prompt == ""
+    assert parse_parameters('a\nSteps: 1, Seed: 2, Size: "broken \\x"').fields["Size"] == '"broken \\x"'
+
+
+def test_model_names_are_short() -> None:
+    assert [model_name(name) for name in ("pocket", "C:\\m\\a.safetensors", "/m/b/", "c.v1.safetensors")] == [
+        "pocket",
+        "a",
+        "b",
+        "c.v1",
+    ]
+
+
+lines = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=30).map(str.strip)
+prompts = st.lists(lines.filter(lambda line: not line.startswith("Negative prompt:")), max_size=4).map("\n".join).map(str.strip)
+keys = st.from_regex(r"[A-Za-z][A-Za-z0-9 /_\-]{1,15}", fullmatch=True).filter(lambda key: key == key.strip())
+values = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(prompts, prompts, st.dictionaries(keys, values, min_size=3, max_size=8))
+def test_what_is_written_is_read_back(prompt: str, negative: str, fields: dict[str, str]) -> None:
+    found = parse_parameters(write_parameters(prompt, negative, fields))
+    assert (found.prompt, found.negative, found.fields) == (prompt, negative, fields)
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_read(text: str) -> None:
+    assert msgspec.json.encode(parse_parameters(text).fields) is not None

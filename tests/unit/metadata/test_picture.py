@@ -1,0 +1,120 @@
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from halftone.contract.errors import HalftoneError
+from halftone.metadata.picture import check_output, next_name, numbered, output_error, read_picture, save_picture
+
+TEXT = "a sun\nNegative prompt: rain\nSteps: 20, Sampler: Euler, Seed: 1"
+RECEIPT = '{"schema":1}'
+
+
+def picture(width: int = 32) -> Image.Image:
+    return Image.linear_gradient("L").resize((width, 24)).convert("RGB")
+
+
+def code_of(path: Path | str) -> str:
+    with pytest.raises(HalftoneError) as caught:
+        check_output(path)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("ending", [".png", ".jpg", ".JPEG", ".webp"])
+@pytest.mark.parametrize("text", [TEXT, "太阳 ☀ 𝄞\nSteps: 1, Sampler: Euler, Seed: 2"])
+def test_parameters_and_receipt_come_back(tmp_path: Path, ending: str, text: str) -> None:
+    path = tmp_path / f"p{ending}"
+    save_picture(picture(), path, text, RECEIPT)
+    found = read_picture(path)
+    assert (found.parameters, found.receipt) == (text, RECEIPT)
+    assert os.listdir(tmp_path) == [path.name], "no temporary file is left"
+
+
+def test_latin_text_is_stored_as_text_and_other_text_as_international_text(tmp_path: Path) -> None:
+    save_picture(picture(), tmp_path / "a.png", "café", "{}")
+    save_picture(picture(), tmp_path / "b.png", "日", "{}")
+    assert b"tEXtparameters\0caf\xe9" in (tmp_path / "a.png").read_bytes()
+    assert b"iTXtparameters\0" in (tmp_path / "b.png").read_bytes()
+
+
+def test_a_receipt_too_long_for_exif_is_left_out(tmp_path: Path) -> None:
+    save_picture(picture(), tmp_path / "a.jpg", TEXT, "x" * 70_000)
+    assert read_picture(tmp_path / "a.jpg") == read_picture(tmp_path / "a.jpg").__class__(TEXT, None)
+
+
+def test_an_existing_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_text("mine")
+    assert code_of(path) == "output-exists"
+    with pytest.raises(HalftoneError, match="exists already"):
+        save_picture(picture(), path, TEXT, RECEIPT)
+    assert path.read_text() == "mine"
+    assert os.listdir(tmp_path) == ["a.png"]
+    save_picture(picture(), check_output(path, overwrite=True), TEXT, RECEIPT, overwrite=True)
+    assert read_picture(path).parameters == TEXT
+
+
+def test_output_that_cannot_work_is_refused_before_any_work(tmp_path: Path) -> None:
+    assert check_output(tmp_path) == tmp_path
+    assert check_output(str(tmp_path / "a.png")) == tmp_path / "a.png"
+    assert code_of(tmp_path / "a.gif") == "output-bad-type"
+    assert code_of(tmp_path / "name") == "output-bad-type"
+    assert code_of(tmp_path / "missing" / "a.png") == "output-folder-missing"
+    (tmp_path / "file").touch()
+    assert code_of(tmp_path / "file" / "a.png") == "output-folder-missing"
+    assert code_of(tmp_path / f"{'x' * 300}.png") == "output-failed"
+    (tmp_path / "lost.png").symlink_to(tmp_path / "nowhere")
+    assert code_of(tmp_path / "lost.png") == "output-exists"
+
+
+def test_the_next_name_counts_on(tmp_path: Path) -> None:
+    assert next_name(tmp_path, 5).name == "00001-5.png"
+    (tmp_path / "00041-9.webp").touch()
+    (tmp_path / "holiday.png").touch()
+    assert next_name(tmp_path, 5).name == "00042-5.png"
+    assert [numbered(tmp_path / "a.b.png", index).name for index in range(3)] == ["a.b.png", "a.b-2.png", "a.b-3.png"]
+
+
+def test_what_is_no_picture_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no picture")
+    for path in (tmp_path / "a.png", tmp_path / "missing.png"):
+        with pytest.raises(HalftoneError, match="is not a picture"):
+            read_picture(path)
+
+
+def test_a_full_device_is_called_full() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError, match="No space") as caught:
+        full.write(b"x")
+    assert output_error(caught.value, Path("/tmp/a.png"), 3_000_000).code == "disk-full"
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 64 KB; needs the right to mount."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("may not mount a file system here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:
+    assert code_of(tiny_disk / "a.png") == "disk-full"
+    noise = Image.effect_noise((512, 512), 90.0)
+    with pytest.raises(HalftoneError, match="No room to save") as caught:
+        save_picture(noise, tiny_disk / "a.png", TEXT, RECEIPT)
+    assert caught.value.code == "disk-full"
+    assert os.listdir(tiny_disk) == []
+
+
+def test_a_read_only_disk_is_refused(tiny_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
+    assert code_of(tiny_disk / "a.png") == "output-read-only"
+    with pytest.raises(HalftoneError) as caught:
+        save_picture(picture(), tiny_disk / "a.png", TEXT, RECEIPT)
+    assert caught.value.code == "output-read-only"

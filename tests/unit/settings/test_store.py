@@ -1,0 +1,93 @@
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from halftone.contract.request import Numerics
+from halftone.settings.store import Settings, load, load_with_problems, save
+
+CHANGED = Settings(
+    numerics=Numerics(precision="float16", tf32=True, upcast_sampling=False),
+    theme="dark",
+    pictures_folder="/p",
+    model_folders=("/m", "/n"),
+    first_run_done=True,
+    splitters={"create": "1,2"},
+)
+
+
+def test_without_a_file_everything_is_default(tmp_path: Path) -> None:
+    assert load(tmp_path / "settings.toml") == Settings()
+
+
+def test_only_what_differs_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    save(Settings(numerics=Numerics(tf32=True)), path)
+    assert path.read_text() == "[numerics]\ntf32 = true\n"
+    save(Settings(), path)
+    assert path.read_text().strip() == ""
+
+
+def test_settings_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    save(CHANGED, path)
+    assert load_with_problems(path).settings == CHANGED
+    assert load_with_problems(path).problems == ()
+
+
+def test_comments_and_unknown_names_survive(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('# mine\n[numerics]\nprecison = "float16" # typed by hand\n')
+    loaded = load_with_problems(path)
+    assert loaded.problems == ("There is no setting numerics.precison; it is ignored. Did you mean numerics.precision?",)
+    save(msgspec.structs.replace(loaded.settings, theme="light"), path)
+    assert "# mine" in path.read_text()
+    assert "typed by hand" in path.read_text()
+    assert load_with_problems(path).settings.theme == "light"
+
+
+def test_a_value_that_cannot_be_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('stray = 1\n[numerics]\nprecision = "float8"\ntf32 = true\n[appearance]\ntheme = 3\n')
+    loaded = load_with_problems(path)
+    assert loaded.settings == Settings(numerics=Numerics(tf32=True))
+    assert len(loaded.problems) == 3
+
+
+def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"[numerics\n\xff")
+    (tmp_path / "settings-damaged-1.toml").write_text("older")
+    loaded = load_with_problems(path)
+    assert loaded.settings == Settings()
+    assert "settings-damaged-2.toml" in loaded.problems[0]
+    assert (tmp_path / "settings-damaged-2.toml").read_bytes() == b"[numerics\n\xff"
+    assert not path.exists()
+
+
+@pytest.mark.logs
+def test_saving_over_a_damaged_file_keeps_it_too(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"[[[")
+    save(CHANGED, path)
+    assert load(path) == CHANGED
+    assert (tmp_path / "settings-damaged-1.toml").exists()
+
+
+def test_a_folder_in_its_place_is_survived(tmp_path: Path) -> None:
+    loaded = load_with_problems(tmp_path)
+    assert loaded.settings == Settings()
+    assert "cannot be read" in loaded.problems[0]
+
+
+@settings(max_examples=60)
+@given(st.from_type(Numerics), st.text(max_size=20), st.dictionaries(st.text(), st.text()))
+def test_any_settings_come_back(numerics: Numerics, model: str, geometry: dict[str, str]) -> None:
+    changed = Settings(numerics=numerics, last_model=model, geometry=geometry)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "settings.toml"
+        save(changed, path)
+        assert load_with_problems(path).settings == changed
