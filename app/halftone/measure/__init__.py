@@ -1,0 +1,3 @@
+"""What measures: devices, self-test, peaks, the probe and pictures. torch (inside functions where a window may look), no
+diffusers.
+"""

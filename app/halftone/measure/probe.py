@@ -1,0 +1,325 @@
+"""Watches every module of a network while it runs: the peak of each output, and where the first number went bad.
+
+How: forward hooks on all modules write one fused reduction per new tensor into a buffer that is read once (see `stats`). A
+tensor that was measured already (the output of the last child handed up, a view of it, the input of the next module) is not
+measured again: it is recognised by its storage and version. What is left over are values that a module's own code made
+*between* its children: the sum of a residual, the product of a gate, the result of attention. They reach the probe as the
+input of the next child and are booked on the module whose code made them, as `inside`.
+
+Origin: the first use, in order of completion, with finite inputs and weights whose outputs or inside values are not finite.
+Children complete before their parents, so this is the innermost module; a parent is named when all of its children were fed
+finite numbers and gave finite numbers, and the damage arose in its own code.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.hooks import RemovableHandle
+
+import torch
+from halftone.measure.scores import ScoreWatch, find_score_watches
+from halftone.measure.stats import PeakBuffer, has_values, peak
+from torch import nn
+
+_NOT_VALUES: Final = ("mask", "bias")
+"""Arguments with these words in their name carry -inf or the smallest number of the type on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One module over all its uses under the probe.
+
+    peak: largest |x| of its outputs and of what its own code made inside (inf or nan when not finite); output_peak: of its
+    outputs alone. inputs_finite and weights_finite: of the first use that failed, True when none failed; weights are looked at
+    only then. order: rank of its first completion. failed_at: rank of the first completion that was not finite, and
+    failed_call the forward call it belonged to, from 0; None when all was finite.
+    """
+
+    component: str
+    module: str
+    kind: str
+    peak: float
+    output_peak: float
+    finite: bool
+    inputs_finite: bool
+    weights_finite: bool
+    order: int
+    uses: int
+    failed_at: int | None = None
+    failed_call: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePeak:
+    """Largest attention score of one attention module. exact: False when it is a lower bound, found among the longest vectors."""
+
+    component: str
+    module: str
+    peak: float
+    exact: bool
+    order: int
+
+
+def origin(readings: Sequence[Reading]) -> Reading | None:
+    """The first module whose result is not finite though its inputs and weights are; None when there is none."""
+    failed = [r for r in readings if r.failed_at is not None and r.inputs_finite and r.weights_finite]
+    return min(failed, key=lambda r: cast(int, r.failed_at), default=None)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A module that is running: slots of its inputs and of values its own code made."""
+
+    index: int
+    inputs: list[int]
+    inside: list[int] = field(default_factory=list[int])
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One completed forward of one module; inputs, inside, outputs are slots."""
+
+    index: int
+    call: int
+    inputs: list[int]
+    inside: list[int]
+    outputs: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A storage whose values were measured, for as long as it lives unchanged."""
+
+    storage: StorageWeakRef
+    version: int
+    size: int
+    slot: int
+
+
+class Probe:
+    """Context manager around any number of forward calls of `module`. Read after it ended (or between calls, at one
+    synchronisation).
+
+    A call begins whenever a module without a running parent is entered for a second time (so one decode of a VAE, which runs two
+    modules one after the other, counts as one call). scores: also watch attention scores.
+    """
+
+    def __init__(self, module: nn.Module, component: str, *, scores: bool = True) -> None:
+        self.component = component
+        named = list(module.named_modules())
+        self._names = [name for name, _ in named]
+        self._modules = [found for _, found in named]
+        first = next((p for p in module.parameters() if p.device.type != "meta"), None)
+        self._buffer = PeakBuffer(0, "cpu" if first is None else first.device)
+        self._handles: list[RemovableHandle] = []
+        self._stack: list[_Frame] = []
+        self._uses: list[_Use] = []
+        self._known: dict[int, _Known] = {}
+        self._tops: set[int] = set()
+        self._call = -1
+        watches, self._roles = find_score_watches(module) if scores else ({}, {})
+        self._watches: dict[str, ScoreWatch] = watches
+        self._scores: list[tuple[str, int, bool, int]] = []
+
+    def __enter__(self) -> Self:
+        for index, module in enumerate(self._modules):
+            before = cast(Callable[..., None], partial(self._before, index))
+            after = cast(Callable[..., None], partial(self._after, index))
+            self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            self._handles.append(module.register_forward_hook(after, always_call=True))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._stack.clear()
+        self._known.clear()
+
+    @property
+    def calls(self) -> int:
+        """Forward calls that began so far."""
+        return self._call + 1
+
+    @property
+    def completed(self) -> int:
+        """Module uses that completed so far: for progress."""
+        return len(self._uses)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """One per module that ran, in order of first completion."""
+        values = self._buffer.read()
+        readings: dict[int, Reading] = {}
+        for order, use in enumerate(self._uses):
+            found = self._reading(order, use, values)
+            before = readings.get(use.index)
+            readings[use.index] = found if before is None else _joined(before, found)
+        return self._with_weights(tuple(readings.values()))
+
+    def call_peaks(self, call: int) -> dict[str, float]:
+        """Module name -> peak in one call (from 0), in order of completion; empty for a call that was not made."""
+        values = self._buffer.read()
+        peaks: dict[str, float] = {}
+        for order, use in enumerate(self._uses):
+            if use.call == call:
+                name = self._names[use.index]
+                peaks[name] = _larger(peaks.get(name, 0.0), self._reading(order, use, values).peak)
+        return peaks
+
+    def scores(self) -> tuple[ScorePeak, ...]:
+        """One per attention module whose query and key were seen, in order of first completion."""
+        values = self._buffer.read()
+        found: dict[str, ScorePeak] = {}
+        for name, slot, exact, order in self._scores:
+            before = found.get(name, ScorePeak(self.component, name, 0.0, True, order))
+            found[name] = replace(before, peak=_larger(before.peak, values[slot]), exact=before.exact and exact)
+        return tuple(found.values())
+
+    def _before(self, index: int, _module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        if not self._stack:
+            self._enter_top(index)
+        inside = self._stack[-1].inside if self._stack else None
+        inputs: list[int] = []
+        for tensor in _inputs(args, kwargs):
+            slot, fresh = self._slot(tensor)
+            inputs.append(slot)
+            if fresh and inside is not None:
+                inside.append(slot)
+        self._stack.append(_Frame(index, inputs))
+
+    def _after(self, index: int, _module: nn.Module, _args: tuple[object, ...], output: object) -> None:
+        frame = _Frame(index, [])
+        while self._stack:
+            frame = self._stack.pop()
+            if frame.index == index:
+                break  # what stood above it are children that were left by an exception
+        if output is None:
+            return
+        name = self._names[index]
+        self._watch_scores(name, output)
+        slots = [self._slot(tensor)[0] for tensor in _outputs(output)]
+        self._uses.append(_Use(index, self._call, frame.inputs, frame.inside, slots))
+
+    def _enter_top(self, index: int) -> None:
+        if index in self._tops or self._call < 0:
+            self._call += 1
+            self._tops.clear()
+            self._known = {key: known for key, known in self._known.items() if not known.storage.expired()}
+        self._tops.add(index)
+
+    def _watch_scores(self, name: str, output: object) -> None:
+        if name in self._roles:
+            watch, role = self._roles[name]
+            watch.take(role, output)
+        if name in self._watches and (found := self._watches[name].finish()) is not None:
+            self._scores.append((name, self._buffer.add(found[0]), found[1], len(self._uses)))
+
+    def _slot(self, tensor: torch.Tensor) -> tuple[int, bool]:
+        """(slot with the peak of this tensor or of one it is part of, True when it had to be measured)."""
+        if tensor.is_inference() or not has_values(tensor):
+            return self._buffer.add(tensor), True  # no version to tell an in-place change by
+        storage = StorageWeakRef(tensor.untyped_storage())
+        version = tensor._version  # noqa: SLF001 - the documented way to see an in-place change
+        known = self._known.get(storage.cdata)
+        if known and known.version == version and known.size >= tensor.numel() and not known.storage.expired():
+            return known.slot, False
+        slot = self._buffer.add(tensor)
+        self._known[storage.cdata] = _Known(storage, version, tensor.numel(), slot)
+        return slot, True
+
+    def _reading(self, order: int, use: _Use, values: list[float]) -> Reading:
+        entered = _largest(values, use.inputs)
+        inside = _largest(values, use.inside)
+        leaving = _largest(values, use.outputs)
+        # What only passes through (a reshaped copy, two streams laid side by side) is no larger than what came in.
+        made = inside if not math.isfinite(inside) or inside > entered else 0.0
+        found = _larger(leaving, made)
+        finite = math.isfinite(found)
+        return Reading(
+            component=self.component,
+            module=self._names[use.index],
+            kind=type(self._modules[use.index]).__name__,
+            peak=found,
+            output_peak=leaving,
+            finite=finite,
+            inputs_finite=finite or math.isfinite(entered),
+            weights_finite=True,
+            order=order,
+            uses=1,
+            failed_at=None if finite else order,
+            failed_call=None if finite else use.call,
+        )
+
+    def _with_weights(self, readings: tuple[Reading, ...]) -> tuple[Reading, ...]:
+        """Look at weights only where the answer matters: at the candidates for the origin, until one is sound."""
+        broken: set[str] = set()
+        modules = dict(zip(self._names, self._modules, strict=True))
+        while (found := origin([r for r in readings if r.module not in broken])) is not None:
+            if all(math.isfinite(peak(p)) for p in modules[found.module].parameters()):
+                break
+            broken.add(found.module)
+        return tuple(replace(r, weights_finite=False) if r.module in broken else r for r in readings)
+
+
+def _joined(before: Reading, after: Reading) -> Reading:
+    """Two uses of one module, `before` the earlier one."""
+    failed = before if before.failed_at is not None or after.failed_at is None else after
+    return replace(
+        before,
+        peak=_larger(before.peak, after.peak),
+        output_peak=_larger(before.output_peak, after.output_peak),
+        finite=before.finite and after.finite,
+        inputs_finite=failed.inputs_finite,
+        uses=before.uses + 1,
+        failed_at=failed.failed_at,
+        failed_call=failed.failed_call,
+    )
+
+
+def _larger(a: float, b: float) -> float:
+    """The larger one; nan wins over everything."""
+    return math.nan if math.isnan(a) or math.isnan(b) else max(a, b)
+
+
+def _largest(values: list[float], slots: list[int]) -> float:
+    found = 0.0
+    for slot in slots:
+        found = _larger(found, values[slot])
+    return found
+
+
+def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[torch.Tensor]:
+    yield from _outputs(args)
+    for name, value in kwargs.items():
+        if value is not None and not any(word in name for word in _NOT_VALUES):
+            yield from _floating(value)
+
+
+def _outputs(value: object) -> Iterator[torch.Tensor]:
+    """Floating tensors of one value or several; of several, none with more dimensions than the first.
+
+    (What has more is no signal: attention weights, position biases with -inf in them.)
+    """
+    dimensions = None
+    for tensor in _floating(value):
+        if dimensions is None:
+            dimensions = tensor.ndim
+        if tensor.ndim <= dimensions:
+            yield tensor
+
+
+def _floating(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point() or value.is_complex():
+            yield value
+    elif isinstance(value, Mapping):
+        for part in cast(Mapping[Any, object], value).values():
+            yield from _floating(part)
+    elif isinstance(value, list | tuple):
+        for part in cast(Sequence[object], value):
+            yield from _floating(part)
