@@ -3,17 +3,18 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from installer import folders, guard, places, runner, uvtool
 from installer.pipconfig import UvWords, uv_words
 from installer.places import ROOT, Stamp, Wanted
 from installer.runner import Step
-from installer.verify import KERNEL_FAILED
+from installer.verify import NO_CODE
 from installer.words import LaunchError, Reporter
 
 HERE = os.path.join(ROOT, "installer")
@@ -30,6 +31,17 @@ UV_KEPT = (
     "UV_KEYRING", "UV_INSECURE_HOST",
     "UV_LINK_MODE", "UV_CONFIG_FILE", "UV_NO_CONFIG", "UV_PYTHON_INSTALL", "UV_PYTHON_DOWNLOADS", "UV_PYPY", "UV_CONCURRENT",
 )  # fmt: skip
+
+
+class Recipe(NamedTuple):
+    """How an environment comes to be: commands that fill the folder `env`, one that proves it, and those to try when the device
+    refuses what was installed, each followed by the proof again."""
+
+    env: str
+    steps: Sequence[Step]
+    proof: Sequence[str]
+    remedies: Sequence[Step]
+    environ: Mapping[str, str]
 
 
 class Site(NamedTuple):
@@ -55,8 +67,8 @@ def hopeless(system: str, machine: str, libc: tuple[str, str]) -> str | None:
             "use a Mac with Apple silicon, Windows or Linux."
         )
     if system == "Linux" and libc[0] == "glibc":
-        needed = (2, 34) if machine == "x86_64" else (2, 39)
-        if tuple(int(part) for part in libc[1].split(".")[:2]) < needed:
+        needed = (2, 34) if machine == "x86_64" else (2, 39)  # What PySide6's builds ask for.
+        if tuple(int(part) for part in re.findall(r"\d+", libc[1])[:2]) < needed:
             return (
                 f"Halftone's window needs glibc {needed[0]}.{needed[1]} and this Linux has {libc[1]}; nothing was changed: "
                 "update the system, for example to the current Debian, Ubuntu LTS or Fedora, and start again."
@@ -87,8 +99,12 @@ def install(site: Site, *wanted: str) -> tuple[str, ...]:
 def torch_step(site: Site) -> Step:
     """PyTorch comes first, with its own dependencies, as these differ between builds; the rest of the lock then finds it."""
     version = torch_pin()
+    # For Linux the general index holds the CUDA build only, whatever the machine.
+    large = sys.platform.startswith("linux") and "--find-links" not in site.sources.words
     wanted = ("-r", os.path.join(HERE, "torch.txt"), "-c", os.path.join(HERE, "requirements.lock"))
-    configured = Step(f"{version} from the configured package index", install(site, *wanted))
+    configured = Step(
+        f"{version} from the configured package index{' (with CUDA, about 3 GB)' if large else ''}", install(site, *wanted)
+    )
     if site.sources.words.count("--no-index"):
         return configured
     own = install(site, f"--torch-backend={site.backend}", *wanted)
@@ -99,6 +115,15 @@ def torch_step(site: Site) -> Step:
         probe_environ={"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "15", "UV_HTTP_CONNECT_TIMEOUT": "5"},
         otherwise=configured,
     )
+
+
+def remedies(site: Site) -> list[Step]:
+    """Other PyTorch builds, for a card that the chosen one holds no code for."""
+    steps = [torch_step(site._replace(backend=backend)) for backend in OLDER_BUILDS]
+    return [
+        Step(f"the {backend} build", (*step.argv, "--reinstall-package", "torch"))
+        for backend, step in zip(OLDER_BUILDS, steps, strict=True)
+    ]
 
 
 def torch_pin() -> str:
@@ -132,7 +157,7 @@ def pth_line(packages: str, app: str, root: str) -> str:
     else as ASCII-only code, because Pythons before 3.13 read this file in the system's code page."""
     if os.path.commonpath([packages, root]) == root and os.path.relpath(app, packages).isascii():
         return os.path.relpath(app, packages) + "\n"
-    return f"import sys; sys.path.append({app!a})\n"
+    return f"import sys; {app!a} in sys.path or sys.path.append({app!a})\n"
 
 
 def connect(env: str, root: str = ROOT) -> None:
@@ -143,10 +168,6 @@ def connect(env: str, root: str = ROOT) -> None:
         pass
 
 
-def verified(site: Site, environ: Mapping[str, str], reporter: Reporter) -> runner.Outcome:
-    return runner.run([places.python_in(site.env), "-I", os.path.join(HERE, "verify.py")], environ, reporter, limit=600)
-
-
 def facts(output: str) -> dict[str, str]:
     """The JSON line among whatever else an import printed."""
     for line in reversed(output.splitlines()):
@@ -155,27 +176,26 @@ def facts(output: str) -> dict[str, str]:
     return {"torch": "", "device": "", "name": ""}
 
 
-def prove(site: Site, environ: Mapping[str, str], reporter: Reporter, had_one: bool) -> dict[str, str]:
-    """Verify; when the card refuses PyTorch's build, try the older builds before giving up."""
+def prove(recipe: Recipe, reporter: Reporter, had_one: bool) -> dict[str, str]:
+    """Verify; when the device refuses the installed build, try the remedies before giving up."""
     reporter.begin("Checking it: imports, and a computation on the device")
-    outcome = verified(site, environ, reporter)
-    for backend in OLDER_BUILDS:
-        if outcome.code != KERNEL_FAILED:
+    outcome = runner.run(recipe.proof, recipe.environ, reporter, limit=600)
+    for step in recipe.remedies:
+        if outcome.code != NO_CODE:
             break
         reporter.end()
-        reporter.begin(f"The device cannot use this PyTorch build; trying the {backend} build")
-        step = torch_step(site._replace(backend=backend))
-        argv = (*step.argv, "--reinstall-package", "torch")
-        if runner.run(argv, environ, reporter).code == 0:
-            outcome = verified(site, environ, reporter)
+        reporter.begin(f"The device cannot use this build; trying {step.title}")
+        if runner.run(step.argv, recipe.environ, reporter).code == 0:
+            outcome = runner.run(recipe.proof, recipe.environ, reporter, limit=600)
     reporter.end()
     if outcome.code == 0:
         return facts(outcome.output)
     last = (outcome.output.strip().splitlines() or ["it ended without a word"])[-1]
     kept = "the environment you had stays in use" if had_one else "it was removed again"
-    windows = " (on Windows, PyTorch needs Microsoft's Visual C++ runtime)" if sys.platform == "win32" else ""
+    windows = " and Microsoft's Visual C++ runtime" if sys.platform == "win32" else ""
     raise LaunchError(
-        f"The new environment did not pass its check ({last}); {kept}: update the graphics driver and start again{windows}."
+        f"The new environment did not pass its check ({last}); {kept}: "
+        f"close other programs that use the graphics card, update its driver{windows}, and start again."
     )
 
 
@@ -190,36 +210,48 @@ def base_python(env: str) -> str:
     return asked.stdout.strip() or python
 
 
-def build(home: str, want: Wanted, environ: Mapping[str, str], reporter: Reporter) -> str:
-    """A new, proven, current environment. With the lock held; on any failure what was there before is untouched."""
-    had_one = places.current(home) is not None
+def recipe(home: str, want: Wanted, environ: Mapping[str, str], reporter: Reporter) -> Recipe:
+    """The real one, for this machine. Fetches uv when there is none."""
     sources = uv_words(environ)
     uv = uvtool.find(home, environ, reporter)
-    site = Site(
-        uv, os.path.join(home, f"env-{uuid.uuid4().hex[:8]}"), bool(want.dev), sources, environ.get("UV_TORCH_BACKEND", "auto")
-    )
-    children = uv_environ(environ, sources, home)
+    env = os.path.join(home, f"env-{uuid.uuid4().hex[:8]}")
+    site = Site(uv, env, bool(want.dev), sources, environ.get("UV_TORCH_BACKEND", "auto"))
     python = python_choice(sys.version_info[:2], sys.maxsize > 2**32, sys.executable)
+    proof = (places.python_in(env), "-I", os.path.join(HERE, "verify.py"))
+    return Recipe(env, plan(site, python), proof, remedies(site), uv_environ(environ, sources, home))
+
+
+def build(home: str, want: Wanted, made: Recipe, reporter: Reporter) -> str:
+    """A new, proven, current environment. With the lock held; on any failure what was there before is untouched."""
+    had_one = places.current(home) is not None
     try:
-        runner.run_steps(plan(site, python), children, reporter, had_one)
-        connect(site.env)
-        known = prove(site, children, reporter, had_one)
-        places.write_stamp(site.env, Stamp(want.runtime, want.dev, base_python(site.env), known["torch"], known["device"]))
-        places.make_current(home, site.env)
+        runner.run_steps(made.steps, made.environ, reporter, had_one)
+        connect(made.env)
+        known = prove(made, reporter, had_one)
+        places.write_stamp(made.env, Stamp(want.runtime, want.dev, base_python(made.env), known["torch"], known["device"]))
+        places.make_current(home, made.env)
     finally:
         # Failed or stopped: nothing half-finished stays. Done: the predecessor goes, unless a window still runs from it.
         guard.sweep(home, places.current(home))
     reporter.line(f"PyTorch {known['torch']} will compute on: {known['name']}")
-    return site.env
+    if known["device"] == "cpu" and folders.graphics_card():
+        reporter.line("This machine seems to have a graphics card, but the installed PyTorch build cannot use it.")
+    return made.env
+
+
+def build_once(home: str, want: Wanted, reporter: Reporter, make: Callable[[], Recipe], again: bool) -> str:
+    """Wait for our turn, and build unless another launcher just did."""
+    with guard.only_one(home, reporter):
+        guard.sweep(home, places.current(home))
+        done = None if again else places.ready(home, want)
+        return done or build(home, want, make(), reporter)
 
 
 def set_up(want: Wanted, environ: Mapping[str, str], reporter: Reporter, homes: Sequence[str], again: bool) -> str:
-    """Choose a folder, wait for our turn, and build unless another launcher just did."""
+    """Choose a folder that can hold the environment, and build it there."""
     if problem := hopeless(platform.system(), platform.machine(), platform.libc_ver()):
         raise LaunchError(problem)
     size = folders.GPU_SIZE if folders.graphics_card() else folders.CPU_SIZE
     home = folders.choose_home(list(homes), size.disk)
     reporter.line(f"Setting up Halftone, once: about {size.download / folders.GB:.1f} GB to download, into {home}")
-    with guard.only_one(home, reporter):
-        done = None if again else places.ready(home, want)
-        return done or build(home, want, environ, reporter)
+    return build_once(home, want, reporter, lambda: recipe(home, want, environ, reporter), again)

@@ -1,11 +1,11 @@
 """Every start that needs more than finding the environment: setting up, system libraries, the tests, the menu entry."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from installer import build, gates, places, runner, shortcut, systemlibs
 from installer.places import Wanted
@@ -38,16 +38,17 @@ def tell_desktop(text: str, words: Sequence[str]) -> None:
         subprocess.run([notify, "Halftone", text], check=False, capture_output=True, timeout=10)
 
 
-def catch_all(reporter: Reporter, words: Sequence[str]) -> None:
+def report_mistake(error: BaseException) -> None:
     """The launcher's own mistakes, too, end in one sentence; their traceback is in the log."""
-
-    def hook(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    with open_log(log_folder(os.environ)) as log:
+        reporter = Reporter(log)
         reporter.log_trace(error)
         happened = f"{type(error).__name__}: {error}".splitlines()[0]
-        fail(reporter, f"Halftone's launcher ran into something it does not know ({happened}) and stopped: start again, "
-             "and if it repeats report it with the log.", words)  # fmt: skip
-
-    sys.excepthook = hook
+        sentence = (
+            f"Halftone's launcher ran into something it does not know ({happened}) and stopped: "
+            "start again, and if it repeats report it with the log."
+        )
+        fail(reporter, sentence, sys.argv[1:])
 
 
 def prepare(words: Sequence[str], env: str | None, want: Wanted, environ: Mapping[str, str], reporter: Reporter) -> str:
@@ -59,7 +60,8 @@ def prepare(words: Sequence[str], env: str | None, want: Wanted, environ: Mappin
         env = build.set_up(want, environ, reporter, places.homes(environ), again=command == "setup")
     if command == "gui":
         systemlibs.ensure_qt(True, environ, reporter)
-        with open(os.path.join(env, "qt-ok"), "w", encoding="ascii"):
+        # Spares later starts the check; an environment that belongs to someone else is simply checked again.
+        with contextlib.suppress(OSError), open(os.path.join(env, "qt-ok"), "w", encoding="ascii"):
             pass
     if command == "test":
         systemlibs.ensure_qt(False, environ, reporter)
@@ -72,7 +74,6 @@ def serve(words: Sequence[str], env: str | None, want: Wanted) -> int:
     environ = clean(os.environ)
     with open_log(log_folder(environ)) as log:
         reporter = Reporter(log)
-        catch_all(reporter, words)
         reporter.note(f"Python {sys.version.split()[0]} at {sys.executable}, {sys.platform}, words: {list(words)}")
         try:
             if words[0] == "shortcut":

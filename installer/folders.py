@@ -98,7 +98,6 @@ def choose_home(candidates: list[str], needed: float) -> str:
     """The first folder that can hold an environment, or the sentence about the one the person would expect."""
     reasons: list[str] = []
     for home in candidates:
-        made = not os.path.isdir(home)
         refusal = path_too_long(home, sys.platform, long_paths_allowed())
         if refusal is None and (problem := try_folder(home)):
             refusal = (
@@ -110,6 +109,4 @@ def choose_home(candidates: list[str], needed: float) -> str:
         if refusal is None:
             return home
         reasons.append(refusal)
-        if made and os.path.isdir(home) and not os.listdir(home):
-            os.rmdir(home)
     raise LaunchError(reasons[0])

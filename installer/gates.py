@@ -45,6 +45,9 @@ def run_gates(steps: Sequence[Gate], environ: Mapping[str, str], reporter: Repor
         )
         try:
             code = subprocess.call(gate.argv, cwd=cwd, env=dict(environ))
+        except KeyboardInterrupt:
+            reporter.line(f"Stopped during the gate “{gate.name}”.")
+            return 130
         except OSError as error:
             reporter.line(f"{gate.name} could not be started: {error}")
             code = 127

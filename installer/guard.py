@@ -1,7 +1,9 @@
 """One set-up at a time, and no folder deleted while a program runs from it."""
 
 import contextlib
+import errno
 import os
+import re
 import shutil
 import sys
 from collections.abc import Generator
@@ -11,6 +13,7 @@ from installer import places
 from installer.words import Reporter
 
 LOCK = "setup.lock"
+OURS = re.compile(r"env-[0-9a-f]{8}|current\.\d+|probe-ü [0-9a-f]{8}(-renamed)?|uv-[\d.]+-staging-\d+")
 
 
 def try_lock(file: IO[bytes]) -> bool:
@@ -25,8 +28,9 @@ def try_lock(file: IO[bytes]) -> bool:
             import fcntl
 
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        # Anything but "someone has it" means that this file system has no locks; then going on is better than waiting for ever.
+        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
     return True
 
 
@@ -47,13 +51,16 @@ def only_one(home: str, reporter: Reporter, pause: float = 0.5) -> Generator[Non
 
 def in_use(env: str) -> bool:
     """Does a program run from this environment? See `start.hold`."""
-    if sys.platform == "win32":
-        return False
-    import fcntl
-
+    mark = os.path.join(env, places.IN_USE)
     try:
-        with open(os.path.join(env, places.IN_USE), "rb") as file:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform == "win32":
+            os.rename(mark, mark + "-not")
+            os.rename(mark + "-not", mark)
+        else:
+            import fcntl
+
+            with open(mark, "rb") as file:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except OSError:
@@ -71,12 +78,12 @@ def remove(folder: str) -> None:
 def sweep(home: str, keep: str | None) -> None:
     """Delete what earlier set-ups left: environments no longer current, and all that an interrupted one had begun.
 
-    Call with the lock held; then whatever is not current and not in use belongs to nobody.
+    Call with the lock held; then whatever is not current and not in use belongs to nobody. HALFTONE_HOME may hold other things of
+    its owner, so only names that the launcher itself makes are touched.
     """
     for name in os.listdir(home):
         path = os.path.join(home, name)
-        leftover = name.startswith(("env-", "probe-", places.POINTER + ".")) or "-staging-" in name
-        if not leftover or path == keep or (os.path.isdir(path) and in_use(path)):
+        if not OURS.fullmatch(name) or path == keep or (os.path.isdir(path) and in_use(path)):
             continue
         if os.path.isdir(path):
             remove(path)

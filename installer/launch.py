@@ -36,32 +36,34 @@ def too_old(version: "tuple[int, int]", executable: str) -> str:
     )
 
 
-def newer_python() -> "str | None":
+def newer_python(search: str) -> "str | None":
     """A suitable Python under its own name on PATH, as Linux distributions install it beside an older python3."""
     import shutil
+    import subprocess
 
-    found = [shutil.which(name) for name in ("python3.12", "python3.11", "python3.13", "python3.14")]
-    return next((path for path in found if path), None)
+    for name in ("python3.12", "python3.11", "python3.13", "python3.14"):
+        for folder in search.split(os.pathsep):
+            path = shutil.which(name, path=folder) if folder else None
+            # Version managers put stand-ins on PATH that exist and yet refuse, so each is asked quietly first.
+            if path and subprocess.call([path, "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0:
+                return path
+    return None
 
 
 def hand_over(executable: str) -> int:
     import subprocess
 
-    # A pyenv shim by that name may exist and fail; then its own words would confuse, so ask it quietly first.
-    if subprocess.call([executable, "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) != 0:
-        return -1
     return subprocess.call([executable, os.path.abspath(__file__), *sys.argv[1:]])
 
 
 def main() -> int:
     version = (sys.version_info[0], sys.version_info[1])
     if needs_newer(version):
-        other = newer_python()
-        code = hand_over(other) if other else -1
-        if code == -1:
-            sys.stderr.write(too_old(version, sys.executable) + "\n")
-            return 1
-        return code
+        other = newer_python(os.environ.get("PATH", ""))
+        if other:
+            return hand_over(other)
+        sys.stderr.write(too_old(version, sys.executable) + "\n")
+        return 1
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in forget_foreign_modules(sys.path, os.environ.get("PYTHONPATH", "")) if entry != here]
     sys.path.insert(0, os.path.dirname(here))

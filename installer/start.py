@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import TracebackType
 
 from installer import places
 
@@ -24,18 +25,17 @@ def clean(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def hold(env: str) -> None:
-    """Mark the environment as in use for as long as this process, or the program it becomes, lives (POSIX).
+    """Mark the environment as in use for as long as this process, or on POSIX the program it becomes, lives.
 
-    A later set-up then leaves it in place instead of deleting it under an open window. Windows refuses such deletion by itself.
+    A later set-up then leaves it in place instead of deleting it under an open window. See `guard.in_use`.
     """
-    if sys.platform == "win32":
-        return
-    import fcntl
-
     try:
         descriptor = os.open(os.path.join(env, places.IN_USE), os.O_RDONLY)
-        os.set_inheritable(descriptor, True)
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if sys.platform != "win32":  # There, a file that is open cannot be renamed, which is mark enough.
+            import fcntl
+
+            os.set_inheritable(descriptor, True)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return  # A folder without locks still runs Halftone; only the later clean-up is less careful.
 
@@ -63,7 +63,17 @@ def find_ready(want: places.Wanted, environ: Mapping[str, str]) -> str | None:
     return next((env for home in places.homes(environ) if (env := places.ready(home, want))), None)
 
 
+def one_sentence(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    """What Python calls in place of printing a traceback."""
+    if isinstance(error, KeyboardInterrupt):
+        return  # Ctrl-C is nobody's mistake; Python still ends with the status that says so.
+    from installer.desk import report_mistake
+
+    report_mistake(error)
+
+
 def start(words: Sequence[str]) -> int:
+    sys.excepthook = one_sentence
     words = list(words) or ["gui"]
     command = words[0]
     want = places.wanted(dev=command == "test")

@@ -1,7 +1,7 @@
 """Runs inside a new environment: imports what Halftone stands on and computes something on the device that will be used.
 
-Prints one JSON line {"torch", "device", "name"}; exits 3 when an import fails and 4 when the device cannot compute. A PyTorch
-build may load perfectly and still hold no code for the card at hand, which only a real kernel shows.
+Prints one JSON line {"torch", "device", "name"}; exits 3 when an import fails, 4 when this PyTorch build holds no code for the
+card (which only a real kernel shows; another build may do), and 5 when the device fails otherwise, such as for lack of memory.
 """
 
 import importlib
@@ -12,7 +12,8 @@ NEEDED = (
     "numpy", "PIL", "msgspec", "tomlkit", "platformdirs", "rich", "typer", "safetensors", "sentencepiece",
     "instant_clip_tokenizer", "tokenizers", "PySide6", "torch", "transformers", "diffusers", "accelerate", "peft",
 )  # fmt: skip
-IMPORT_FAILED, KERNEL_FAILED = 3, 4
+IMPORT_FAILED, NO_CODE, DEVICE_FAILED = 3, 4, 5
+NO_CODE_SIGNS = ("no kernel image", "not compatible with", "invalid device function", "device kernel image is invalid")
 
 
 def devices() -> list[str]:
@@ -49,11 +50,11 @@ def main() -> int:
         right = multiply(device)
         name = torch.cuda.get_device_name() if device == "cuda" else device
     except RuntimeError as error:
-        print(f"{device} cannot compute: {error}")
-        return KERNEL_FAILED
+        print(f"{device} cannot compute: {str(error).splitlines()[0]}")
+        return NO_CODE if any(sign in str(error) for sign in NO_CODE_SIGNS) else DEVICE_FAILED
     if not right:
         print(f"{device} computes wrongly")
-        return KERNEL_FAILED
+        return DEVICE_FAILED
     print(json.dumps({"torch": str(torch.__version__), "device": device, "name": name}))
     return 0
 

@@ -1,0 +1,173 @@
+"""`python launch.py …` as a person starts it, in a clone whose path has a space and an ü, with a ready environment."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from installer import build, gates, places, words
+from installer.places import Stamp
+
+PROGRAM = """
+import json, sys
+print(json.dumps({"words": sys.argv[1:], "prefix": sys.prefix, "path": sys.path}))
+sys.exit(7 if "--fail" in sys.argv else 0)
+"""
+
+
+class Clone(NamedTuple):
+    root: Path
+    env: str
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A clone with a stub for the program, and an environment from the standard library stamped as if set up."""
+    root = tmp_path_factory.mktemp("base") / "my clön e"
+    shutil.copytree(os.path.join(places.ROOT, "installer"), root / "installer", ignore=shutil.ignore_patterns("__pycache__"))
+    package = root / "app" / "halftone"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("", encoding="ascii")
+    (package / "__main__.py").write_text(PROGRAM, encoding="ascii")
+    env = root / ".halftone" / "env-00000001"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(env)], check=True)
+    build.connect(str(env), str(root))
+    want = places.wanted(dev=True, folder=str(root / "installer"))
+    places.write_stamp(str(env), Stamp(want.runtime, want.dev, build.base_python(str(env)), "9.9", "cpu"))
+    places.make_current(str(env.parent), str(env))
+    return Clone(root, str(env))
+
+
+def launch(root: Path, *arguments: str, cwd: Path | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HALFTONE"))}
+    command = [sys.executable, str(root / "installer" / "launch.py"), *arguments]
+    environ = {**environ, "PYTHONUTF8": "1", **variables}
+    return subprocess.run(
+        command, cwd=cwd or root.parent, env=environ, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+def test_any_command_reaches_the_program_with_its_words_and_status(clone: Clone) -> None:
+    import json
+
+    done = launch(clone.root, "generate", "ein Müller's “tür”", "--fail", "--json")
+    assert done.returncode == 7
+    assert done.stderr == ""
+    said = json.loads(done.stdout)
+    assert said["words"] == ["generate", "ein Müller's “tür”", "--fail", "--json"]
+    assert Path(said["prefix"]) == Path(clone.env)
+    assert str(clone.root / "app") in said["path"]
+
+
+def test_junk_from_other_pythons_and_the_current_folder_changes_nothing(clone: Clone, tmp_path: Path) -> None:
+    import json
+
+    for name in ("json", "halftone", "hashlib", "torch"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')", encoding="ascii")
+    done = launch(clone.root, "--version", cwd=tmp_path, PYTHONPATH=str(tmp_path), VIRTUAL_ENV="/junk", CONDA_PREFIX="/junk")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert str(tmp_path) not in json.loads(done.stdout)["path"]
+
+
+def test_a_clone_that_was_moved_still_starts(clone: Clone, tmp_path: Path) -> None:
+    moved = tmp_path / "moved ü"
+    shutil.copytree(clone.root, moved, symlinks=True)
+    done = launch(moved, "--version")
+    assert done.returncode == 0
+    assert "moved ü" in done.stdout.encode().decode("unicode_escape") or str(moved) in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell script")
+def test_the_double_click_file_survives_a_foreign_pythonhome(clone: Clone) -> None:
+    environ = {
+        **os.environ,
+        "PYTHONHOME": "/junk",
+        "PYTHONPATH": "/junk",
+        "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
+    }
+    done = subprocess.run(
+        [str(clone.root / "installer" / "halftone.sh"), "--version"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"--version"' in done.stdout
+
+
+def test_a_folder_that_cannot_hold_it_is_one_sentence_with_the_log(clone: Clone, tmp_path: Path) -> None:
+    blocked = tmp_path / "a file"
+    blocked.write_text("", encoding="ascii")
+    done = launch(clone.root, "generate", "x", HALFTONE_HOME=str(blocked / "home"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    sentence, newline, rest = done.stderr.partition("\n")
+    assert (newline, rest) == ("\n", "")
+    assert "cannot be written to" in sentence
+    log = Path(sentence.partition("The log: ")[2])
+    assert "cannot be written to" in log.read_text(encoding="utf-8")
+
+
+def test_the_launchers_own_mistake_is_one_sentence_and_its_traceback_is_in_the_log(clone: Clone, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(clone.root, broken, symlinks=True)
+    with open(broken / "installer" / "shortcut.py", "a", encoding="utf-8") as file:
+        file.write("\ndef add(environ):\n    raise ZeroDivisionError('a mistake')\n")
+    said = launch(broken, "shortcut")
+    (broken / "installer" / "requirements.lock").unlink()
+    incomplete = launch(broken, "--version")
+    log = (broken / ".halftone" / "logs" / "launch.log").read_text(encoding="utf-8")
+    assert log.count("Traceback") == 2
+    for done, mistake in ((said, "ZeroDivisionError: a mistake"), (incomplete, "FileNotFoundError")):
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert mistake in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def old_pythons() -> list[str]:
+    """Pythons below 3.11 on this machine, by name or from a version manager."""
+    named = [shutil.which(f"python3.{minor}") for minor in range(6, 11)]
+    managed = Path(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))) / "versions"
+    found = [
+        path for path in named if path and subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0
+    ]
+    return found + [str(path) for path in sorted(managed.glob("3.[6789]*/bin/python3"))]
+
+
+def test_a_real_old_python_is_told_which_is_needed(clone: Clone) -> None:
+    pythons = old_pythons()
+    if not pythons:
+        pytest.skip("no Python below 3.11 on this machine")
+    for python in pythons:
+        done = subprocess.run(
+            [python, str(clone.root / "installer" / "launch.py")], env={"PATH": ""}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("Halftone needs Python 3.11 or newer, but ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_gates_stop_at_the_first_that_is_shut(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def gate(name: str, code: int) -> gates.Gate:
+        return gates.Gate(name, (sys.executable, "-c", f"print('{name} ran', flush=True); raise SystemExit({code})"))
+
+    with words.open_log(str(tmp_path)) as log:
+        reporter = words.Reporter(log)
+        assert gates.run_gates([gate("one", 0), gate("two", 3), gate("three", 0)], os.environ, reporter, str(tmp_path)) == 3
+        assert gates.run_gates([gate("one", 0), gate("two", 0)], os.environ, reporter, str(tmp_path)) == 0
+    shown = capfd.readouterr()
+    assert shown.out.split("\n") == ["one ran", "two ran", "one ran", "two ran", ""]
+    assert "“two” did not pass (exit status 3); not run: three" in log_text(tmp_path)
+
+
+def log_text(folder: Path) -> str:
+    return (folder / "launch.log").read_text(encoding="utf-8")
+
+
+def test_pytest_comes_last_with_the_further_words() -> None:
+    steps = gates.gates("/env", ["-k", "a test"])
+    assert [gate.name for gate in steps] == ["ruff check", "ruff format", "basedpyright", "lint-imports", "pytest"]
+    assert steps[-1].argv[-2:] == ("-k", "a test")
+    environ = gates.gate_environ({"PATH": "/bin"}, "/env")
+    assert (environ["QT_QPA_PLATFORM"], environ["OMP_NUM_THREADS"]) == ("offscreen", "1")
