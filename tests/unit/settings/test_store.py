@@ -68,7 +68,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.logs
+@pytest.mark.logs("is damaged")
 def test_saving_over_a_damaged_file_keeps_it_too(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(b"[[[")

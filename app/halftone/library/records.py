@@ -1,0 +1,111 @@
+"""Stored check reports and self-tests: one file each, and what makes them stale.
+
+The files are JSON as Python writes it: layers that reached infinity keep their infinity.
+"""
+
+import hashlib
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, SelfTestReport
+from halftone.contract.request import Numerics
+from halftone.contract.words import DType
+from halftone.settings.atomic import write_atomically
+from halftone.settings.declared import declared
+from halftone.settings.places import checks_dir
+
+log = logging.getLogger(__name__)
+
+_Record = TypeVar("_Record")
+_NO_EFFECT: Final = {"on_black", "nan_check", "precision"}
+"""Settings that change no number of a check: it runs in the precision it names, and is always watched."""
+
+
+def save_report(report: CheckReport) -> None:
+    """Keep the report as the latest one of its model, device and precision. Raises OSError."""
+    _save(_report_file(report.model, report.device, report.precision), report)
+
+
+def load_report(model: ModelFacts, device: DeviceFacts, precision: DType) -> CheckReport | None:
+    """The latest report, stale or not (ask `staleness`); None if there is none that can be read."""
+    return _load(_report_file(model, device, precision), CheckReport)
+
+
+def set_applied(report: CheckReport, applied: bool) -> CheckReport:
+    """Store whether the report's plan is used whenever this model runs on this device. Raises OSError."""
+    changed = msgspec.structs.replace(report, applied=applied)
+    save_report(changed)
+    return changed
+
+
+def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> str | None:
+    """Which fact changed since the check, as a sentence; None if it still holds."""
+    then = report.device
+    if report.model.fingerprint != model.fingerprint:
+        return "The model's files changed since the check."
+    if (then.name, then.backend) != (device.name, device.backend):
+        return f"The check was made on another device, {then.name}."
+    if _major(then.driver) != _major(device.driver):
+        return f"The driver changed since the check, from {then.driver or 'none'} to {device.driver or 'none'}."
+    if then.torch_version != device.torch_version:
+        return f"PyTorch changed since the check, from {then.torch_version} to {device.torch_version}."
+    for field in Numerics.__struct_fields__:
+        if field not in _NO_EFFECT and getattr(report.numerics, field) != getattr(numerics, field):
+            return f"The setting “{declared(field).title}” changed since the check."
+    return None
+
+
+def save_selftest(report: SelfTestReport) -> None:
+    """Keep the self-test of its device. Raises OSError."""
+    _save(_selftest_file(report.device), report)
+
+
+def load_selftest(device: DeviceFacts) -> SelfTestReport | None:
+    """The stored self-test of this very device, driver and PyTorch; None if it must be measured (again)."""
+    report = _load(_selftest_file(device), SelfTestReport)
+    if report is None:
+        return None
+    then = report.device
+    measured = (then.backend, then.name, then.driver, then.torch_version)
+    return report if measured == (device.backend, device.name, device.driver, device.torch_version) else None
+
+
+def _major(driver: str | None) -> str | None:
+    return driver.split(".")[0] if driver else None
+
+
+def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType) -> Path:
+    key = "\0".join((str(Path(model.path).resolve()), device.backend, device.name, precision))
+    return checks_dir() / f"check-{_plain(model.name)}-{precision}-{_digest(key)}.json"
+
+
+def _selftest_file(device: DeviceFacts) -> Path:
+    return checks_dir() / f"device-{_plain(device.name)}-{_digest(device.backend + device.name)}.json"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:40]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+def _save(path: Path, record: object) -> None:
+    write_atomically(path, json.dumps(msgspec.to_builtins(record), indent=1).encode())
+
+
+def _load(path: Path, kind: type[_Record]) -> _Record | None:
+    try:
+        content: Any = json.loads(path.read_bytes())
+        return msgspec.convert(content, kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
+        log.info("The record %s is left aside: %s", path.name, error)
+        return None

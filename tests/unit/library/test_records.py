@@ -1,0 +1,73 @@
+import math
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
+
+from halftone.contract.facts import CheckReport, LayerPeak
+from halftone.contract.request import Numerics
+from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied, staleness
+from halftone.settings.places import checks_dir
+
+
+def test_a_report_comes_back_whole() -> None:
+    layers = (LayerPeak(component="vae", module="up", kind="Conv2d", peak=math.inf, peak_after=1.5),)
+    report = check_report(layers=layers)
+    assert load_report(MODEL, DEVICE, "float16") is None
+    save_report(report)
+    assert load_report(MODEL, DEVICE, "float16") == report
+    assert load_report(MODEL, DEVICE, "bfloat16") is None
+    assert load_report(replace(MODEL, path="/m/other"), DEVICE, "float16") is None
+    assert load_report(MODEL, replace(DEVICE, name="RTX 10"), "float16") is None
+
+
+def test_the_latest_report_counts_and_remembers_the_cure() -> None:
+    save_report(check_report(verdict="fixable"))
+    applied = set_applied(check_report(verdict="tight"), True)
+    assert applied.applied
+    assert load_report(MODEL, DEVICE, "float16") == applied
+
+
+def test_damaged_records_are_as_good_as_none() -> None:
+    save_report(check_report())
+    file = next(checks_dir().iterdir())
+    for content in (b"", b"\xff", b"{}", b"[" * 5000):
+        file.write_bytes(content)
+        assert load_report(MODEL, DEVICE, "float16") is None
+
+
+@pytest.mark.parametrize(
+    ("report", "named"),
+    [
+        (check_report(), None),
+        (check_report(numerics=Numerics(on_black="ask", nan_check="off", precision="float32")), None),
+        (check_report(device=replace(DEVICE, driver="580.99")), None),
+        (check_report(model=replace(MODEL, fingerprint="old")), "files"),
+        (check_report(device=replace(DEVICE, name="GTX 1")), "GTX 1"),
+        (check_report(device=replace(DEVICE, driver="570.1")), "driver"),
+        (check_report(device=replace(DEVICE, torch_version="2.12.0")), "PyTorch"),
+        (check_report(numerics=Numerics(tf32=True)), "TF32 for FP32 work"),
+    ],
+)
+def test_what_changed_is_named(report: CheckReport, named: str | None) -> None:
+    reason = staleness(report, MODEL, DEVICE, Numerics())
+    assert (reason is None) == (named is None)
+    assert named is None or named in str(reason)
+
+
+def test_a_self_test_holds_for_its_driver_and_torch_only() -> None:
+    report = self_test_report()
+    assert load_selftest(DEVICE) is None
+    save_selftest(report)
+    assert load_selftest(DEVICE) == report
+    assert load_selftest(replace(DEVICE, id="cuda:1")) == report, "the same card in another slot"
+    assert load_selftest(replace(DEVICE, driver="581.0")) is None
+    assert load_selftest(replace(DEVICE, torch_version="2.14")) is None
+
+
+def test_names_of_any_kind_make_files(own_data: Path) -> None:
+    odd = replace(MODEL, name="../日本 / x" * 20, path="/m/\udcff")
+    save_report(check_report(model=odd))
+    assert load_report(odd, DEVICE, "float16") is not None
+    assert [file.parent for file in own_data.rglob("*.json")] == [checks_dir()]
