@@ -319,16 +319,19 @@ class JobRunner:
                 log.error("the engine sent %s after the end of job %s", type(event).__name__, job.id)
                 return
             owner = job.id if job is not None else event.job
-            self._out(msgspec.structs.replace(event, seq=self._seq, job=owner), blob)
+            numbered = msgspec.structs.replace(event, seq=self._seq, job=owner)
+            # Before it goes out: whoever gets it may answer in this very thread.
             self._seq += 1
-            if job is not None and isinstance(event, JobEnded):
-                job.ended = True
+            if job is not None:
+                job.ended = isinstance(event, JobEnded)
+            self._out(numbered, blob)
 
     def _end(self, job: _Job, ended: JobEnded) -> None:
         try:
             self._send(ended, job=job)
         except (TypeError, ValueError, OverflowError) as error:  # a report that no wire can carry
             log.exception("the report of job %s could not be sent", job.id)
+            job.ended = False
             self._send(JobEnded(outcome="failed", error=error_facts(error, "", self._log_path)), job=job)
 
     def _refuse(self, command: AnyCommand, error: ErrorFacts) -> None:
