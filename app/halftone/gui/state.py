@@ -38,7 +38,17 @@ from halftone.contract.words import Outcome, Phase
 
 WorkerState = Literal["starting", "ready", "lost"]
 NoticeKind = Literal[
-    "failed", "cure-applied", "cure-undone", "disk-full", "saved", "copied", "deleted", "removed", "worker-lost", "info"
+    "failed",
+    "disk-full",
+    "worker-lost",
+    "not-written",
+    "cure-applied",
+    "cure-failed",
+    "cure-undone",
+    "saved",
+    "copied",
+    "deleted",
+    "removed",
 ]
 
 

@@ -1,0 +1,439 @@
+"""Facts into words: messages M1 to M14, the activity line, receipts and what Copy details yields. What happened comes first,
+then what Halftone did, then what you can do."""
+
+from halftone import __version__
+from halftone.contract.errors import WORDS, ErrorFacts, Fact
+from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
+from halftone.contract.words import FLOAT_LIMITS, Phase
+from halftone.gui.i18n import tr
+from halftone.gui.state import AppState, Job, Notice
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.banner import Act, Message
+
+TYPE_NAMES: dict[str, str] = {"auto": "Auto", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+
+
+class _Known(dict[str, Fact]):
+    """Leaves a missing fact visible instead of failing inside an error message."""
+
+    def __missing__(self, key: str) -> str:
+        return f"({key})"
+
+
+def error_sentence(error: ErrorFacts) -> str:
+    """What happened, in the user's language."""
+    return tr(WORDS[error.code][0]).format_map(_Known(error.facts))
+
+
+def error_remedy(error: ErrorFacts) -> str:
+    """What the user can do, in the user's language."""
+    return tr(WORDS[error.code][1]).format_map(_Known(error.facts))
+
+
+def component_name(component: str) -> str:
+    """The plain name of a model component."""
+    return {
+        "text_encoder": tr("text encoder"),
+        "text_encoder_2": tr("second text encoder"),
+        "text_encoder_3": tr("third text encoder"),
+        "unet": tr("denoiser"),
+        "transformer": tr("denoiser"),
+        "vae": tr("VAE decoder"),
+    }.get(component, component)
+
+
+def phase_name(phase: Phase) -> str:
+    """The name of a phase on the transport panel."""
+    return {
+        "load": tr("Load"),
+        "encode": tr("Encode prompt"),
+        "denoise": tr("Denoise"),
+        "decode": tr("Decode"),
+        "save": tr("Save"),
+    }.get(phase, phase)
+
+
+# --- activity -------------------------------------------------------------------------------------------------------
+
+
+def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
+    """What is going on: words, icon, colour token. device_words: the verdict on the device for the idle state."""
+    job = state.running
+    if state.worker == "lost" and job is None:
+        return tr("The computing part of Halftone stopped"), "octagon-alert", "danger"
+    if state.worker != "ready":
+        return tr("Starting…"), "loader-circle", "text-muted"
+    if job is None:
+        if state.recovered:
+            count = tr("1 picture recovered") if state.recovered == 1 else tr("{0} pictures recovered", state.recovered)
+            return count, "triangle-alert", "warn"
+        return (tr("Ready. {0}", device_words) if device_words else tr("Ready")), "circle-check", "ok"
+    return _job_activity(job), "circle-dot", "accent"
+
+
+def _job_activity(job: Job) -> str:
+    if job.stopping == "cancel":
+        return tr("Cancelling…")
+    if job.kind == "SelfTest":
+        return tr("Measuring, test {0} of {1}", job.done, job.total) if job.total else tr("Measuring your device")
+    if job.kind == "Examine":
+        return tr("Checking {0}", job.title)
+    if job.kind == "Repair":
+        return tr("Writing a repaired copy of {0}", job.title)
+    match job.phase:
+        case None | "load":
+            return tr("Loading the model")
+        case "denoise" if job.total:
+            return tr("Denoising, step {0} of {1}", job.done, job.total)
+        case "encode":
+            return tr("Reading the prompt")
+        case "decode":
+            return tr("Decoding the picture")
+        case "save":
+            return tr("Saving the picture")
+        case _:
+            return tr("Working")
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+
+def main_event(picture: PictureFacts) -> GuardEvent | None:
+    """The event that decided how the picture ended."""
+    return picture.events[-1] if picture.events else None
+
+
+def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> Message | None:
+    """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
+    event = main_event(picture)
+    if picture.state == "recovered" and event is not None:
+        return _recovered_steps(event, price) if event.step is not None else _recovered_decode(event, price, steps)
+    if picture.state == "asking":
+        return _asking(event)
+    if picture.state == "not-recovered":
+        return _not_recovered(event)
+    if picture.dark:
+        return Message(
+            level="info",
+            title=tr("This picture is almost black, but its numbers are fine."),
+            text=tr("The prompt or very high guidance can do this."),
+            actions=(Act("dismiss", tr("Show anyway"), "", "quiet"),),
+        )
+    return None
+
+
+_FIX = "fix"
+
+
+def _fix_actions() -> tuple[Act, ...]:
+    return (
+        Act(_FIX, tr("Fix this model"), "bandage", "primary"),
+        Act("health", tr("See model health"), "activity", ""),
+        Act("copy", tr("Copy details"), "copy", "quiet"),
+        Act("fold", tr("Not now"), "", "quiet"),
+    )
+
+
+def _took(event: GuardEvent) -> str:
+    return tr("Nothing was lost. It took {0} more.", figures.duration(event.seconds))
+
+
+def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
+    if event.action == "encoded-again":
+        what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
+        did = _again(event, tr("read the prompt again"))
+    else:
+        what = _decoder_failed(event)
+        saved = tr("The result before that step was still in memory.")
+        did = f"{saved} {_again(event, tr('decoded it again'))}"
+    return Message(
+        level="warn",
+        title=tr("This picture came out black. Halftone recovered it."),
+        text=f"{what} {did}",
+        strong=_took(event),
+        actions=_fix_actions(),
+        price=price,
+        details=_details(event, steps),
+    )
+
+
+def _decoder_failed(event: GuardEvent) -> str:
+    if event.kind == "nonfinite":
+        return tr(
+            "The part of the model that turns its result into a picture (the VAE decoder) made numbers too large for half "
+            "precision, so every pixel was lost."
+        )
+    return tr(
+        "The part of the model that turns its result into a picture (the VAE decoder) lost its numbers on the way, so parts of "
+        "the picture came out in one flat colour."
+    )
+
+
+def _again(event: GuardEvent, verb: str) -> str:
+    """Halftone did `verb`, and how, by the cure that was taken."""
+    how = {
+        "rescale": tr("with its numbers made smaller by powers of two, which changes nothing else"),
+        "setting": tr("with a more careful setting"),
+        "upcast-region": tr("with the affected blocks in full precision"),
+        "bfloat16": tr("in BF16, which has a far wider range"),
+    }.get(event.cure, tr("in full precision"))
+    return tr("Halftone {0} {1}.", verb, how)
+
+
+def _recovered_steps(event: GuardEvent, price: str) -> Message:
+    layer = event.module or component_name(event.component)
+    how = {
+        "rescale": tr("{0} now runs with smaller numbers for this picture.", layer),
+        "setting": tr("{0} now runs with a more careful setting for this picture.", layer),
+        "bfloat16": tr("{0} now runs in BF16 for this picture.", layer),
+    }.get(event.cure, tr("{0} now runs in FP32 for this picture.", layer))
+    return Message(
+        level="warn",
+        title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
+        text=how,
+        strong=tr("It took {0} more.", figures.duration(event.seconds)),
+        actions=_fix_actions(),
+        price=price,
+        details=_details(event, 0),
+    )
+
+
+def _not_recovered(event: GuardEvent | None) -> Message:
+    if event is not None and event.step is not None:
+        where = tr("The numbers were already broken at step {0}, also in FP32.", event.step)
+    else:
+        where = tr("The numbers were already broken, also in FP32.")
+    cause = tr("This usually means a damaged model file or VAE.")
+    return Message(
+        level="danger",
+        title=tr("This picture could not be recovered."),
+        text=f"{where} {cause}",
+        strong=tr("Your prompt and seed are kept."),
+        actions=(
+            Act("check", tr("Check the model file"), "activity", "primary"),
+            Act("copy", tr("Copy details"), "copy", "quiet"),
+            Act("fold", tr("Not now"), "", "quiet"),
+        ),
+        details=_details(event, 0) if event is not None else (),
+    )
+
+
+def _asking(event: GuardEvent | None) -> Message:
+    return Message(
+        level="warn",
+        title=tr("This picture came out black."),
+        text=tr("Halftone can decode it again in FP32 from the saved result."),
+        actions=(
+            Act("recover", tr("Recover"), "rotate-ccw", "primary"),
+            Act("recover-fix", tr("Recover and fix this model"), "bandage", ""),
+            Act("leave", tr("Leave it"), "", "quiet"),
+        ),
+        details=_details(event, 0) if event is not None else (),
+    )
+
+
+def _details(event: GuardEvent, steps: int) -> tuple[tuple[str, str], ...]:
+    rows = [(tr("Where"), f"{event.component} · {event.module}" if event.module else event.component)]
+    if event.peak is not None and event.limit is not None:
+        rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
+    rows.append((tr("What followed"), _followed(event)))
+    if event.step is not None:
+        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", event.step)))
+    elif event.action == "encoded-again":
+        rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
+    elif steps:
+        rows.append((tr("When"), tr("Decoding, after step {0}. All {0} steps were finite.", steps)))
+    rows.append((tr("Done"), _done(event)))
+    return tuple(rows)
+
+
+def _peak_words(peak: float, limit: float) -> str:
+    name = next((TYPE_NAMES[dtype] for dtype, top in FLOAT_LIMITS.items() if top == limit), "")
+    if peak > limit:
+        return tr(
+            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, figures.peak(limit)
+        )
+    return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, figures.peak(limit))
+
+
+def _followed(event: GuardEvent) -> str:
+    return {
+        "flat": tr("One colour in every pixel, though the result before was not flat"),
+        "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
+    }.get(event.kind, tr("inf in this layer, then NaN in what follows it, then black"))
+
+
+def _done(event: GuardEvent) -> str:
+    action = {
+        "decoded-again": tr("Decoded again from the saved latents"),
+        "encoded-again": tr("Read the prompt again"),
+        "went-back-one-step": tr("Repeated the step from the latents before it"),
+        "stopped": tr("Stopped this picture"),
+        "kept": tr("Kept the latents"),
+        "asked": tr("Kept the latents and asked"),
+    }.get(event.action, event.action)
+    cure = cure_name(event.cure)
+    parts = [action, cure] if cure else [action]
+    if event.seconds > 0:
+        parts.append(figures.duration(event.seconds))
+    return ", ".join(parts)
+
+
+def cure_name(kind: str) -> str:
+    """The name of a cure in a line of details."""
+    return {
+        "rescale": tr("rescaled by powers of two"),
+        "setting": tr("with a safer setting"),
+        "upcast-region": tr("these blocks in FP32"),
+        "bfloat16": tr("in BF16"),
+        "float32-component": tr("in FP32"),
+        "float32-all": tr("everything in FP32"),
+    }.get(kind, "")
+
+
+def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
+    """The receipt in short: icon, tone, word, sentence."""
+    event = main_event(picture)
+    match picture.state:
+        case "clean" if picture.dark:
+            return "circle-check", "ok", tr("Clean"), tr("Dark, but every number is fine")
+        case "clean":
+            return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps", picture.steps)
+        case "recovered":
+            return "triangle-alert", "warn", tr("Recovered"), _short_recovery(event)
+        case "unwatched":
+            return "eye-off", "warn", tr("Not watched"), tr("The NaN check was off")
+        case "asking":
+            return "triangle-alert", "warn", tr("Black"), tr("Waiting for your answer")
+        case "not-recovered":
+            return "octagon-alert", "danger", tr("Not recovered"), tr("The numbers were broken, also in FP32")
+
+
+def _short_recovery(event: GuardEvent | None) -> str:
+    if event is None:
+        return ""
+    if event.action == "went-back-one-step":
+        return tr("Step {0} repeated after a bad number", event.step)
+    if event.action == "encoded-again":
+        return tr("Prompt read again after an overflow")
+    cure = cure_name(event.cure)
+    return tr("Decoded again after an overflow, {0}", cure) if cure else tr("Decoded again after an overflow")
+
+
+def copy_details(
+    picture: PictureFacts | None, model: ModelFacts | None, device: DeviceFacts | None, error: ErrorFacts | None = None
+) -> str:
+    """Plain text for a bug report, in English so that anybody can help: no prompt, no paths."""
+    lines = [f"Halftone {__version__}"]
+    if device is not None:
+        lines.append(f"Device: {device.name} ({device.backend}), driver {device.driver or 'none'}, torch {device.torch_version}")
+    if model is not None:
+        lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
+    if picture is not None:
+        types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
+        lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")
+        lines.append(f"Computed in: {types}")
+        lines += [_event_line(event) for event in picture.events]
+    if error is not None:
+        facts = ", ".join(f"{key}={value}" for key, value in error.facts.items() if key not in ("path", "folder", "log"))
+        lines.append(f"Error: {error.code} ({facts})")
+        if error.details:
+            lines.append(error.details)
+    return "\n".join(lines)
+
+
+def _event_line(event: GuardEvent) -> str:
+    where = f"step {event.step}" if event.step is not None else "outside the steps"
+    return (
+        f"{event.kind} at {where}: {event.component}.{event.module}, peak {event.peak}, limit {event.limit}, "
+        f"{event.action}, {event.cure}, {event.seconds:.2f} s"
+    )
+
+
+def price_line(report: CheckReport | None) -> str:
+    """The measured price of the suggested cure; what was not measured is not named."""
+    cure = next((cure for cure in report.cures if cure.suggested), None) if report is not None else None
+    if report is None or cure is None:
+        return tr("The check finds the cheapest cure and measures its price here.")
+    parts: list[str] = []
+    if cure.time_ratio is not None:
+        parts.append(tr("{0} time", figures.change(cure.time_ratio)))
+    if cure.memory_bytes is not None:
+        parts.append(tr("{0} memory", figures.size_change(cure.memory_bytes)))
+    name = {
+        "rescale": tr("Rescaled in memory"),
+        "setting": tr("A safer setting"),
+        "upcast-region": tr("Affected blocks in FP32"),
+        "bfloat16": tr("The component in BF16"),
+        "float32-component": tr("The component in FP32"),
+        "float32-all": tr("Everything in FP32"),
+    }.get(cure.kind, "")
+    return f"{name}: {', '.join(parts)}" if parts else name
+
+
+# --- notices --------------------------------------------------------------------------------------------------------
+
+
+def notice_message(notice: Notice) -> Message:
+    """A notice of the state in words."""
+    if notice.kind == "failed" and notice.error is not None:
+        return _failed(notice.error, notice.job)
+    if notice.kind == "disk-full" and notice.error is not None:
+        return Message(
+            level="info",
+            title=tr("No room to save."),
+            text=tr(
+                "{0} needed, {1} free in {2}.",
+                notice.error.facts.get("need", "?"),
+                notice.error.facts.get("free", "?"),
+                notice.error.facts.get("folder", "?"),
+            ),
+            actions=(Act("choose-folder", tr("Choose folder…")), Act("retry", tr("Try again"))),
+        )
+    return _short_notice(notice)
+
+
+def _short_notice(notice: Notice) -> Message:
+    first = notice.facts[0] if notice.facts else ""
+    undo = (Act("undo", tr("Undo")),)
+    match notice.kind:
+        case "cure-applied":
+            return Message("ok", tr("Cure applied to {0}. Checked again: no bad number, no black picture.", first), actions=undo)
+        case "cure-failed":
+            text = tr("The check after the cure still found bad numbers, so the cure was taken back.")
+            return Message(
+                "danger", tr("The cure did not hold for {0}.", first), text, actions=(Act("health", tr("See model health")),)
+            )
+        case "cure-undone":
+            return Message("info", tr("The cure of {0} is no longer used.", first))
+        case "saved":
+            return Message("ok", tr("Saved as {0}.", first), actions=(Act("show-file", tr("Show file")),))
+        case "deleted":
+            return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
+        case "removed":
+            return Message("info", tr("{0} taken out of the queue.", first), actions=undo)
+        case "copied":
+            return Message("ok", tr("Copied."))
+        case "worker-lost":
+            text = tr("It was started several times and stopped each time. Details are in {0}.", first)
+            return Message("danger", tr("The computing part of Halftone does not start."), text)
+        case _:
+            remedy = error_remedy(notice.error) if notice.error is not None else ""
+            sentence = error_sentence(notice.error) if notice.error is not None else first
+            return Message("warn", tr("A file could not be written."), f"{sentence} {remedy}".strip())
+
+
+def _failed(error: ErrorFacts, job: Job | None) -> Message:
+    kind = job.kind if job is not None else ""
+    title = {
+        "Generate": tr("The picture stopped."),
+        "Examine": tr("The check stopped."),
+        "SelfTest": tr("Measuring stopped."),
+        "Repair": tr("Writing the repaired copy stopped."),
+    }.get(kind, tr("The job stopped."))
+    return Message(
+        level="danger",
+        title=title,
+        text=f"{error_sentence(error)} {error_remedy(error)}",
+        actions=(Act("retry", tr("Try again")), Act("copy", tr("Copy details"))),
+    )
