@@ -1,0 +1,291 @@
+"""The session as a state machine: no process, no clock, only bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import samples
+
+from halftone.client.session import MAX_FAILED_STARTS, Session, describe_end
+from halftone.contract.messages import (
+    AnyCommand,
+    AnyEvent,
+    Cancel,
+    Generate,
+    Hello,
+    JobEnded,
+    JobStarted,
+    Load,
+    MemoryChanged,
+    Quit,
+    Ready,
+    StepDone,
+    WorkerLost,
+)
+from halftone.contract.request import PictureRequest
+from halftone.contract.wire import WireError, command_reader, pack
+
+READY = Ready(seq=0, version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,))
+
+
+def paint(job: str) -> Generate:
+    return Generate(job=job, request=PictureRequest(prompt="a red sun"))
+
+
+def started(job: str, seq: int) -> JobStarted:
+    return JobStarted(seq=seq, job=job, kind="generate")
+
+
+def ended(job: str, seq: int) -> JobEnded:
+    return JobEnded(seq=seq, job=job, outcome="done")
+
+
+def commands(data: bytes) -> list[AnyCommand]:
+    return [command for command, _ in command_reader().feed(data)]
+
+
+class Talk:
+    """A session with a hand-driven clock."""
+
+    def __init__(self, *jobs: str, grace: float = 10.0) -> None:
+        self.now = 100.0
+        self.session = Session(grace=grace, clock=lambda: self.now)
+        self.session.start()
+        self.say(READY)
+        for job in jobs:
+            self.session.command(paint(job))
+
+    def say(self, *events: AnyEvent) -> list[AnyEvent]:
+        return [event for event, _ in self.session.feed(b"".join(map(pack, events)))]
+
+    def die(self, code: int | None = 1, signal: str | None = None) -> list[AnyEvent]:
+        return self.session.died(code, signal, "worker.log", "the end of the log")
+
+
+def test_hello_comes_first_and_jobs_that_waited_follow_in_their_order() -> None:
+    session = Session()
+    assert session.command(paint("a")) == b""
+    assert session.command(paint("b")) == b""
+    assert commands(session.start()) == [Hello(), paint("a"), paint("b")]
+    assert commands(session.command(paint("c"))) == [paint("c")]
+
+
+def test_ready_is_remembered() -> None:
+    assert Talk().session.ready == READY
+
+
+def test_a_used_job_id_is_refused() -> None:
+    talk = Talk("a")
+    with pytest.raises(ValueError, match="used before"):
+        talk.session.command(paint("a"))
+
+
+def test_blobs_come_with_their_events() -> None:
+    talk = Talk("a")
+    assert talk.session.feed(pack(started("a", 1), b"xyz")) == [(started("a", 1), b"xyz")]
+
+
+def test_a_job_is_open_until_it_ends() -> None:
+    talk = Talk("a", "b")
+    assert (talk.session.open_jobs, talk.session.running) == (("a", "b"), None)
+    talk.say(started("a", 1))
+    assert (talk.session.running, talk.session.unstarted) == ("a", (paint("b"),))
+    talk.say(ended("a", 2))
+    assert (talk.session.open_jobs, talk.session.running) == (("b",), None)
+
+
+def test_a_crash_fails_the_running_job_and_keeps_the_queue() -> None:
+    talk = Talk("a", "b", "c")
+    talk.say(started("a", 1))
+    lost, end = talk.die(None, "SIGSEGV")
+    assert lost == WorkerLost(seq=2, exit_code=None, signal="SIGSEGV", log="worker.log")
+    assert isinstance(end, JobEnded)
+    assert (end.seq, end.job, end.outcome) == (3, "a", "failed")
+    assert end.error is not None
+    assert (end.error.code, end.error.details) == ("worker-lost", "the end of the log")
+    assert end.error.facts == {"cause": "it crashed with SIGSEGV", "log": "worker.log"}
+    assert talk.session.may_restart
+    assert commands(talk.session.start()) == [Hello(), paint("b"), paint("c")]
+
+
+def test_a_crash_while_nothing_runs_ends_no_job() -> None:
+    talk = Talk("a")
+    assert [type(event) for event in talk.die()] == [WorkerLost]
+    assert talk.session.unstarted == (paint("a"),)
+
+
+def test_a_new_worker_starts_its_numbers_anew() -> None:
+    talk = Talk("a")
+    talk.die()
+    talk.session.start()
+    assert talk.say(READY, started("a", 1)) == [READY, started("a", 1)]
+
+
+def test_half_a_message_of_a_dead_worker_is_forgotten() -> None:
+    talk = Talk("a")
+    talk.session.feed(pack(started("a", 1))[:-3])
+    talk.die()
+    talk.session.start()
+    assert talk.say(READY) == [READY]
+
+
+def test_cancel_sets_a_deadline_and_its_passing_asks_for_the_end() -> None:
+    talk = Talk("a", grace=10.0)
+    talk.say(started("a", 1))
+    assert talk.session.deadline is None
+    talk.session.command(Cancel(job="a"))
+    talk.now += 5.0
+    talk.session.command(Cancel(job="a"))  # impatience does not move it
+    assert talk.session.deadline == 110.0
+    assert not talk.session.overdue(109.9)
+    assert talk.session.overdue(110.0)
+
+
+def test_a_job_that_ends_in_time_is_not_overdue() -> None:
+    talk = Talk("a")
+    talk.say(started("a", 1))
+    talk.session.command(Cancel(job="a"))
+    talk.say(JobEnded(seq=2, job="a", outcome="cancelled"))
+    assert talk.session.deadline is None
+    assert not talk.session.overdue(1e9)
+
+
+def test_slow_steps_get_the_time_of_two() -> None:
+    talk = Talk("a", grace=10.0)
+    talk.say(started("a", 1), StepDone(seq=2, job="a", step=1, steps=9, peak=1.0, finite=True, seconds=30.0))
+    talk.session.command(Cancel(job="a"))
+    assert talk.session.deadline == 160.0
+
+
+def test_after_the_grace_the_job_ends_cancelled_and_the_queue_goes_on() -> None:
+    talk = Talk("a", "b")
+    talk.say(started("a", 1))
+    talk.session.command(Cancel(job="a"))
+    lost, end = talk.die(None, "SIGKILL")
+    assert isinstance(lost, WorkerLost)
+    assert isinstance(end, JobEnded)
+    assert (end.job, end.outcome, end.error) == ("a", "cancelled", None)
+    assert talk.session.unstarted == (paint("b"),)
+
+
+def test_a_waiting_job_that_was_cancelled_is_not_sent_again() -> None:
+    talk = Talk("a", "b")
+    talk.session.command(Cancel(job="b"))
+    events = talk.die()
+    assert [(event.job, event.outcome) for event in events if isinstance(event, JobEnded)] == [("b", "cancelled")]
+    assert commands(talk.session.start()) == [Hello(), paint("a")]
+
+
+def test_a_cancel_between_two_workers_reaches_the_next_one() -> None:
+    talk = Talk("a")
+    talk.die()
+    assert talk.session.command(Cancel(job="a")) == b""
+    assert commands(talk.session.start()) == [Hello(), paint("a"), Cancel(job="a")]
+
+
+def test_after_quit_nothing_is_lost_and_no_worker_follows() -> None:
+    talk = Talk("a", "b")
+    talk.say(started("a", 1))
+    talk.session.command(Quit())
+    ends = [(event.job, event.outcome) for event in talk.die(0) if isinstance(event, JobEnded)]
+    assert ends == [("a", "cancelled"), ("b", "cancelled")]
+    assert not talk.session.may_restart
+
+
+def test_workers_that_die_before_they_are_ready_are_not_started_for_ever() -> None:
+    session = Session()
+    session.command(paint("a"))
+    events: list[AnyEvent] = []
+    for left in reversed(range(MAX_FAILED_STARTS)):
+        session.start()
+        events = session.died(1, None, "worker.log")
+        assert session.may_restart is (left > 0)
+    (end,) = [event for event in events if isinstance(event, JobEnded)]
+    assert end.error is not None
+    assert (end.outcome, end.error.code) == ("failed", "worker-start")
+    assert session.open_jobs == ()
+
+
+def test_one_ready_worker_makes_good_for_those_before() -> None:
+    session = Session()
+    for _ in range(2 * MAX_FAILED_STARTS):
+        session.start()
+        session.died(1, None, "worker.log")
+        session.start()
+        session.feed(pack(READY))
+        session.died(1, None, "worker.log")
+        assert session.may_restart
+
+
+@pytest.mark.logs("what cannot be read")
+def test_bytes_that_nobody_understands_ask_for_the_end_and_cost_no_good_message() -> None:
+    talk = Talk("a")
+    assert talk.session.broken is None
+    assert talk.session.feed(pack(started("a", 1)) + b"\x02\x00\x00\x00" + bytes(4) + b"\xa1x") == [(started("a", 1), b"")]
+    assert talk.session.feed(pack(ended("a", 2))) == []
+    assert isinstance(talk.session.broken, WireError)
+    assert talk.session.overdue()
+    end = talk.die(None, "SIGKILL")[1]
+    assert isinstance(end, JobEnded)
+    assert end.error is not None
+    assert "could not be read" in str(end.error.facts["cause"])
+
+
+@pytest.mark.logs("JobEnded for job a, which is not open", "StepDone for job a, which is not open")
+def test_a_second_end_and_what_follows_an_end_are_dropped() -> None:
+    talk = Talk("a")
+    step = StepDone(seq=4, job="a", step=1, steps=2, peak=None, finite=None, seconds=0.1)
+    memory = MemoryChanged(seq=5, memory=samples.MEMORY)
+    given_on = talk.say(started("a", 1), ended("a", 2), ended("a", 3), step, memory)
+    assert given_on == [started("a", 1), ended("a", 2), memory]
+
+
+@pytest.mark.logs("which is not open")
+def test_events_of_a_job_that_nobody_sent_are_dropped() -> None:
+    assert Talk().say(started("ghost", 1)) == []
+
+
+@pytest.mark.logs("number 1 after number 1")
+def test_an_event_that_comes_twice_is_dropped() -> None:
+    assert Talk("a").say(started("a", 1), started("a", 1)) == [started("a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "words"),
+    [
+        (None, "SIGKILL", "the system ended it, often because memory ran out"),
+        (None, "SIGSEGV", "it crashed with SIGSEGV"),
+        (3, None, "it ended with code 3"),
+        (None, None, "it ended without a word"),
+    ],
+)
+def test_the_end_of_a_process_is_told_in_words(code: int | None, signal: str | None, words: str) -> None:
+    assert describe_end(code, signal) == words
+
+
+def test_commands_that_are_no_jobs_are_sent_as_they_are() -> None:
+    talk = Talk()
+    assert commands(talk.session.command(Load(model="pocket"))) == [Load(model="pocket")]
+    assert talk.session.open_jobs == ()
+
+
+@given(st.lists(st.sampled_from(["job", "start", "cancel first", "cancel last", "end", "die"]), max_size=30))
+def test_whatever_happens_each_job_ends_once(steps: list[str]) -> None:
+    """A worker that keeps the laws and dies at any moment: no job ends twice, and none is forgotten."""
+    talk, told = Talk(), list[AnyEvent]()
+    for number, step in enumerate(steps, start=1):
+        session = talk.session
+        if step == "job":
+            session.command(paint(str(number)))
+        elif step.startswith("cancel") and session.open_jobs:
+            session.command(Cancel(job=session.open_jobs[0 if step == "cancel first" else -1]))
+        elif step == "start" and session.running is None and session.unstarted:
+            told += talk.say(started(session.unstarted[0].job, number))
+        elif step == "end" and session.running is not None:
+            told += talk.say(ended(session.running, number))
+        elif step == "die":
+            told += talk.die()
+            session.start()
+            talk.say(READY)
+    ends = [event.job for event in told if isinstance(event, JobEnded)]
+    sent = [str(number) for number, step in enumerate(steps, start=1) if step == "job"]
+    assert sorted([*ends, *talk.session.open_jobs], key=str) == sorted(sent)
