@@ -1,0 +1,37 @@
+"""A call of one component, as the pipeline made it: kept to be run again in another precision."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from halftone.contract.words import DType
+from halftone.engine.precision import invoke
+
+
+@dataclass(frozen=True)
+class Call:
+    """args and kwargs as the pipeline gave them (references, never copies). step: 0-based denoising step, None outside the loop."""
+
+    component: str
+    method: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    step: int | None = None
+
+    @property
+    def where(self) -> str:
+        """ "encode", "step", "decode" or "encode-image": the stage of the picture it belongs to."""
+        if self.method == "forward":
+            return "encode" if self.step is None else "step"
+        return "decode" if self.method == "decode" else "encode-image"
+
+
+def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
+    """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in."""
+    if call.method == "forward":
+        # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
+        return invoke(type(module).forward.__get__(module), dtype, call.args, call.kwargs)
+    function = getattr(type(module), call.method).__get__(module)
+    return invoke(function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)

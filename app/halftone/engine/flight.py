@@ -1,0 +1,288 @@
+"""One picture's way through any diffusers pipeline, with light wrappers on its methods: casts, watching, fast-forward after a failure.
+
+Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode, the
+scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls before k give
+zeros without computing, its scheduler steps before k return the last good state, and from k on everything is real. So guidance,
+inpainting masks and whatever else a pipeline does between the calls stay its own.
+"""
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from halftone.contract.words import NanCheck
+from halftone.engine import snapshot as snapshots
+from halftone.engine.calls import Call
+from halftone.engine.load import Loaded
+from halftone.engine.parts import role
+from halftone.engine.precision import invoke
+from halftone.engine.sentinel import Health, Sentinel
+from halftone.engine.snapshot import Snapshot
+from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
+from halftone.engine.wrapping import all_replaced
+
+Function = Callable[..., Any]
+
+
+class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state before it."""
+
+    def __init__(self, health: Health, calls: tuple[Call, ...], good: Snapshot | None) -> None:
+        super().__init__(f"step {health.step}")
+        self.health = health
+        self.calls = calls
+        self.good = good
+
+
+@dataclass
+class Hooks:
+    """What the owner of a flight wants to be told, and decides."""
+
+    check: Callable[[], None] = lambda: None
+    keep: Callable[[], bool] = lambda: False
+    on_phase: Callable[[str], None] = lambda _phase: None
+    on_step: Callable[[int, int, Health | None, float], None] = lambda _step, _steps, _health, _seconds: None
+    on_latents: Callable[[int, torch.Tensor, float], None] = lambda _step, _latents, _seconds: None
+    on_bad_call: Callable[[Call, Any], Any] | None = None
+    """Given a call of an encoder or a decoder whose result is not finite; returns a better result or raises."""
+    on_call: Callable[[Call, Any], None] | None = None
+    """Told every finished call of every component; used by the check."""
+
+
+@dataclass
+class _Pass:
+    """One run of the pipeline."""
+
+    generator: torch.Generator | None
+    resume: Snapshot | None = None
+    step: int = 0
+    encoded: int = 0
+    keeping: bool = False
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def first_real(self) -> int:
+        return 0 if self.resume is None else self.resume.step + 1
+
+
+class Flight:
+    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure)."""
+
+    def __init__(self, loaded: Loaded, *, nan_check: NanCheck, upcast_sampling: bool, hooks: Hooks) -> None:
+        self.loaded = loaded
+        self.hooks = hooks
+        self.decoded_input: torch.Tensor | None = None
+        """What the decoder was last given."""
+        self._every_step = nan_check == "every-step"
+        self._watching = nan_check != "off"
+        self._upcast = upcast_sampling
+        self._encodings: list[Any] = []
+        self._blank: dict[str, Any] = {}
+        self._good: list[Snapshot] = []
+        self._calls: dict[int, list[Call]] = {}
+        self._healthy_until = -1
+        self._real_steps: list[float] = []
+        self._last = time.perf_counter()
+        self._pass = _Pass(None)
+        self._sentinel = Sentinel(loaded.device, self._on_health)
+
+    def watch_every_step(self) -> None:
+        """From now on look at every step, whatever the setting said: a failure is to be located."""
+        self._every_step = True
+
+    @property
+    def watches_every_step(self) -> bool:
+        return self._every_step
+
+    @property
+    def seconds_per_step(self) -> list[float]:
+        """Wall time of every step that was computed."""
+        return self._real_steps
+
+    def run(self, inputs: dict[str, Any], generator: torch.Generator | None, resume: Snapshot | None = None) -> Any:
+        """Call the pipeline. resume: go on after that state instead of from the noise. Raises StepFailed."""
+        pipe = self.loaded.pipe
+        self._pass = _Pass(generator, resume)
+        self._good = [] if resume is None else [resume]
+        self._calls.clear()
+        self._healthy_until = -1
+        self._sentinel.forget()
+        self._last = time.perf_counter()
+        accepts = inspect.signature(pipe.__call__).parameters
+        given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
+        with all_replaced(self._wrappers()):
+            return pipe(**given)
+
+    def _wrappers(self) -> list[tuple[Any, str, Callable[[Function], Function]]]:
+        pipe = self.loaded.pipe
+        changes: list[tuple[Any, str, Callable[[Function], Function]]] = []
+        for name, module in self.loaded.modules.items():
+            kind = role(name, module)
+            if kind == "denoise":
+                changes.append((module, "forward", self._denoiser(name)))
+            elif kind == "encode":
+                changes.append((module, "forward", self._guarded(name, module, "forward", "encode")))
+            elif kind == "decode":
+                changes.append((module, "decode", self._guarded(name, module, "decode", "decode")))
+                if callable(getattr(module, "encode", None)):
+                    changes.append((module, "encode", self._guarded(name, module, "encode", "encode")))
+        if callable(getattr(getattr(pipe, "scheduler", None), "step", None)):
+            changes.append((pipe.scheduler, "step", self._stepper))
+        if callable(getattr(pipe, "encode_prompt", None)):
+            changes.append((pipe, "encode_prompt", self._remembered))
+        return changes
+
+    # --- encoders and decoders ------------------------------------------------------------------------------------------------------
+
+    def _remembered(self, original: Function) -> Function:
+        """encode_prompt runs once for all passes; its result leaves in the dtype the sampling works in."""
+
+        def encode_prompt(*args: Any, **kwargs: Any) -> Any:
+            index, self._pass.encoded = self._pass.encoded, self._pass.encoded + 1
+            if index == len(self._encodings):
+                result = original(*args, **kwargs)
+                self._encodings.append(map_tensors(result, as_dtype(self._sampling_dtype())))
+            return self._encodings[index]
+
+        return encode_prompt
+
+    def _sampling_dtype(self) -> torch.dtype:
+        if self._upcast:
+            return torch.float32
+        dtypes = [
+            self.loaded.states[name].dtype for name, module in self.loaded.modules.items() if role(name, module) == "denoise"
+        ]
+        return DTYPES[dtypes[0]] if dtypes else torch.float32
+
+    def _guarded(self, name: str, module: nn.Module, method: str, phase: str) -> Callable[[Function], Function]:
+        back = torch.float32 if method == "decode" else None
+
+        def make(original: Function) -> Function:
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                if method == "decode":
+                    self._sentinel.settle()
+                    self.decoded_input = next(tensors_in((args, list(kwargs.values()))), None)
+                self.hooks.check()
+                self.hooks.on_phase(phase)
+                call = Call(name, method, args, kwargs)
+                result = invoke(original, self.loaded.states[name].dtype, args, kwargs, back)
+                if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
+                    result = self.hooks.on_bad_call(call, result)
+                if self.hooks.on_call is not None:
+                    self.hooks.on_call(call, result)
+                return result
+
+            return guarded
+
+        return make
+
+    # --- the loop -------------------------------------------------------------------------------------------------------------------
+
+    def _denoiser(self, name: str) -> Callable[[Function], Function]:
+        def make(original: Function) -> Function:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                now = self._pass
+                if now.keeping or now.step < now.first_real:
+                    return self._nothing(name, args, kwargs)
+                if now.step == now.first_real:
+                    self.hooks.on_phase("denoise")
+                call = Call(name, "forward", args, kwargs, now.step)
+                self._calls.setdefault(now.step, []).append(call)
+                result = invoke(original, self.loaded.states[name].dtype, args, kwargs)
+                self._blank[name] = result
+                if self.hooks.on_call is not None:
+                    self.hooks.on_call(call, result)
+                return result
+
+            return forward
+
+        return make
+
+    def _nothing(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Zeros in the shape of the denoiser's result, for the batch it is asked for now."""
+        sample = next(tensors_in((args, list(kwargs.values()))))
+        return map_tensors(self._blank[name], lambda tensor: tensor.new_zeros((sample.shape[0], *tensor.shape[1:])))
+
+    def _stepper(self, original: Function) -> Function:
+        def step(*args: Any, **kwargs: Any) -> Any:
+            now = self._pass
+            index, now.step = now.step, now.step + 1
+            if now.resume is not None and index <= now.resume.step:
+                if index == now.resume.step:
+                    snapshots.restore(now.resume, self.loaded.pipe.scheduler, now.generator)
+                    self._last = time.perf_counter()
+                return now.resume.result
+            if now.keeping:
+                return map_tensors(self._good[-1].result, torch.clone)
+            result = self._real_step(original, args, kwargs)
+            self._after_step(index, result)
+            return result
+
+        return step
+
+    def _real_step(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The scheduler's arithmetic, in float32 where the pipeline hands over less (upcast sampling)."""
+        if not self._upcast:
+            return original(*args, **kwargs)
+        outside = first_floating(args[2:], kwargs) or first_floating(args, kwargs)
+        wide = as_dtype(torch.float32)
+        result = original(*map_tensors(args, wide), **map_tensors(kwargs, wide))
+        return result if outside in (None, torch.float32) else map_tensors(result, as_dtype(outside))
+
+    def _after_step(self, index: int, result: Any) -> None:
+        latents = next(tensors_in(result))
+        now = self._pass
+        self._good.append(snapshots.take(index, result, self.loaded.pipe.scheduler, now.generator))
+        del self._good[:-3]
+        if self._every_step:
+            self._sentinel.note(index, latents)
+        elif index + 1 >= self._steps():
+            self._at_the_end(index, latents)
+        else:
+            self._told(index, None)
+        seconds = self._real_steps[-1] if self._real_steps else 0.0
+        self.hooks.on_latents(index, latents, seconds)
+        for old in [step for step in self._calls if step < index - 1]:
+            del self._calls[old]
+        self.hooks.check()
+        if self.hooks.keep():
+            now.keeping = True
+
+    def _at_the_end(self, index: int, latents: torch.Tensor) -> None:
+        if self._watching:
+            self._sentinel.note(index, latents)
+            self._sentinel.settle()
+        else:
+            self._told(index, None)
+
+    def _on_health(self, health: Health) -> None:
+        if health.finite and not health.flat:
+            self._healthy_until = health.step
+            self._told(health.step, health)
+            return
+        self._told(health.step, health)
+        good = next((state for state in reversed(self._good) if state.step < health.step), None)
+        good = good if self._every_step else None
+        raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
+
+    def _told(self, index: int, health: Health | None) -> None:
+        now = time.perf_counter()
+        self._real_steps.append(now - self._last)
+        self._last = now
+        self.hooks.on_step(index + 1, self._steps(), health, self._real_steps[-1])
+
+    def _steps(self) -> int:
+        pipe = self.loaded.pipe
+        declared = getattr(pipe, "_num_timesteps", None)
+        return int(declared) if declared else len(cast("Any", pipe.scheduler).timesteps)
+
+
+def is_finite(value: Any) -> bool:
+    """True when every number of a result is finite."""
+    peak = peak_of(value)
+    return peak < float("inf")

@@ -1,0 +1,43 @@
+"""From the decoder's floats to pixels, and to the files and bytes a picture leaves as."""
+
+import io
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+THUMBNAIL = 256
+"""Longest edge of a thumbnail in pixels."""
+
+
+def first_frame(images: Any) -> torch.Tensor:
+    """The first picture of a pipeline's result in "pt" form: (channels, height, width) in [0, 1]."""
+    tensor = cast("torch.Tensor", images[0])
+    return tensor[0] if tensor.dim() == 4 else tensor
+
+
+def to_pixels(picture: torch.Tensor) -> Pixels:
+    """(channels, height, width) floats in [0, 1] to bytes, rounded as diffusers does. A number that is not finite becomes 0 here on purpose:
+    this is only reached for the picture that the failing precision would have shown."""
+    clean = torch.nan_to_num(picture.float().cpu(), nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
+    pixels = (clean * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else np.ascontiguousarray(pixels[:, :, :3])
+
+
+def from_decoder(decoded: torch.Tensor) -> torch.Tensor:
+    """A decoder's first picture, values about [-1, 1], to (channels, height, width) in [0, 1]."""
+    picture = decoded[0]
+    picture = picture[:, 0] if picture.dim() == 4 else picture
+    return picture.float() / 2 + 0.5
+
+
+def thumbnail(image: Image.Image) -> bytes:
+    """PNG bytes, at most THUMBNAIL pixels along the longer edge."""
+    small = image.copy()
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    buffer = io.BytesIO()
+    small.save(buffer, format="PNG")
+    return buffer.getvalue()

@@ -1,0 +1,390 @@
+"""A generate job: pictures one after another, each watched, cured where it fails, saved with its receipt."""
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from PIL import Image
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
+from halftone.contract.messages import PhaseChanged, PictureReady, PlanChanged, StepDone
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.words import FLOAT_LIMITS, DType, DTypeState, Phase, ReceiptState
+from halftone.engine import latents as kept
+from halftone.engine.calls import Call, run_call
+from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
+from halftone.engine.frames import Pixels, first_frame, from_decoder, thumbnail, to_pixels
+from halftone.engine.load import Loaded
+from halftone.engine.parts import role
+from halftone.engine.plans import any_component, apply_plan, base_plan, merged
+from halftone.engine.precision import invoke
+from halftone.engine.preview import Previewer
+from halftone.engine.recover import Cured, Diagnosis, Recovery, kind_of
+from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, resolve, task_pipeline
+from halftone.engine.samplers import make_scheduler
+from halftone.engine.sentinel import Health
+from halftone.engine.snapshot import Snapshot
+from halftone.engine.tensors import map_tensors, tensors_in
+from halftone.engine.torch_settings import torch_settings, without_effect
+from halftone.health.precision import resolve_precision
+from halftone.library.records import load_report
+from halftone.measure.pictures import flat_tiles, is_dark, is_flat
+from halftone.metadata.parameters import a1111_text, receipt_json
+from halftone.metadata.picture import next_name, numbered, save_picture
+from halftone.settings.places import pictures_dir
+
+log = logging.getLogger(__name__)
+
+
+class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """This picture cannot or shall not be finished; the batch goes on. failed: the floats that the failing precision gave."""
+
+    def __init__(self, event: GuardEvent, state: ReceiptState, failed: torch.Tensor | None = None) -> None:
+        super().__init__(event.action)
+        self.event = event
+        self.state: ReceiptState = state
+        self.failed = failed
+
+
+@dataclass
+class _Picture:
+    """What is known of the picture in work."""
+
+    seed: int
+    index: int
+    started: float = field(default_factory=time.perf_counter)
+    events: list[GuardEvent] = field(default_factory=list[GuardEvent])
+    failed: torch.Tensor | None = None
+    peak: float = 0.0
+    steps: int = 0
+    last_good: torch.Tensor | None = None
+    phase: str = ""
+
+
+class Generation:
+    """One generate job on a loaded pipeline."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        device: DeviceFacts,
+        tested: SelfTestReport | None,
+        request: PictureRequest,
+        emit: Emit,
+        control: Control,
+    ) -> None:
+        self._inputs: Inputs = of_request(request, loaded.facts)
+        pipe = task_pipeline(loaded, self._inputs)
+        self._arguments = pipeline_arguments(pipe, self._inputs)
+        if loaded.native_scheduler is not None:
+            pipe.scheduler = make_scheduler(loaded.native_scheduler, request.sampler)
+        self._loaded = replace(loaded, pipe=pipe)
+        self._request = request
+        self._device = device
+        self._emit = emit
+        self._control = control
+        dtype, reason = resolve_precision(request.numerics.precision, tested, device)
+        self._dtype: DType = dtype
+        self._states = dtype_states(tested)
+        reasons = (reason, *without_effect(request.numerics, loaded.device))
+        self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
+        self._plan, self._stored = self._first_plan()
+        self._picture = _Picture(self._resolved.seed, 0)
+        self._previewer = Previewer(self._loaded, emit)
+        self._pictures: list[PictureFacts] = []
+
+    def _first_plan(self) -> tuple[Plan, Plan | None]:
+        """Settings, then what was learned in this session, then the plan the user applied; a verified plan not applied waits as a cure."""
+        numerics = self._request.numerics
+        base = base_plan(self._loaded, self._dtype, numerics)
+        report = load_report(self._loaded.facts, self._device, self._dtype)
+        stored = report.plan if report is not None and report.plan.verified else None
+        if report is not None and stored is not None and report.applied:
+            base = merged(base, stored)
+        learned = self._loaded.learned.get(self._dtype)
+        return (base if learned is None else merged(base, learned)), stored
+
+    def run(self) -> GenerateReport:
+        """All pictures. Raises HalftoneError for what stops the whole job, JobCancelled."""
+        started = time.perf_counter()
+        numerics = self._request.numerics
+        with torch_settings(numerics, self._loaded.device):
+            apply_plan(self._loaded, self._plan)
+            self._recovery = Recovery(
+                self._loaded, self._plan, self._dtype, self._states, numerics, self._stored, self._control.check
+            )
+            flight = Flight(
+                self._loaded, nan_check=numerics.nan_check, upcast_sampling=numerics.upcast_sampling, hooks=self._hooks()
+            )
+            for index in range(self._request.batch):
+                self._control.check()
+                self._picture = _Picture(self._resolved.seed + index, index)
+                self._one(flight)
+        times = sorted(flight.seconds_per_step)
+        return GenerateReport(
+            images=tuple(self._pictures),
+            plan=self._recovery.plan,
+            events=tuple(event for picture in self._pictures for event in picture.events),
+            seconds=time.perf_counter() - started,
+            seconds_per_step=times[len(times) // 2] if times else None,
+        )
+
+    def _hooks(self) -> Hooks:
+        def on_step(step: int, steps: int, health: Health | None, seconds: float) -> None:
+            self._picture.steps = step
+            finite = None if health is None else health.finite
+            peak = health.peak if health is not None and health.finite else None
+            self._picture.peak = max(self._picture.peak, peak or 0.0)
+            self._emit(StepDone(step=step, steps=steps, peak=peak, finite=finite, seconds=seconds))
+
+        return Hooks(
+            check=self._control.check,
+            keep=self._control.keep,
+            on_phase=self._phase,
+            on_step=on_step,
+            on_latents=self._previewer.show,
+            on_bad_call=self._on_bad_call,
+        )
+
+    def _phase(self, name: str) -> None:
+        """Said once when it begins, not at every call."""
+        if name != self._picture.phase:
+            self._picture.phase = name
+            self._emit(PhaseChanged(phase=cast("Phase", name)))
+
+    # --- one picture ----------------------------------------------------------------------------------------------------------------
+
+    def _one(self, flight: Flight) -> None:
+        try:
+            if self._request.resume_latents is not None:
+                decoded = self._decode_only(Path(self._request.resume_latents))
+            else:
+                decoded = self._fly(flight)
+            self._finish(first_frame(decoded), flight)
+        except PictureStopped as stopped:
+            self._give_up(stopped, flight)
+
+    def _fly(self, flight: Flight) -> Any:
+        """Run the pipeline until it ends, going back one step after each failure that could be cured."""
+        resume: Snapshot | None = None
+        while True:
+            generator = torch.Generator("cpu").manual_seed(self._picture.seed)
+            try:
+                result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume)
+            except StepFailed as failure:
+                if not flight.watches_every_step:
+                    flight.watch_every_step()
+                    resume = None
+                    continue
+                resume = self._recover_step(failure)
+                continue
+            return result[0]
+
+    def _recover_step(self, failure: StepFailed) -> Snapshot | None:
+        """Cure the denoiser call that failed; the state to go on from."""
+        started = time.perf_counter()
+        if failure.good is not None:
+            self._picture.last_good = next(tensors_in(failure.good.result))
+        kind = "flat" if failure.health.flat else "nonfinite"
+        diagnosis = self._failing_call(failure)
+        self._heed_policy(diagnosis, kind, started, None)
+        cured = self._recovery.cure(diagnosis)
+        self._note(diagnosis, kind, "went-back-one-step", cured, started)
+        return failure.good
+
+    def _failing_call(self, failure: StepFailed) -> Diagnosis:
+        """Of the denoiser calls of the step the first that fails again, else the last."""
+        diagnosis: Diagnosis | None = None
+        for call in failure.calls:
+            diagnosis = self._recovery.diagnose(call)
+            if diagnosis.failing:
+                break
+        assert diagnosis is not None, "a step without a denoiser call"
+        return diagnosis
+
+    def _on_bad_call(self, call: Call, result: Any) -> Any:
+        """An encoder or decoder gave numbers that are not finite: only this call is repeated."""
+        started = time.perf_counter()
+        failed = from_decoder(next(tensors_in(result))) if call.method == "decode" else None
+        self._picture.failed = failed if failed is not None else self._picture.failed
+        if call.method == "decode":
+            self._picture.last_good = next(tensors_in((call.args, list(call.kwargs.values()))))
+        diagnosis = self._recovery.diagnose(call)
+        self._heed_policy(diagnosis, "nonfinite", started, failed)
+        cured = self._recovery.cure(diagnosis)
+        self._note(diagnosis, "nonfinite", "decoded-again" if call.method == "decode" else "encoded-again", cured, started)
+        assert cured is not None
+        return cured.result
+
+    def _heed_policy(self, diagnosis: Diagnosis, kind: str, started: float, failed: torch.Tensor | None) -> None:
+        policy = self._request.numerics.on_black
+        if policy in ("recover", "quiet"):
+            return
+        action = "asked" if policy == "ask" else "stopped"
+        event = self._recovery.event(diagnosis, kind, action, None, time.perf_counter() - started)
+        raise PictureStopped(event, "asking" if policy == "ask" else "not-recovered", failed)
+
+    def _note(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, started: float) -> None:
+        seconds = time.perf_counter() - started
+        if cured is None:
+            event = self._recovery.event(diagnosis, kind, "stopped", None, seconds)
+            raise PictureStopped(event, "not-recovered", self._picture.failed)
+        event = self._recovery.event(diagnosis, kind, action, cured, seconds)
+        self._picture.events.append(event)
+        self._emit(
+            PlanChanged(before=self._plan, after=cured.plan, reason=f"{cured.kind}: {diagnosis.component}.{diagnosis.module}")
+        )
+        self._plan = cured.plan
+        self._loaded.learned[self._dtype] = _learned(cured.plan, diagnosis.component, self._loaded.learned.get(self._dtype))
+
+    def _decode_only(self, path: Path) -> Any:
+        """Decode kept latents; nothing else runs."""
+        found = any_component(self._loaded, "decode")
+        assert found is not None
+        name, module = found
+        self._emit(PhaseChanged(phase="decode"))
+        call = Call(name, "decode", (kept.read_latents(path).to(self._loaded.device),), {"return_dict": False})
+        result = run_call(call, module, self._loaded.states[name].dtype)
+        if not is_finite(result):
+            result = self._on_bad_call(call, result)
+        return from_decoder(next(tensors_in(result)))[None].clamp(0, 1)
+
+    # --- the end of a picture -------------------------------------------------------------------------------------------------------
+
+    def _finish(self, picture: torch.Tensor, flight: Flight) -> None:
+        pixels = to_pixels(picture)
+        pixels = self._look_again(pixels, flight)
+        finite = is_finite(picture)
+        state: ReceiptState = "recovered" if self._picture.events else "clean"
+        if self._request.numerics.nan_check == "off":
+            state = "unwatched"
+        facts = self._facts(state, pixels, finite=finite)
+        self._save(facts, pixels)
+
+    def _look_again(self, pixels: Pixels, flight: Flight) -> Pixels:
+        """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is kept."""
+        latents = flight.decoded_input
+        found = any_component(self._loaded, "decode")
+        if self._request.numerics.nan_check == "off" or latents is None or found is None:
+            return pixels
+        kind = "flat" if is_flat(pixels) else "flat-tiles" if _has_flat_tiles(pixels, latents) else None
+        if kind is None or self._loaded.states[found[0]].dtype == "float32":
+            return pixels
+        started = time.perf_counter()
+        diagnosis = self._recovery.diagnose(Call(found[0], "decode", (latents,), {"return_dict": False}))
+        reference = to_pixels(from_decoder(next(tensors_in(diagnosis.reference.result))))
+        if not diagnosis.sound or is_flat(reference) or _has_flat_tiles(reference, latents):
+            return pixels
+        self._picture.failed = torch.from_numpy(pixels).permute(2, 0, 1) / 255
+        self._picture.last_good = latents
+        self._heed_policy(diagnosis, kind, started, self._picture.failed)
+        cured = self._recovery.cure(diagnosis)
+        self._note(diagnosis, kind, "decoded-again", cured, started)
+        assert cured is not None
+        return to_pixels(from_decoder(next(tensors_in(cured.result))))
+
+    def _facts(self, state: ReceiptState, pixels: Pixels | None, *, finite: bool) -> PictureFacts:
+        now = self._picture
+        flat = pixels is None or is_flat(pixels)
+        dtypes: dict[str, DType] = {name: part.dtype for name, part in self._loaded.states.items()}
+        denoiser = next(
+            (dtypes[name] for name, module in self._loaded.modules.items() if role(name, module) == "denoise"), self._dtype
+        )
+        return PictureFacts(
+            path="",
+            seed=now.seed,
+            index=now.index,
+            width=self._resolved.width if pixels is None else pixels.shape[1],
+            height=self._resolved.height if pixels is None else pixels.shape[0],
+            state=state,
+            dtypes=dtypes,
+            black=flat or not finite,
+            finite=finite,
+            dark=pixels is not None and not flat and is_dark(pixels),
+            room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
+            seconds=time.perf_counter() - now.started,
+            steps=now.steps,
+            events=tuple(now.events),
+        )
+
+    def _save(self, facts: PictureFacts, pixels: Pixels) -> None:
+        self._emit(PhaseChanged(phase="save"))
+        image = Image.fromarray(pixels)
+        path = self._path()
+        facts = _with(facts, path=str(path), seconds=time.perf_counter() - self._picture.started)
+        resolved = _with_size(self._resolved, facts)
+        save_picture(image, path, a1111_text(resolved, facts), receipt_json(resolved, facts, self._recovery.plan))
+        self._pictures.append(facts)
+        self._announce(facts, thumbnail(image), self._picture.failed)
+
+    def _path(self) -> Path:
+        output = self._request.output
+        folder = pictures_dir() if output is None else Path(output).expanduser()
+        if output is None or folder.is_dir():
+            return next_name(folder, self._picture.seed)
+        if self._request.batch == 1:
+            return folder
+        return numbered(folder, self._picture.index)
+
+    def _give_up(self, stopped: PictureStopped, flight: Flight) -> None:
+        """Keep what is good on disk, say what happened, leave the picture."""
+        now = self._picture
+        now.events.append(stopped.event)
+        path: Path | None = None
+        if now.last_good is not None:
+            decoding = stopped.event.step is None
+            path = kept.keep_latents(
+                now.last_good, kept.DECODER_INPUT if decoding else kept.DENOISING, now.seed, self._loaded.facts.id
+            )
+        facts = _with(self._facts(stopped.state, None, finite=False), latents=None if path is None else str(path))
+        self._pictures.append(facts)
+        self._announce(facts, b"", stopped.failed)
+        flight.decoded_input = None
+
+    def _announce(self, facts: PictureFacts, small: bytes, failed: torch.Tensor | None) -> None:
+        bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
+        self._emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
+
+
+def dtype_states(tested: SelfTestReport | None) -> Mapping[DType, DTypeState]:
+    """Verdicts of the self-test; without one every type is taken to work, and verification decides."""
+    if tested is None:
+        return {"float16": "works", "bfloat16": "works", "float32": "works"}
+    return {report.dtype: report.state for report in tested.dtypes}
+
+
+def _has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:
+    if latents.dim() != 4:
+        return False
+    return bool(flat_tiles(pixels, latents[0].float().cpu().numpy()))
+
+
+def _with(facts: PictureFacts, **changes: Any) -> PictureFacts:
+    import msgspec
+
+    return msgspec.structs.replace(facts, **changes)
+
+
+def _with_size(request: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:
+    import msgspec
+
+    return msgspec.structs.replace(request, width=facts.width, height=facts.height, seed=facts.seed)
+
+
+def _learned(plan: Plan, component: str, before: Plan | None) -> Plan:
+    """What is remembered of a cure for the next pictures: only the component that was cured, beside what was learned before."""
+    part = Plan(
+        dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
+        rescale={component: plan.rescale.get(component, {})},
+        upcast={component: plan.upcast.get(component, ())},
+        verified=True,
+        reasons=(f"{component}: {kind_of(plan, component, 'float16')} worked before on this device.",),
+    )
+    return part if before is None else merged(before, part)

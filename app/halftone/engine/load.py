@@ -1,0 +1,147 @@
+"""Brings a diffusers folder into memory: offline, in the stored dtype, weights straight from the file."""
+
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the libraries read it: nothing is fetched unless a user clicked for it
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.plan import Plan
+from halftone.contract.words import DType
+from halftone.engine.parts import components
+from halftone.engine.precision import ComponentState
+from halftone.engine.tensors import NAMES
+
+log = logging.getLogger(__name__)
+
+_STORED = {"F16": torch.float16, "BF16": torch.bfloat16}
+
+
+@dataclass
+class Loaded:
+    """A pipeline in memory. states: what is applied to each component now; stored: the dtype each has in its files."""
+
+    facts: ModelFacts
+    device: torch.device
+    pipe: Any
+    stored: dict[str, torch.dtype]
+    states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
+    native_scheduler: Any = None
+    learned: dict[DType, Plan] = field(default_factory=dict[DType, Plan])
+    """What worked in this session, by the precision that was asked for."""
+    vae_upcast: bool = False
+    """The VAE config asked for float32 (`force_upcast`); the plan decides instead."""
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        return components(self.pipe)
+
+
+def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
+    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, out-of-memory."""
+    folder = Path(facts.path)
+    if folder.is_file():
+        raise HalftoneError("model-unsupported", path=facts.path, detail="single files are not supported yet")
+    started = time.perf_counter()
+    stored = stored_dtypes(folder)
+    pipe = _from_folder(folder, stored)
+    pipe.set_progress_bar_config(disable=True)
+    loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
+    _leave_upcast_to_the_plan(loaded)
+    for name, module in loaded.modules.items():
+        module.eval().requires_grad_(False)
+        _move(module, device, facts)
+        dtype = stored.get(name, torch.float32)
+        stored.setdefault(name, dtype)
+        loaded.states[name] = ComponentState(dtype=NAMES[dtype])
+    log.info("loaded %s in %.1f s on %s", facts.name, time.perf_counter() - started, device)
+    return loaded
+
+
+def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
+    import diffusers
+    import transformers
+
+    transformers.logging.disable_progress_bar()
+    diffusers.utils.logging.disable_progress_bar()
+    transformers.logging.set_verbosity_error()
+    diffusers.utils.logging.set_verbosity_error()
+    options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if _has_checker(folder) else {}
+    try:
+        return diffusers.DiffusionPipeline.from_pretrained(
+            folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+        log.exception("loading %s failed", folder)
+        detail = str(error).strip().splitlines()
+        raise HalftoneError(
+            "model-load-failed", path=str(folder), detail=(detail[0] if detail else type(error).__name__).rstrip(".")
+        ) from error
+
+
+def _has_checker(folder: Path) -> bool:
+    import json
+
+    return "safety_checker" in cast("dict[str, Any]", json.loads((folder / "model_index.json").read_text(encoding="utf-8")))
+
+
+def _leave_upcast_to_the_plan(loaded: Loaded) -> None:
+    """diffusers casts a `force_upcast` VAE to float32 by itself in some pipelines; here the plan does it, and only once."""
+    vae = getattr(loaded.pipe, "vae", None)
+    if vae is not None and getattr(vae.config, "force_upcast", None):
+        loaded.vae_upcast = True
+        vae.register_to_config(force_upcast=False)
+
+
+def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:
+    try:
+        module.to(device)
+    except torch.OutOfMemoryError as error:
+        raise HalftoneError(
+            "out-of-memory", detail=f"the model {facts.name} is larger than the free memory of {device}"
+        ) from error
+
+
+def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
+    """The dtype most numbers of each component are stored in, from the headers alone."""
+    found: dict[str, torch.dtype] = {}
+    for part in sorted(child for child in folder.iterdir() if child.is_dir()):
+        counts: dict[torch.dtype, int] = {}
+        for file in part.glob("*.safetensors"):
+            for dtype, size in _header_sizes(file).items():
+                counts[dtype] = counts.get(dtype, 0) + size
+        if counts:
+            found[part.name] = max(counts, key=lambda dtype: counts[dtype])
+    return found
+
+
+def _header_sizes(file: Path) -> dict[torch.dtype, int]:
+    sizes: dict[torch.dtype, int] = {}
+    try:
+        with safe_open(file, "pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 - no mapping: a handle with a keys method
+                view = opened.get_slice(name)
+                dtype = _STORED.get(str(view.get_dtype()), torch.float32)
+                size = 1
+                for length in view.get_shape():
+                    size *= length
+                sizes[dtype] = sizes.get(dtype, 0) + size
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("model-bad-header", path=str(file), detail=str(error).splitlines()[0]) from error
+    return sizes
+
+
+def fresh_component(loaded: Loaded, name: str) -> nn.Module:
+    """The component once more, from its files, in the stored dtype and on the CPU: the exact weights to derive others from."""
+    kind = cast("Any", type(loaded.modules[name]))
+    module = kind.from_pretrained(Path(loaded.facts.path) / name, dtype=loaded.stored[name], local_files_only=True)
+    return cast("nn.Module", module)

@@ -1,0 +1,122 @@
+"""Plans and the loaded pipeline: which plan a request starts from, and how a pipeline is brought into the state a plan wants."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import torch
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import DType
+from halftone.engine.load import Loaded, fresh_component
+from halftone.engine.parts import parameter_count, role
+from halftone.engine.precision import ComponentState, exact_weights, realise, state_in, upcast_parameters
+from halftone.engine.tensors import DTYPES, NAMES
+
+log = logging.getLogger(__name__)
+
+Masters = Mapping[str, Mapping[str, torch.Tensor]]
+
+
+def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
+    """Every component in dtype, changed only by what the settings order outright."""
+    dtypes: dict[str, DType] = dict.fromkeys(loaded.modules, dtype)
+    upcast: dict[str, tuple[str, ...]] = {}
+    reasons: list[str] = []
+    for name, module in loaded.modules.items():
+        if role(name, module) == "decode" and numerics.vae_float32 == "always" and dtype != "float32":
+            dtypes[name] = "float32"
+            reasons.append(f"{name} in FP32: Keep the VAE in FP32 is set to Always.")
+        if role(name, module) == "denoise" and numerics.upcast_cross_attention == "always" and dtype != "float32":
+            if crossing := cross_attentions(module):
+                upcast[name] = crossing
+                reasons.append(f"Cross-attention of {name} in FP32: Upcast cross-attention is set to Always.")
+            else:
+                reasons.append(f"Upcast cross-attention has no effect: {name} has no separate cross-attention.")
+    return with_counts(loaded, Plan(dtypes=dtypes, upcast=upcast, reasons=tuple(reasons)), dtype)
+
+
+def cross_attentions(module: nn.Module) -> tuple[str, ...]:
+    """Attention modules that read the prompt: named attn2 next to an attn1 in all transformer blocks of diffusers."""
+    return tuple(name for name, _ in module.named_modules() if name.rpartition(".")[2] == "attn2")
+
+
+def with_counts(loaded: Loaded, plan: Plan, asked: DType) -> Plan:
+    """The plan with its parameter counts filled in."""
+    modules = loaded.modules
+    upcast = sum(upcast_parameters(module, state_in(plan, name, asked), asked) for name, module in modules.items())
+    total = sum(parameter_count(module) for module in modules.values())
+    return msgspec.structs.replace(plan, upcast_parameters=upcast, total_parameters=total)
+
+
+def merged(base: Plan, cure: Plan) -> Plan:
+    """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component."""
+    return Plan(
+        dtypes={**base.dtypes, **cure.dtypes},
+        rescale={**base.rescale, **cure.rescale},
+        upcast={**base.upcast, **cure.upcast},
+        settings={**base.settings, **cure.settings},
+        verified=cure.verified,
+        error=cure.error,
+        reasons=tuple(dict.fromkeys((*base.reasons, *cure.reasons))),
+    )
+
+
+def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> None:
+    """Bring every component into the state of the plan. masters: exact weights by component, where they are at hand."""
+    for name in loaded.modules:
+        wanted = state_in(plan, name, loaded.states[name].dtype)
+        apply_state(loaded, name, wanted, None if masters is None else masters.get(name))
+
+
+def apply_state(loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None = None) -> None:
+    """One component. Without masters its own weights are used while they are still exact, else its files are read again."""
+    if loaded.states[name] == wanted:
+        return
+    module = loaded.modules[name]
+    exact = masters
+    if exact is None:
+        exact = exact_weights(module) if _is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+    try:
+        realise(module, exact, wanted)
+    except torch.OutOfMemoryError as error:
+        raise HalftoneError("out-of-memory", detail=f"{name} in {wanted.dtype}") from error
+    loaded.states[name] = wanted
+    _lay_out(module, role(name, module), wanted, loaded.device)
+    log.info(
+        "%s now runs in %s, %d tensors rescaled, %d regions in float32",
+        name,
+        wanted.dtype,
+        len(wanted.rescale),
+        len(wanted.upcast),
+    )
+
+
+def _is_exact(loaded: Loaded, name: str) -> bool:
+    """True while the weights in memory are what the file says: no narrower dtype than the stored one was applied, nothing rescaled."""
+    state = loaded.states[name]
+    return not state.rescale and (state.dtype == NAMES[loaded.stored[name]] or _holds(state, loaded.stored[name]))
+
+
+def _holds(state: ComponentState, stored: torch.dtype) -> bool:
+    return DTYPES[state.dtype] == torch.float32 and stored != torch.float32
+
+
+def _lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
+    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU (measured, see CONTRIBUTING)."""
+    gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
+    if kind in ("denoise", "decode") and any(isinstance(child, nn.Conv2d) for child in module.modules()):
+        module.to(memory_format=torch.channels_last if gains else torch.contiguous_format)  # pyright: ignore[reportCallIssue]
+
+
+def total_bytes(module: nn.Module) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
+
+
+def any_component(loaded: Loaded, kind: str) -> tuple[str, Any] | None:
+    """The first component with a role."""
+    return next(((name, module) for name, module in loaded.modules.items() if role(name, module) == kind), None)

@@ -1,0 +1,156 @@
+"""What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from halftone.contract.plan import Plan
+from halftone.contract.words import DType
+from halftone.engine.parts import parameter_count, units
+from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
+
+_HOOKS = "_halftone_border"
+
+
+class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
+    """How one component runs. rescale: parameter -> k (times 2**k); upcast: modules in float32."""
+
+    dtype: DType
+    rescale: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    upcast: tuple[str, ...] = ()
+
+
+def state_in(plan: Plan, name: str, default: DType) -> ComponentState:
+    """The state a plan wants for a component."""
+    return ComponentState(
+        dtype=plan.dtypes.get(name, default), rescale=plan.rescale.get(name, {}), upcast=plan.upcast.get(name, ())
+    )
+
+
+def split_rows(name: str) -> tuple[str, int | None]:
+    """A rescaled tensor's name, and how many of its first rows are meant: "proj.weight[:64]" -> ("proj.weight", 64)."""
+    base, _, rows = name.partition("[:")
+    return base, int(rows.rstrip("]")) if rows else None
+
+
+def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[int | None, int]]) -> torch.Tensor:
+    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only the first rows."""
+    result = tensor
+    for rows, k in changes:
+        result = result.clone() if result is tensor else result
+        part = result if rows is None else result[:rows]
+        # in float32 the factor itself is always finite, also where 2**k would not be in float16
+        part.copy_(torch.ldexp(part.float(), torch.tensor(k, device=part.device)))
+    return result
+
+
+def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]:
+    """Which parameters the libraries' own loaders keep in float32 when asked for dtype."""
+    strict: Iterable[str] = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
+    always: Iterable[str] = getattr(module, "_keep_in_fp32_modules", None) or ()
+    is_diffusers = hasattr(module, "register_to_config")
+    kept: set[str] = set(strict) if dtype != torch.float32 else set()
+    if dtype == torch.float16 or (is_diffusers and dtype == torch.bfloat16):
+        kept |= set(always)
+    return lambda name: any(part in kept for part in name.split("."))
+
+
+def realise(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> None:
+    """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
+
+    masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
+    """
+    clear_borders(module)
+    dtype = DTYPES[state.dtype]
+    keep = kept_float32(module, dtype)
+    changes = _changes(state.rescale)
+    regions = tuple(f"{name}." for name in state.upcast)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            exact = masters[name]
+            if not exact.is_floating_point():
+                continue
+            wide = keep(name) or name.startswith(regions)
+            target = torch.float32 if wide else dtype
+            parameter.data = rescaled(exact.to(parameter.device), changes.get(name, ())).to(target)
+        _cast_buffers(module, masters, dtype)
+    if state.upcast and dtype != torch.float32:
+        put_borders(module, state.upcast, dtype)
+
+
+def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[int | None, int]]]:
+    changes: dict[str, list[tuple[int | None, int]]] = {}
+    for name, k in rescale.items():
+        base, rows = split_rows(name)
+        if k:
+            changes.setdefault(base, []).append((rows, k))
+    return changes
+
+
+def _cast_buffers(module: nn.Module, masters: Mapping[str, torch.Tensor], dtype: torch.dtype) -> None:
+    """Buffers that a checkpoint holds follow the dtype; computed ones (positions, frequencies) stay as exact as they were made."""
+    for path, owner in module.named_modules():
+        for name, buffer in owner.named_buffers(recurse=False):
+            full = f"{path}.{name}" if path else name
+            computed = name in owner._non_persistent_buffers_set  # noqa: SLF001 - torch has no public question for it
+            if buffer.is_floating_point() and not computed and full in masters:
+                owner._buffers[name] = masters[full].to(buffer.device, dtype)  # noqa: SLF001
+
+
+def exact_weights(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, without a copy."""
+    return {**dict(module.named_buffers()), **{name: parameter.data for name, parameter in module.named_parameters()}}
+
+
+def clear_borders(module: nn.Module) -> None:
+    """Remove the casts of an earlier state."""
+    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_HOOKS, [])):
+        handle.remove()
+
+
+def put_borders(module: nn.Module, regions: tuple[str, ...], dtype: torch.dtype) -> None:
+    """Casts at the borders of float32 regions.
+
+    Between two neighbouring units of a region the stream stays float32: the cast down happens where the next unit outside begins,
+    because a value that leaves float32 too early overflows at the border. A region inside a unit is closed: cast up on the way in, down on
+    the way out.
+    """
+    handles: list[RemovableHandle] = []
+    inside = tuple(f"{name}." for name in regions)
+    names = {name for name, _ in units(module)}
+    is_open = [name for name in regions if any(unit == name or unit.startswith(f"{name}.") for unit in names)]
+    if is_open:
+        for name, unit in units(module):
+            wide = f"{name}.".startswith(inside)
+            handles.append(unit.register_forward_pre_hook(_caster(torch.float32 if wide else dtype), with_kwargs=True))
+    for name in (name for name in regions if name not in is_open):
+        closed = module.get_submodule(name)
+        handles.append(closed.register_forward_pre_hook(_caster(torch.float32), with_kwargs=True))
+        handles.append(closed.register_forward_hook(lambda _module, _args, output: map_tensors(output, as_dtype(dtype))))
+    module.__dict__[_HOOKS] = handles
+
+
+def _caster(dtype: torch.dtype) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]:
+    return lambda _module, args, kwargs: cast_arguments(args, kwargs, dtype)
+
+
+def invoke(
+    function: Callable[..., Any], dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any], back: torch.dtype | None = None
+) -> Any:
+    """Call a component with activations in its dtype, and hand the result back in the dtype it was called with (or `back`)."""
+    outside = back or first_floating(args, kwargs)
+    args, kwargs = cast_arguments(args, kwargs, DTYPES[dtype])
+    result = function(*args, **kwargs)
+    return result if outside is None else map_tensors(result, as_dtype(outside))
+
+
+def upcast_parameters(module: nn.Module, state: ComponentState, asked: DType) -> int:
+    """Parameters that do not run in the asked precision (bfloat16 included) because of the plan, not because of the loader."""
+    if state.dtype != asked:
+        return parameter_count(module)
+    regions = tuple(f"{name}." for name in state.upcast)
+    return sum(parameter.numel() for name, parameter in module.named_parameters() if regions and name.startswith(regions))

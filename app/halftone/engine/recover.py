@@ -1,0 +1,253 @@
+"""What happens after the sentinel spoke: name the origin, size the damage in float32, take the next cure that verifiably works."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import torch
+from torch import nn
+
+from halftone.contract.facts import Finding, GuardEvent, LayerPeak
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
+from halftone.engine.calls import Call, run_call
+from halftone.engine.flight import is_finite
+from halftone.engine.load import Loaded, fresh_component
+from halftone.engine.parts import parameter_count
+from halftone.engine.plans import apply_state, merged, with_counts
+from halftone.engine.precision import ComponentState, exact_weights, split_rows, state_in
+from halftone.engine.regions import component_regions
+from halftone.engine.rescale import rescale_groups
+from halftone.engine.tensors import relative_error
+from halftone.health.planner import candidate_plans
+from halftone.health.rescale import RescaleGroup
+from halftone.measure.probe import Probe, Reading, origin
+
+log = logging.getLogger(__name__)
+
+CLOSE = 0.1
+"""Largest relative error against float32 at which a cure still counts as the same picture; float16 gives about 0.002, bfloat16 0.02."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One call in one state: its result, each module's reading, and how long it took."""
+
+    result: Any
+    readings: tuple[Reading, ...]
+    finite: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A failing call, understood. sound: float32 gives a finite result; layers: peaks there."""
+
+    call: Call
+    component: str
+    module: str
+    peak: float | None
+    layers: tuple[LayerPeak, ...]
+    reference: Measured
+    masters: Mapping[str, torch.Tensor]
+    failing: bool
+    """The replay failed as well."""
+
+    @property
+    def sound(self) -> bool:
+        return self.reference.finite
+
+    def finding(self, dtype: DType) -> Finding:
+        """The fact that the planner starts from."""
+        return Finding(
+            code="activation-overflow",
+            component=self.component,
+            module=self.module,
+            dtype=dtype,
+            peak=self.peak,
+            limit=FLOAT_LIMITS[dtype],
+            step=None if self.call.step is None else self.call.step + 1,
+        )
+
+
+@dataclass(frozen=True)
+class Cured:
+    """A plan under which the failing call is finite and close, and the call's result under it."""
+
+    kind: CureKind
+    plan: Plan
+    result: Any
+
+
+def measure_call(call: Call, module: nn.Module, dtype: DType) -> Measured:
+    """Run a call under the probe."""
+    started = time.perf_counter()
+    with Probe(module, call.component) as probe:
+        result = run_call(call, module, dtype)
+    readings = probe.readings()
+    return Measured(result, readings, is_finite(result), time.perf_counter() - started)
+
+
+def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
+    """Readings as the layers of a report; modules whose peak is not finite are left out (a report holds finite numbers)."""
+    return tuple(
+        LayerPeak(component=reading.component, module=reading.module, kind=reading.kind, peak=reading.peak)
+        for reading in readings
+        if reading.peak < float("inf")
+    )
+
+
+class Recovery:
+    """Finds cures for failing calls of one loaded pipeline and applies them. plan: what is applied now."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        plan: Plan,
+        asked: DType,
+        states: Mapping[DType, DTypeState],
+        numerics: Numerics,
+        stored: Plan | None,
+        check: Callable[[], None],
+    ) -> None:
+        self.loaded = loaded
+        self.plan = plan
+        self._asked: DType = asked
+        self._states = states
+        self._numerics = numerics
+        self._stored = stored
+        self._check = check
+        self._tried: dict[str, list[ComponentState]] = {}
+
+    def diagnose(self, call: Call) -> Diagnosis:
+        """Replay the call as it ran to name the origin, then in float32 to size it. The component's state is put back."""
+        name = call.component
+        module = self.loaded.modules[name]
+        state = self.loaded.states[name]
+        self._check()
+        failing = measure_call(call, module, state.dtype)
+        masters = exact_weights(fresh_component(self.loaded, name))
+        self._check()
+        apply_state(self.loaded, name, ComponentState(dtype="float32"), masters)
+        reference = measure_call(call, module, "float32")
+        apply_state(self.loaded, name, state, masters)
+        source = origin(failing.readings)
+        where = source.module if source is not None else ""
+        peaks = {reading.module: reading.peak for reading in reference.readings}
+        peak = peaks.get(where)
+        return Diagnosis(
+            call=call,
+            component=name,
+            module=where,
+            peak=peak if peak is not None and peak < float("inf") else None,
+            layers=layer_peaks(reference.readings),
+            reference=reference,
+            masters=masters,
+            failing=not failing.finite,
+        )
+
+    def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_finite) -> Cured | None:
+        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing helped."""
+        if not diagnosis.sound:
+            return None
+        before = self.loaded.states[diagnosis.component]
+        for kind, plan in self._candidates(diagnosis):
+            self._check()
+            found = self._attempt(diagnosis, kind, plan, accept)
+            if found is not None:
+                return found
+        apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
+        return None
+
+    def _attempt(self, diagnosis: Diagnosis, kind: CureKind, plan: Plan, accept: Callable[[Any], bool]) -> Cured | None:
+        name = diagnosis.component
+        wanted = state_in(plan, name, self.loaded.states[name].dtype)
+        tried = self._tried.setdefault(name, [])
+        if wanted in tried:
+            return None
+        tried.append(wanted)
+        apply_state(self.loaded, name, wanted, diagnosis.masters)
+        result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
+        error = relative_error(result, diagnosis.reference.result) if is_finite(result) else float("inf")
+        log.info("cure %s of %s: error %.4g", kind, name, error)
+        if error > CLOSE or not accept(result):
+            return None
+        verified = msgspec.structs.replace(plan, verified=True, error=error)
+        self.plan = with_counts(self.loaded, verified, self._asked)
+        return Cured(kind, self.plan, result)
+
+    def _candidates(self, diagnosis: Diagnosis) -> list[tuple[CureKind, Plan]]:
+        """Plans for this component only; everything else stays as it is applied now."""
+        name = diagnosis.component
+        module = self.loaded.modules[name]
+        found: list[tuple[CureKind, Plan]] = []
+        if self._stored is not None and self._stored.verified:
+            found.append((kind_of(self._stored, name, self._asked), _only(self._stored, name)))
+        order = {reading.module: reading.order for reading in diagnosis.reference.readings}
+        groups = rescale_groups(name, module)
+        plans = candidate_plans(
+            groups,
+            diagnosis.layers,
+            component_regions(name, module, order),
+            {name: parameter_count(module)},
+            self._asked,
+            self._states,
+            findings=(diagnosis.finding(self._asked),),
+            numerics=self._numerics,
+            tensors={name: tensor_peaks(diagnosis.masters, groups)},
+        )
+        found += [(kind, _only(plan, name)) for kind, plan in plans if kind != "float32-all"]
+        found.append(("float32-component", Plan(dtypes={name: "float32"}, rescale={name: {}}, upcast={name: ()})))
+        return [(kind, merged(self.plan, plan)) for kind, plan in found]
+
+    def event(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, seconds: float) -> GuardEvent:
+        """What happened, for the report and the picture's receipt."""
+        state = self.loaded.states[diagnosis.component]
+        return GuardEvent(
+            step=None if diagnosis.call.step is None else diagnosis.call.step + 1,
+            component=diagnosis.component,
+            module=diagnosis.module,
+            kind=kind,
+            action=action,
+            cure="none" if cured is None else cured.kind,
+            peak=diagnosis.peak,
+            limit=FLOAT_LIMITS[self._asked if cured is not None else state.dtype],
+            seconds=seconds,
+            plan=None if cured is None else cured.plan,
+            layers=diagnosis.layers,
+        )
+
+
+def _only(plan: Plan, name: str) -> Plan:
+    """What a plan says about one component, leaving nothing of that component to an earlier plan."""
+    return Plan(
+        dtypes={name: plan.dtypes[name]} if name in plan.dtypes else {},
+        rescale={name: plan.rescale.get(name, {})},
+        upcast={name: plan.upcast.get(name, ())},
+        settings=plan.settings,
+        reasons=plan.reasons,
+    )
+
+
+def kind_of(plan: Plan, name: str, asked: DType) -> CureKind:
+    """The name of what a plan does to a component, by its strongest part."""
+    dtype = plan.dtypes.get(name, asked)
+    if dtype != asked:
+        return "bfloat16" if dtype == "bfloat16" else "float32-component"
+    if plan.upcast.get(name):
+        return "upcast-region"
+    return "rescale" if plan.rescale.get(name) else "setting" if plan.settings else "none"
+
+
+def tensor_peaks(masters: Mapping[str, torch.Tensor], groups: tuple[RescaleGroup, ...]) -> dict[str, float]:
+    """Largest absolute value of every parameter that some group may scale, under the name the group uses."""
+    peaks: dict[str, float] = {}
+    for name in {name for group in groups for name in (*group.shrink, *group.grow)}:
+        base, rows = split_rows(name)
+        tensor = masters[base] if rows is None else masters[base][:rows]
+        peaks[name] = float(torch.linalg.vector_norm(tensor, ord=float("inf"))) if tensor.numel() else 0.0
+    return peaks

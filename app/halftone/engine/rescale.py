@@ -1,0 +1,236 @@
+"""Finds, by structure, sets of parameters that can be scaled by a power of two without changing what a network computes.
+
+Four kinds, all exact in floating point save for the epsilon of the norm that reads the smaller numbers:
+
+* stream: everything that is added into a residual stream which is read only through group norms (VAE encoder and decoder, UNet);
+* time: a residual block's first convolution and its time projection, read through the block's second norm;
+* value: the value projection of attention, undone by the output projection;
+* gate: the linear half of a gated feed-forward (GEGLU), undone by the next linear layer.
+
+Nothing is assumed: a block of an unknown shape inside a stream means that the stream is not offered.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from torch import nn
+
+from halftone.health.rescale import RescaleGroup
+
+
+@dataclass
+class _Stream:
+    """What is collected while walking along a residual stream."""
+
+    shrink: list[str] = field(default_factory=list[str])
+    modules: list[str] = field(default_factory=list[str])
+    whole: bool = True
+
+
+def rescale_groups(component: str, module: nn.Module) -> tuple[RescaleGroup, ...]:
+    """All groups of a component, widest first."""
+    groups = [group for name, owner in module.named_modules() if (group := _stream(component, name, owner)) is not None]
+    for name, child in module.named_modules():
+        groups += _local_groups(component, name, cast("Any", child))
+    return tuple(groups)
+
+
+def _path(*parts: str) -> str:
+    return ".".join(part for part in parts if part)
+
+
+def _tensors(prefix: str, module: nn.Module, kinds: tuple[str, ...] = ("weight", "bias")) -> list[str]:
+    """Names of those parameters that the module really has."""
+    return [_path(prefix, kind) for kind in kinds if getattr(module, kind, None) is not None]
+
+
+def _is_group_norm(module: object) -> bool:
+    return isinstance(module, nn.GroupNorm)
+
+
+# --- the residual stream ------------------------------------------------------------------------------------------------------------------
+
+
+def _stream(component: str, prefix: str, owner: nn.Module) -> RescaleGroup | None:
+    """conv_in, blocks, conv_norm_out: the shape of every convolutional autoencoder and UNet of diffusers."""
+    if not _is_group_norm(getattr(owner, "conv_norm_out", None)) or not isinstance(getattr(owner, "conv_in", None), nn.Conv2d):
+        return None
+    known = {"conv_in", "conv_norm_out", "conv_out", "conv_act", "down_blocks", "mid_block", "up_blocks"}
+    stream = _Stream()
+    _write(stream, _path(prefix, "conv_in"), cast("nn.Module", owner.conv_in), ("weight", "bias"))
+    for name, child in owner.named_children():
+        if name in ("down_blocks", "up_blocks"):
+            for index, block in enumerate(cast("nn.ModuleList", child)):
+                _block(stream, _path(prefix, name, str(index)), block)
+        elif name == "mid_block":
+            _block(stream, _path(prefix, name), child)
+        elif name not in known and not _beside_the_stream(name):
+            stream.whole = False
+    if not stream.whole:
+        return None
+    return RescaleGroup(
+        component=component,
+        name=f"residual stream of {prefix or component}",
+        shrink=tuple(stream.shrink),
+        grow=(),
+        modules=tuple(stream.modules),
+        exact=False,
+    )
+
+
+def _beside_the_stream(name: str) -> bool:
+    """Embeddings of time, class and text: they enter through time projections, never the stream itself."""
+    return name.startswith(("time_", "class_", "add_", "encoder_hid_proj"))
+
+
+def _write(stream: _Stream, path: str, module: nn.Module, kinds: tuple[str, ...]) -> None:
+    stream.shrink += _tensors(path, module, kinds)
+    stream.modules.append(path)
+
+
+def _block(stream: _Stream, path: str, block: nn.Module) -> None:
+    """One block: lists of residual blocks, attentions and samplers, and nothing else that holds parameters."""
+    stream.modules.append(path)
+    for name, child in block.named_children():
+        members = list(child) if isinstance(child, nn.ModuleList) else []
+        kind = {"resnets": _resnet, "attentions": _attention, "upsamplers": _sampler, "downsamplers": _sampler}.get(name)
+        if kind is None:
+            stream.whole = stream.whole and not any(True for _ in child.parameters())
+            continue
+        for index, member in enumerate(members):
+            if cast("object", member) is not None:
+                kind(stream, _path(path, name, str(index)), member)
+
+
+def _resnet(stream: _Stream, path: str, member: nn.Module) -> None:
+    block = cast("Any", member)
+    shortcut = getattr(block, "conv_shortcut", None)
+    fits = (
+        _is_group_norm(getattr(block, "norm1", None))
+        and isinstance(getattr(block, "conv2", None), nn.Conv2d)
+        and (shortcut is None or isinstance(shortcut, nn.Conv2d))
+        and {name for name, _ in member.named_children()}
+        <= {
+            "norm1",
+            "norm2",
+            "conv1",
+            "conv2",
+            "time_emb_proj",
+            "dropout",
+            "nonlinearity",
+            "conv_shortcut",
+            "upsample",
+            "downsample",
+        }
+        and not _has_parameters(block, "upsample")
+        and not _has_parameters(block, "downsample")
+    )
+    if not fits:
+        stream.whole = False
+        return
+    stream.modules.append(path)
+    _write(stream, _path(path, "conv2"), block.conv2, ("weight", "bias"))
+    if shortcut is not None:
+        _write(stream, _path(path, "conv_shortcut"), shortcut, ("bias",))
+
+
+def _has_parameters(owner: Any, name: str) -> bool:
+    child = getattr(owner, name, None)
+    return isinstance(child, nn.Module) and any(True for _ in child.parameters())
+
+
+def _attention(stream: _Stream, path: str, member: nn.Module) -> None:
+    attention = cast("Any", member)
+    if hasattr(attention, "to_out") and _is_group_norm(getattr(attention, "group_norm", None)):
+        if not attention.residual_connection or getattr(attention, "spatial_norm", None) is not None:
+            stream.whole = False
+            return
+        stream.modules.append(path)
+        _write(stream, _path(path, "to_out.0"), attention.to_out[0], ("weight", "bias"))
+    elif hasattr(attention, "transformer_blocks") and _is_group_norm(getattr(attention, "norm", None)):
+        stream.modules.append(path)
+        _write(stream, _path(path, "proj_out"), attention.proj_out, ("weight", "bias"))
+    else:
+        stream.whole = False
+
+
+def _sampler(stream: _Stream, path: str, member: nn.Module) -> None:
+    sampler = cast("Any", member)
+    conv = getattr(sampler, "conv", None) if getattr(sampler, "use_conv", False) else None
+    odd = getattr(sampler, "norm", None) is not None or getattr(sampler, "use_conv_transpose", False)
+    if odd or (conv is not None and not isinstance(conv, nn.Conv2d)) or (conv is None and any(True for _ in member.parameters())):
+        stream.whole = False
+        return
+    stream.modules.append(path)
+    if conv is not None:
+        # a linear map of the stream: its weight carries the scale through, only the bias adds to it
+        _write(stream, _path(path, "conv"), conv, ("bias",))
+
+
+# --- inside a block -------------------------------------------------------------------------------------------------------------------------
+
+
+def _local_groups(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
+    if isinstance(getattr(module, "conv1", None), nn.Conv2d) and _is_group_norm(getattr(module, "norm2", None)):
+        yield from _time_group(component, name, module)
+    if _is_attention(module):
+        yield _value_group(component, name, module)
+    if type(module).__name__ == "FeedForward":
+        yield from _gate_group(component, name, module)
+
+
+def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
+    """norm2 reads conv1 plus the time projection, so both are scaled; with scale and shift the projection acts after the norm."""
+    if getattr(module, "time_embedding_norm", "default") not in ("default", "scale_shift"):
+        return
+    shrink = _tensors(_path(name, "conv1"), module.conv1)
+    modules = [_path(name, "conv1")]
+    projection = getattr(module, "time_emb_proj", None)
+    if projection is not None and module.time_embedding_norm == "default":
+        shrink += _tensors(_path(name, "time_emb_proj"), projection)
+        modules.append(_path(name, "time_emb_proj"))
+    yield RescaleGroup(
+        component=component, name=f"first half of {name}", shrink=tuple(shrink), grow=(), modules=tuple(modules), exact=False
+    )
+
+
+def _is_attention(module: Any) -> bool:
+    to_out = getattr(module, "to_out", None)
+    return (
+        isinstance(getattr(module, "to_v", None), nn.Linear)
+        and isinstance(to_out, nn.ModuleList)
+        and isinstance(to_out[0], nn.Linear)
+        and getattr(module, "norm_v", None) is None
+    )
+
+
+def _value_group(component: str, name: str, module: Any) -> RescaleGroup:
+    shrink = _tensors(_path(name, "to_v"), module.to_v)
+    grow = _tensors(_path(name, "to_out.0"), module.to_out[0], ("weight",))
+    modules = [_path(name, "to_v")]
+    if isinstance(getattr(module, "add_v_proj", None), nn.Linear):
+        shrink += _tensors(_path(name, "add_v_proj"), module.add_v_proj)
+        modules.append(_path(name, "add_v_proj"))
+    if isinstance(getattr(module, "to_add_out", None), nn.Linear):
+        grow += _tensors(_path(name, "to_add_out"), module.to_add_out, ("weight",))
+    return RescaleGroup(
+        component=component, name=f"values of {name}", shrink=tuple(shrink), grow=tuple(grow), modules=tuple(modules), exact=True
+    )
+
+
+def _gate_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
+    """GEGLU: (first half of proj) * gelu(second half), then the next linear layer; only the first half may be scaled."""
+    net = list(module.net)
+    following = next((index for index, layer in enumerate(net[1:], start=1) if isinstance(layer, nn.Linear)), None)
+    if type(net[0]).__name__ not in ("GEGLU", "SwiGLU") or following is None:
+        return
+    half = int(net[0].proj.out_features) // 2
+    yield RescaleGroup(
+        component=component,
+        name=f"gate of {name}",
+        shrink=tuple(f"{tensor}[:{half}]" for tensor in _tensors(_path(name, "net.0.proj"), net[0].proj)),
+        grow=tuple(_tensors(_path(name, f"net.{following}"), net[following], ("weight",))),
+        modules=(_path(name, "net.0"),),
+        exact=True,
+    )

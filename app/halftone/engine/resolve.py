@@ -1,0 +1,184 @@
+"""From what was wanted to what will run: arguments of the pipeline, and the resolved request with a reason for each choice."""
+
+import inspect
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import diffusers
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import CheckInputs, OptionValue, PictureRequest, ResolvedRequest
+from halftone.contract.words import DType
+from halftone.engine.load import Loaded
+from halftone.engine.samplers import sampler_name
+from halftone.health.requests import check_multiple
+
+NOTE: Final = "halftone.json"
+"""A model folder may carry its own defaults in this file, as Pocket does; others keep the pipeline's own."""
+_OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the user gave, for a picture or for a check; None: the pipeline's own default."""
+
+    prompt: str
+    negative: str | None
+    width: int | None
+    height: int | None
+    steps: int | None
+    guidance: float | None
+    image: str | None
+    mask: str | None
+    num_frames: int | None
+    options: dict[str, OptionValue]
+
+
+def of_request(request: PictureRequest, facts: ModelFacts) -> Inputs:
+    """The request's inputs, completed by the defaults a model carries itself."""
+    own = (Path(facts.path) / NOTE).is_file()
+    return Inputs(
+        prompt=request.prompt,
+        negative=request.negative or None,
+        width=request.width or (facts.native_width if own and request.image is None else None),
+        height=request.height or (facts.native_height if own and request.image is None else None),
+        steps=request.steps or (facts.default_steps if own else None),
+        guidance=facts.default_guidance if own and request.guidance is None else request.guidance,
+        image=request.image,
+        mask=request.mask,
+        num_frames=request.num_frames,
+        options=request.options,
+    )
+
+
+def of_check(inputs: CheckInputs, facts: ModelFacts, prompt: str) -> Inputs:
+    """The same for a check; prompt: used when none was given."""
+    request = PictureRequest(
+        prompt=inputs.prompt or prompt,
+        negative=inputs.negative or "",
+        width=inputs.width,
+        height=inputs.height,
+        steps=inputs.steps,
+        guidance=inputs.guidance,
+        image=inputs.image,
+        mask=inputs.mask,
+        num_frames=inputs.num_frames,
+        options=inputs.options,
+    )
+    return of_request(request, facts)
+
+
+def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
+    """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises option-unknown."""
+    pipe = loaded.pipe
+    for given, name, family in (
+        (inputs.mask, "mask_image", diffusers.AutoPipelineForInpainting),
+        (inputs.image, "image", diffusers.AutoPipelineForImage2Image),
+    ):
+        if given is None or name in _parameters(pipe):
+            continue
+        try:
+            pipe = cast("Any", family).from_pipe(pipe)
+        except (ValueError, TypeError) as error:
+            raise HalftoneError("option-unknown", name=name.removesuffix("_image"), known=_known(pipe)) from error
+        pipe.set_progress_bar_config(disable=True)
+        break
+    return pipe
+
+
+def _parameters(pipe: Any) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(pipe.__call__).parameters)
+
+
+def _known(pipe: Any) -> str:
+    return ", ".join(name for name in _parameters(pipe) if name not in _OURS)
+
+
+def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
+    """Keyword arguments for the pipeline: only what was given. Raises option-unknown, image-unreadable, size-not-multiple."""
+    wanted: dict[str, Any] = {
+        "prompt": inputs.prompt,
+        "negative_prompt": inputs.negative,
+        "width": inputs.width,
+        "height": inputs.height,
+        "num_inference_steps": inputs.steps,
+        "guidance_scale": inputs.guidance,
+        "image": open_picture(inputs.image, inputs),
+        "mask_image": open_picture(inputs.mask, inputs),
+        "num_frames": inputs.num_frames,
+        **inputs.options,
+    }
+    accepted = _parameters(pipe)
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in accepted.values())
+    given = {name: value for name, value in wanted.items() if value is not None}
+    for name in given:
+        if name in _OURS or (name not in accepted and not (takes_any and name not in inputs.options)):
+            raise HalftoneError("option-unknown", name=name, known=_known(pipe))
+    _check_size(pipe, inputs)
+    return given
+
+
+def _check_size(pipe: Any, inputs: Inputs) -> None:
+    multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
+    for name, value in (("Width", inputs.width), ("Height", inputs.height)):
+        if value is not None:
+            check_multiple(name, value, multiple)
+
+
+def open_picture(path: str | None, inputs: Inputs) -> Any:
+    """An input picture in RGB, scaled to the wanted size if one was given. Raises image-unreadable."""
+    if path is None:
+        return None
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as opened:
+            picture = opened.convert("RGB")
+    except (OSError, UnidentifiedImageError, ValueError) as error:
+        raise HalftoneError("image-unreadable", path=path) from error
+    width, height = inputs.width or picture.width // 8 * 8, inputs.height or picture.height // 8 * 8
+    return picture if picture.size == (width, height) else picture.resize((max(width, 8), max(height, 8)))
+
+
+def _default(pipe: Any, name: str, fallback: Any) -> Any:
+    parameter = _parameters(pipe).get(name)
+    usable = parameter is not None and isinstance(parameter.default, (int, float))
+    return parameter.default if usable and parameter is not None else fallback
+
+
+def resolve(
+    request: PictureRequest, loaded: Loaded, pipe: Any, inputs: Inputs, dtype: DType, reasons: tuple[str, ...]
+) -> ResolvedRequest:
+    """What will run, without a None; every automatic choice with its reason."""
+    why = list(reasons)
+    facts = loaded.facts
+    seed = request.seed
+    if seed is None:
+        seed = secrets.randbelow(2**32)
+        why.append(f"Seed {seed}: drawn at random.")
+    if inputs.steps is None:
+        why.append("Steps: the pipeline's own default.")
+    if request.sampler is None:
+        why.append("Sampler: the model's own.")
+    return ResolvedRequest(
+        prompt=request.prompt,
+        negative=request.negative,
+        model=facts.id,
+        device=str(loaded.device),
+        dtype=dtype,
+        width=inputs.width or facts.native_width,
+        height=inputs.height or facts.native_height,
+        steps=inputs.steps or int(_default(pipe, "num_inference_steps", facts.default_steps)),
+        guidance=inputs.guidance
+        if inputs.guidance is not None
+        else float(_default(pipe, "guidance_scale", facts.default_guidance)),
+        sampler=sampler_name(pipe.scheduler) if getattr(pipe, "scheduler", None) is not None else "",
+        seed=seed,
+        batch=request.batch,
+        options=request.options,
+        numerics=request.numerics,
+        reasons=tuple(why),
+    )

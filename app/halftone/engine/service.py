@@ -1,0 +1,106 @@
+"""The engine the worker talks to: one loaded model at a time, kept between jobs."""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.facts import (
+    CheckReport,
+    DeviceFacts,
+    GenerateReport,
+    MemoryFacts,
+    ModelFacts,
+    RepairReport,
+    SelfTestReport,
+)
+from halftone.contract.messages import Examine, Generate, Load, PhaseChanged, Repair, SelfTest, TestDone
+from halftone.engine.generate import Generation
+from halftone.engine.load import Loaded, load_pipeline
+from halftone.health.requests import check_inputs, check_request
+from halftone.library.models import describe, runnable
+from halftone.library.records import load_selftest, save_selftest
+from halftone.measure.devices import find_device, list_devices, memory
+from halftone.measure.selftest import run_self_test
+
+log = logging.getLogger(__name__)
+
+
+class DiffusersEngine:
+    """Implements `contract.engine.Engine` with torch and diffusers."""
+
+    def __init__(self) -> None:
+        self._loaded: Loaded | None = None
+
+    def devices(self) -> tuple[DeviceFacts, ...]:
+        return list_devices()
+
+    def self_test(self, command: SelfTest, emit: Emit, control: Control) -> SelfTestReport:
+        device = find_device(command.device)
+        report = run_self_test(
+            device, lambda result, done, total: emit(TestDone(result=result, done=done, total=total)), control.check
+        )
+        save_selftest(report)
+        return report
+
+    def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
+        request = command.request
+        check_request(request)
+        facts = describe(request.model)
+        device = find_device(request.device)
+        loaded = self._ready(facts, device, emit)
+        return Generation(loaded, device, load_selftest(device), request, emit, control).run()
+
+    def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
+        from halftone.engine.examine import Examination
+
+        check_inputs(command.inputs)
+        facts = describe(command.model)
+        device = find_device(command.device)
+        loaded = self._ready(facts, device, emit)
+        return Examination(loaded, device, load_selftest(device), command, emit, control).run()
+
+    def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
+        from halftone.engine.repair import repair
+
+        facts = describe(command.model)
+        device = find_device(command.device)
+        loaded = self._ready(facts, device, emit)
+        return repair(loaded, device, load_selftest(device), command, emit, control)
+
+    def load(self, command: Load, emit: Emit) -> ModelFacts:
+        facts = describe(command.model)
+        self._ready(facts, find_device(command.device), emit)
+        return facts
+
+    def unload(self) -> None:
+        self._loaded = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def memory(self) -> MemoryFacts | None:
+        return None if self._loaded is None else memory(str(self._loaded.device))
+
+    def _ready(self, facts: ModelFacts, device: DeviceFacts, emit: Emit) -> Loaded:
+        """The model in memory, loaded now if another one, another version or another device was there."""
+        kept = self._loaded
+        if (
+            kept is not None
+            and kept.facts.fingerprint == facts.fingerprint
+            and kept.facts.path == facts.path
+            and str(kept.device) == device.id
+        ):
+            return kept
+        runnable(facts)
+        self.unload()
+        started = time.perf_counter()
+        emit(PhaseChanged(phase="load", done=0, total=facts.size_bytes, detail=Path(facts.path).name))
+        self._loaded = load_pipeline(facts, torch.device(device.id))
+        emit(PhaseChanged(phase="load", done=facts.size_bytes, total=facts.size_bytes))
+        log.info("model ready after %.1f s", time.perf_counter() - started)
+        return self._loaded

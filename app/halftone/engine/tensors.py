@@ -1,0 +1,97 @@
+"""Small operations on nested values that hold tensors: tuples, lists, dicts and the output classes of the two libraries."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, cast
+
+import torch
+
+from halftone.contract.words import DType
+
+DTYPES: Final[dict[DType, torch.dtype]] = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+NAMES: Final[dict[torch.dtype, DType]] = {value: key for key, value in DTYPES.items()}
+
+KEPT_ARGUMENTS: Final = ("ids", "timestep", "sigma", "sigmas", "guidance", "rotary_emb", "t")
+"""Arguments whose exact value selects something (a noise level, a position): a cast to 16 bits would move them."""
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same nest with every tensor changed; other values and other objects are passed on as they are."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, tuple):
+        items = [map_tensors(item, change) for item in cast("tuple[Any, ...]", value)]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [map_tensors(item, change) for item in cast("list[Any]", value)]
+    if is_dataclass(value) and not isinstance(value, type) and isinstance(value, Mapping):
+        changed = {field.name: map_tensors(getattr(value, field.name), change) for field in fields(value)}
+        return type(value)(**changed)
+    if type(value) is dict:
+        return {key: map_tensors(item, change) for key, item in cast("dict[Any, Any]", value).items()}
+    return value
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Every floating tensor of a nest, in order; of a latent distribution its parameters."""
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, Mapping):
+        for item in cast("Mapping[Any, Any]", value).values():
+            yield from tensors_in(item)
+    elif isinstance(value, (tuple, list)):
+        for item in cast("list[Any]", value):
+            yield from tensors_in(item)
+    elif isinstance(getattr(value, "parameters", None), torch.Tensor):
+        yield from tensors_in(value.parameters)
+
+
+def as_dtype(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A cast of floating tensors; integers, booleans and tensors of that dtype already stay the same object."""
+    return lambda tensor: tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype != dtype else tensor
+
+
+def _as_activation(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    change = as_dtype(dtype)
+    return lambda tensor: change(tensor) if tensor.dim() >= 2 else tensor
+
+
+def _cast_named(name: str, value: Any, dtype: torch.dtype) -> Any:
+    last = name.rpartition("_")[2]
+    if name in KEPT_ARGUMENTS or last in KEPT_ARGUMENTS:
+        return value
+    if type(value) is dict:
+        return {key: _cast_named(str(key), item, dtype) for key, item in cast("dict[Any, Any]", value).items()}
+    return map_tensors(value, _as_activation(dtype))
+
+
+def cast_arguments(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Activations (two dimensions and more) in dtype; noise levels, positions and masks stay exact."""
+    change = _as_activation(dtype)
+    return tuple(map_tensors(arg, change) for arg in args), {key: _cast_named(key, item, dtype) for key, item in kwargs.items()}
+
+
+def first_floating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
+    """Dtype of the first activation among the arguments, None if there is none."""
+    for tensor in tensors_in((args, list(kwargs.values()))):
+        if tensor.dim() >= 2:
+            return tensor.dtype
+    return None
+
+
+def peak_of(value: Any) -> float:
+    """Largest absolute value in a nest (NaN if any is NaN). Synchronises with the device."""
+    peaks = [torch.linalg.vector_norm(tensor, ord=float("inf")).float() for tensor in tensors_in(value) if tensor.numel()]
+    return float(torch.stack([peak.cpu() for peak in peaks]).max()) if peaks else 0.0
+
+
+def relative_error(value: Any, reference: Any) -> float:
+    """Root mean square of value - reference over that of reference, over all tensors of both nests in order."""
+    difference = 0.0
+    scale = 0.0
+    for ours, theirs in zip(tensors_in(value), tensors_in(reference), strict=False):
+        exact = theirs.double().cpu()
+        difference += float((ours.double().cpu() - exact).square().sum())
+        scale += float(exact.square().sum())
+    return (difference / scale) ** 0.5 if scale > 0 else difference**0.5

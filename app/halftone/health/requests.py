@@ -1,0 +1,80 @@
+"""Refusals before anything heavy is loaded: what can be told from the request and the model's headers alone."""
+
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.metadata.picture import check_output
+
+SIZE_MULTIPLE: Final = 8
+"""Pixels per latent of the Stable Diffusion families; every other family that is supported uses a multiple of it."""
+SIZE_RANGE: Final = (8, 16384)
+STEPS_RANGE: Final = (1, 1000)
+BATCH_RANGE: Final = (1, 1000)
+SEED_RANGE: Final = (0, 2**63 - 1)
+GUIDANCE_RANGE: Final = (0.0, 1000.0)
+_IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+
+
+def check_request(request: PictureRequest) -> None:
+    """Raise HalftoneError for a picture request that cannot work: prompt-empty, value-out-of-range, size-not-multiple,
+    image-unreadable, output-*, disk-full."""
+    if not request.prompt.strip() and request.resume_latents is None:
+        raise HalftoneError("prompt-empty")
+    _check_numbers(request)
+    _range("Number of pictures", request.batch, *BATCH_RANGE)
+    for path in (request.image, request.mask):
+        _check_image(path)
+    if request.resume_latents is not None and not Path(request.resume_latents).is_file():
+        raise HalftoneError("image-unreadable", path=request.resume_latents)
+    if request.output is not None:
+        check_output(request.output)
+
+
+def check_inputs(inputs: CheckInputs) -> None:
+    """The same for the inputs of a check."""
+    _check_numbers(inputs)
+    for path in (inputs.image, inputs.mask):
+        _check_image(path)
+
+
+def _check_numbers(values: PictureRequest | CheckInputs) -> None:
+    for name, size in (("Width", values.width), ("Height", values.height)):
+        if size is not None:
+            _range(name, size, *SIZE_RANGE)
+            check_multiple(name, size)
+    if values.steps is not None:
+        _range("Steps", values.steps, *STEPS_RANGE)
+    if values.guidance is not None:
+        _range("Guidance", values.guidance, *GUIDANCE_RANGE)
+    if values.seed is not None:
+        _range("Seed", values.seed, *SEED_RANGE)
+    if values.num_frames is not None:
+        _range("Number of frames", values.num_frames, 1, 10000)
+
+
+def check_multiple(name: str, value: int, multiple: int = SIZE_MULTIPLE) -> None:
+    """Raise size-not-multiple with the nearest sizes that work."""
+    if value % multiple:
+        below = max(multiple, value // multiple * multiple)
+        raise HalftoneError(
+            "size-not-multiple",
+            name=name,
+            value=value,
+            multiple=multiple,
+            below=below,
+            above=value // multiple * multiple + multiple,
+        )
+
+
+def _range(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise HalftoneError("value-out-of-range", name=name, value=value, low=low, high=high)
+
+
+def _check_image(path: str | None) -> None:
+    if path is None:
+        return
+    if not Path(path).is_file() or Path(path).suffix.lower() not in _IMAGE_ENDINGS:
+        raise HalftoneError("image-unreadable", path=path)
