@@ -1,7 +1,7 @@
 """Attention scores, which no module shows: the largest |q·k| * scale of an attention module, estimated from its projections.
 
-The full score matrix costs as much as attention itself. So only the 128 longest queries and the 128 longest keys of each head are
-multiplied, in float32. For up to 128 tokens that is exact; beyond, it is a lower bound that is reached whenever the largest
+The full score matrix costs as much as attention itself. So only the 96 longest queries and the 96 longest keys of each head are
+multiplied, in float32. For up to 96 tokens that is exact; beyond, it is a lower bound that is reached whenever the largest
 product belongs to long vectors. Rotary embeddings turn vectors after the projections: there the figure is an estimate.
 Modules are found by structure, not by class: query and key projections, a number of heads, a scale.
 """
@@ -13,7 +13,7 @@ from typing import Final
 import torch
 from torch import nn
 
-LONGEST: Final = 128
+LONGEST: Final = 96
 _PROJECTIONS: Final = (("to_q", "to_k"), ("q_proj", "k_proj"), ("q", "k"))
 _NORMS: Final = (("norm_q", "norm_k"), ("q_norm", "k_norm"))
 
@@ -107,8 +107,9 @@ def _by_head(value: torch.Tensor, heads: int) -> torch.Tensor | None:
 
 def _longest(value: torch.Tensor) -> torch.Tensor:
     """The LONGEST vectors of each head in float32: (batch, heads, at most LONGEST, width)."""
-    vectors = value.detach().to(torch.float32)
-    if vectors.shape[2] <= LONGEST:
-        return vectors
-    rows = torch.linalg.vector_norm(vectors, dim=-1).topk(LONGEST, dim=-1).indices
-    return vectors.gather(2, rows.unsqueeze(-1).expand(-1, -1, -1, vectors.shape[-1]))
+    vectors = value.detach()
+    if vectors.shape[2] > LONGEST:
+        lengths = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32)
+        rows = lengths.topk(LONGEST, dim=-1, sorted=False).indices
+        vectors = vectors.gather(2, rows.unsqueeze(-1).expand(-1, -1, -1, vectors.shape[-1]))
+    return vectors.to(torch.float32)

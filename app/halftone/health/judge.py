@@ -1,0 +1,84 @@
+"""Verdicts: room in bits, healthy or not, and the badge a model wears."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
+from halftone.library.records import staleness
+
+BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
+
+_HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
+
+
+class Badge(msgspec.Struct, frozen=True):
+    """How a model stands on this device. room_bits: the smallest room of all layers, under the cure if one is applied."""
+
+    state: BadgeState
+    room_bits: float | None
+    reason: str
+
+
+def headroom_bits(peak: float | None, dtype: DType) -> float | None:
+    """log2(limit / peak): negative when it overflows; None when there is no peak, or it is 0 or not finite."""
+    if peak is None or not math.isfinite(peak) or peak <= 0:
+        return None
+    return math.log2(FLOAT_LIMITS[dtype]) - math.log2(peak)
+
+
+def smallest_room(layers: Iterable[LayerPeak], dtype: DType, *, after_cure: bool = False) -> float | None:
+    """Smallest headroom in bits over all layers; None when none has one. after_cure: by `peak_after` where it is known."""
+    peaks = (p.peak if p.peak_after is None or not after_cure else p.peak_after for p in layers)
+    return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
+
+
+def tight_layers(layers: Iterable[LayerPeak], dtype: DType) -> tuple[LayerPeak, ...]:
+    """Layers below TIGHT_BITS of room that do not overflow, in running order."""
+    return tuple(p for p in layers if (room := headroom_bits(p.peak, dtype)) is not None and 0 <= room < TIGHT_BITS)
+
+
+def judge(findings: Sequence[Finding], plan: Plan) -> Verdict:
+    """The verdict over what a check found.
+
+    broken: no cure can help (numbers that are bad in the file and are read, or in FP32 too). fixable: anything else that must be
+    cured. tight: only layers with little room. A finding about numbers that nothing reads (facts "read": false) changes nothing.
+    """
+    serious = [f for f in findings if f.code not in _HARMLESS and not _unread(f)]
+    if any(_incurable(f) for f in serious):
+        return "broken"
+    if serious or not plan.is_plain:
+        return "fixable"
+    return "tight" if any(f.code == "tight" for f in findings) else "healthy"
+
+
+def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:
+    """What the badge of a model says, from its last check (None: there was none) and what changed since."""
+    if report is None:
+        return Badge("unchecked", None, "Not checked on this device yet.")
+    changed = staleness(report, model, device, numerics)
+    if changed is not None:
+        return Badge("unchecked", None, changed)
+    room = smallest_room(report.layers, report.precision)
+    if report.verdict == "broken":
+        return Badge("broken", room, "The file holds numbers that are bad in every precision.")
+    if report.applied and report.plan.verified:
+        return Badge("cured", smallest_room(report.layers, report.precision, after_cure=True), "Passed the check with its cure.")
+    if report.verdict == "fixable":
+        return Badge("overflows", room, "A value passed the limit, or a bad number appeared. A cure is ready.")
+    if report.verdict == "tight":
+        return Badge("tight", room, "No value passed the limit, but the smallest room is below 2 bits.")
+    return Badge("healthy", room, "Every layer has at least 2 bits of room.")
+
+
+def _unread(finding: Finding) -> bool:
+    return finding.code == "weights-nonfinite" and not finding.facts.get("read", True)
+
+
+def _incurable(finding: Finding) -> bool:
+    return finding.code == "weights-nonfinite" or (finding.code == "nonfinite-output" and finding.dtype == "float32")

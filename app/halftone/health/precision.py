@@ -1,0 +1,76 @@
+"""Which precision runs, and why: the wish of the user against what the self-test measured."""
+
+from typing import Final
+
+from halftone.contract.facts import DeviceFacts, DTypeReport, SelfTestReport
+from halftone.contract.words import DType, DTypeState, Precision
+
+NAMES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+
+
+def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
+    """The fastest dtype that passed every test of the self-test, and a sentence that says why.
+
+    A dtype that passed but is no faster than float32 counts as slow: float32 computes the same and keeps more. At equal speed
+    (within 10 %) float16 comes before bfloat16, because it keeps 11 bits of detail instead of 8 and the check cures what
+    overflows.
+    """
+    passed = [d for d in dtypes if d.state == "works" and d.dtype != "float32" and d.speed is not None]
+    others = _others(dtypes)
+    if not passed:
+        return "float32", f"FP32: {others}." if others else "FP32: nothing else was measured."
+    best = max(passed, key=lambda d: _speed(d) * (1.1 if d.dtype == "float16" else 1.0))
+    return best.dtype, _sentence(best, passed, others)
+
+
+def resolve_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
+    """(dtype to run in, the reason as a sentence). An explicit wish is granted; what the self-test says against it stands in
+    the reason.
+    """
+    if wanted == "auto":
+        if report is None:
+            return "float32", f"FP32: {device.name} has not been measured yet."
+        return report.auto, report.auto_reason
+    state = state_of(report, wanted)
+    if state in {"wrong", "missing"}:
+        return wanted, f"{NAMES[wanted]}, as set, though the self-test found it {_STATES[state]} on {device.name}."
+    return wanted, f"{NAMES[wanted]}, as set."
+
+
+def state_of(report: SelfTestReport | None, dtype: DType) -> DTypeState | None:
+    """Verdict of the self-test on one dtype, None when it was not measured."""
+    return states(report).get(dtype)
+
+
+def states(report: SelfTestReport | None) -> dict[DType, DTypeState]:
+    """Verdicts of all measured dtypes."""
+    return {} if report is None else {d.dtype: d.state for d in report.dtypes}
+
+
+_STATES: Final[dict[DTypeState, str]] = {"works": "sound", "wrong": "faulty", "slow": "slow", "missing": "missing"}
+_FAILS: Final[dict[DTypeState, str]] = {
+    "wrong": "is faulty here",
+    "slow": "is no faster than FP32 here",
+    "missing": "is missing here",
+}
+
+
+def _speed(report: DTypeReport) -> float:
+    return report.speed or 0.0
+
+
+def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:
+    said = f"{NAMES[best.dtype]}: every test passed, and it is {_speed(best):.1f} × as fast as FP32"
+    rest = [f"{NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best]
+    if rest:
+        said += f" ({', '.join(rest)})"
+    return f"{said}; {others}." if others else f"{said}."
+
+
+def _others(dtypes: tuple[DTypeReport, ...]) -> str:
+    words: dict[DTypeState, str] = {
+        "wrong": "is faulty here",
+        "slow": "is no faster than FP32 here",
+        "missing": "is missing here",
+    }
+    return ", ".join(f"{NAMES[d.dtype]} {words[d.state]}" for d in dtypes if d.state in words and d.dtype != "float32")

@@ -1,0 +1,222 @@
+"""Sentences as templates with values, so that a window can translate the template; numbers and module names in plain words."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+NARROW: Final = "\u202f"
+MINUS: Final = "\u2212"
+
+
+class Words(msgspec.Struct, frozen=True):
+    """An English template with numbered placeholders, and what goes into them. Values may be words themselves."""
+
+    template: str
+    values: tuple["Words | str | int | float", ...] = ()
+
+    def text(self, translate: Callable[[str], str] = str) -> str:
+        """The sentence. translate: English template -> template of another language with the same placeholders."""
+        return translate(self.template).format(*(_shown(value, translate) for value in self.values))
+
+
+def capital(text: str) -> str:
+    """With the first letter upper case and the rest as it was."""
+    return text[:1].upper() + text[1:]
+
+
+def number(value: float) -> str:
+    """65504 -> "65 504" with narrow spaces, 3.4e38 -> "3.4 × 10^38", 0.0312 -> "0.031", -1.7 -> "−1.7"."""
+    if math.isnan(value):
+        return "not a number"
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
+    if math.isinf(size):
+        return f"{sign}infinity"
+    if size >= 1e9 or 0 < size < 1e-3:
+        mantissa, exponent = f"{size:.1e}".split("e")
+        return f"{sign}{mantissa.removesuffix('.0')} × 10^{int(exponent)}".replace("^-", f"^{MINUS}")
+    if size >= 100 or size == int(size):
+        return sign + f"{size:,.0f}".replace(",", NARROW)
+    return f"{sign}{size:.2g}" if size < 10 else f"{sign}{size:.1f}"
+
+
+def bits(value: float) -> str:
+    """Room with one decimal: "−1.7"."""
+    return f"{abs(value):.1f}" if value > -0.05 else f"{MINUS}{abs(value):.1f}"
+
+
+def duration(seconds: float) -> str:
+    """ "9 s", "1 min 51 s", rounded up, never 0 s."""
+    whole = max(1, math.ceil(seconds))
+    return f"{whole}\u00a0s" if whole < 60 else f"{whole // 60}\u00a0min {whole % 60}\u00a0s"
+
+
+def plain_component(component: str, module: str = "") -> Words:
+    """The name of a component in plain words; for a VAE the half that `module` lies in."""
+    if component.startswith("vae"):
+        half = module.partition(".")[0]
+        if half in {"decoder", "post_quant_conv"}:
+            return Words("Picture decoder (VAE)")
+        if half in {"encoder", "quant_conv"}:
+            return Words("Picture encoder (VAE)")
+    stem = component.rstrip("_0123456789")
+    name = _COMPONENTS.get(component) or _COMPONENTS.get(stem)
+    if name is None:
+        return Words(capital(component.replace("_", " "))) if component else Words("Model")
+    suffix = component[len(stem) :].strip("_")
+    return Words("{0} {1}", (Words(name), suffix)) if suffix and component not in _COMPONENTS else Words(name)
+
+
+def plain_module(component: str, module: str) -> str:
+    """("vae", "decoder.up_blocks.2.resnets.0.conv1") -> "Picture decoder (VAE), third upsampling block, first residual layer"."""
+    return module_words(component, module).text()
+
+
+def module_words(component: str, module: str) -> Words:
+    """Component, block and part of a dotted module name in plain words; at most two places inside the component.
+
+    Known are the names of diffusers' UNet, VAE and transformer models and of CLIP and T5 in transformers; of any other name the
+    numbered containers are counted ("fourth layer") and the last part is shown as it stands.
+    """
+    parts = [p for p in module.split(".") if p]
+    if component.startswith("vae") and parts and parts[0] in {"decoder", "encoder"}:
+        parts = parts[1:]
+    places = _places(parts)
+    shown = [*places[:2], *places[-1:]] if len(places) > 2 and places[-1] in _TELLING else places[:2]
+    found: Words = plain_component(component, module)
+    for place in dict.fromkeys(shown):
+        found = Words("{0}, {1}", (found, place))
+    return found
+
+
+def ordinal(index: int) -> Words:
+    """0 -> "first", 20 -> "21st"."""
+    if index < len(_ORDINALS):
+        return Words(_ORDINALS[index])
+    count = index + 1
+    ending = "th" if count % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    return Words(f"{{0}}{ending}", (count,))
+
+
+def _places(parts: list[str]) -> list[Words]:
+    places: list[Words] = []
+    index = 0
+    while index < len(parts):
+        part = parts[index]
+        following = parts[index + 1] if index + 1 < len(parts) else ""
+        counted = _COUNTED.get(part)
+        if following.isdigit() and counted is not None:
+            places.append(Words(counted, (ordinal(int(following)),)))
+            index += 2
+            continue
+        if part in _NAMED:
+            places.append(Words(_NAMED[part]))
+        elif following.isdigit() and part not in _SILENT:
+            places.append(Words("{0} part of {1}", (ordinal(int(following)), part)))
+            index += 1
+        elif index == len(parts) - 1 and not part.isdigit() and part not in _SILENT:
+            places.append(Words("{0}", (part,)))
+        index += 1
+    return places
+
+
+def _shown(value: "Words | str | int | float", translate: Callable[[str], str]) -> str:
+    if isinstance(value, Words):
+        return value.text(translate)
+    return value if isinstance(value, str) else number(value)
+
+
+_ORDINALS: Final = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
+)  # fmt: skip
+
+_COMPONENTS: Final[dict[str, str]] = {
+    "unet": "Denoiser (UNet)",
+    "transformer": "Denoiser (transformer)",
+    "prior": "Prior",
+    "controlnet": "ControlNet",
+    "vae": "Picture decoder (VAE)",
+    "vqvae": "Picture decoder (VQ-VAE)",
+    "text_encoder": "Text encoder",
+    "image_encoder": "Image encoder",
+    "safety_checker": "Safety checker",
+    "vocoder": "Vocoder",
+    "latents": "Latents",
+}
+
+_COUNTED: Final[dict[str, str]] = {
+    "down_blocks": "{0} downsampling block",
+    "up_blocks": "{0} upsampling block",
+    "mid_blocks": "{0} middle block",
+    "resnets": "{0} residual layer",
+    "attentions": "{0} attention layer",
+    "motion_modules": "{0} motion layer",
+    "transformer_blocks": "{0} transformer block",
+    "single_transformer_blocks": "{0} single transformer block",
+    "blocks": "{0} block",
+    "layers": "{0} layer",
+    "block": "{0} layer",
+}
+
+_NAMED: Final[dict[str, str]] = {
+    "mid_block": "middle block",
+    "conv_in": "input convolution",
+    "conv_out": "output convolution",
+    "conv_norm_out": "output norm",
+    "post_quant_conv": "input convolution",
+    "quant_conv": "output convolution",
+    "time_embedding": "step number embedding",
+    "time_proj": "step number embedding",
+    "add_embedding": "size embedding",
+    "time_emb_proj": "step number input",
+    "downsamplers": "downsampling",
+    "upsamplers": "upsampling",
+    "conv1": "first convolution",
+    "conv2": "second convolution",
+    "conv_shortcut": "shortcut",
+    "attn1": "self-attention",
+    "attn2": "attention to the prompt",
+    "attn": "attention",
+    "self_attn": "self-attention",
+    "SelfAttention": "self-attention",
+    "EncDecAttention": "attention to the prompt",
+    "ff": "feed-forward",
+    "ff_context": "feed-forward of the prompt",
+    "mlp": "feed-forward",
+    "DenseReluDense": "feed-forward",
+    "proj_in": "input projection",
+    "proj_out": "output projection",
+    "norm_out": "output norm",
+    "final_layer_norm": "output norm",
+    "final_layer_norm.weight": "output norm",
+    "embeddings": "word embedding",
+    "token_embedding": "word embedding",
+    "position_embedding": "position embedding",
+    "text_projection": "text projection",
+    "pos_embed": "patch embedding",
+    "x_embedder": "patch embedding",
+    "context_embedder": "prompt input",
+    "shared": "word embedding",
+    "embed_tokens": "word embedding",
+    "to_q": "queries",
+    "to_k": "keys",
+    "to_v": "values",
+    "to_out": "attention output",
+    "q_proj": "queries",
+    "k_proj": "keys",
+    "v_proj": "values",
+    "out_proj": "attention output",
+    "fc1": "first linear layer",
+    "fc2": "second linear layer",
+    "wi_0": "first linear layer",
+    "wi_1": "second linear layer",
+    "wo": "last linear layer",
+}
+_SILENT: Final = frozenset({"text_model", "encoder", "decoder", "model", "net", "layer", "proj", "linear", "conv", "norm"})
+_TELLING: Final = tuple(
+    Words(_NAMED[name])
+    for name in ("conv1", "conv2", "attn1", "attn2", "to_q", "to_k", "to_v", "to_out", "ff", "conv_shortcut", "fc1", "fc2", "wo")
+)
+"""Last parts worth naming as a third place."""
