@@ -1,0 +1,107 @@
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tests.helpers.model_files import Tensor, safetensors, write_folder
+
+from halftone.contract.errors import JobCancelled
+from halftone.contract.words import DType
+from halftone.library import scan as module
+from halftone.library.models import describe
+from halftone.library.scan import TensorScan, scan_weights
+
+SMALLEST = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
+
+
+def scan(folder: Path, run: DType, **tensors: Tensor | tuple[str, Tensor]) -> dict[str, TensorScan]:
+    path = folder / "m.safetensors"
+    path.write_bytes(safetensors(tensors))
+    return {found.tensor: found for found in scan_weights(describe(str(path)), run)}
+
+
+def test_bad_numbers_are_counted_and_do_not_hide_the_peak(tmp_path: Path) -> None:
+    values = np.array([1.0, -70000.0, np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-6], np.float32)
+    found = scan(tmp_path, "float16", a=values)["a"]
+    assert (found.nonfinite, found.peak, found.zeros, found.constant) == (3, 70000.0, 0.25, False)
+    assert found.subnormals_in_run_dtype == 0.125
+    assert (found.component, found.dtype, found.shape) == ("model", "F32", (8,))
+
+
+def test_types_that_numpy_has_not(tmp_path: Path) -> None:
+    found = scan(
+        tmp_path,
+        "float16",
+        bf=("BF16", np.array([0x3F80, 0xC000, 0x7FC0, 0x0001], np.uint16)),
+        e4=("F8_E4M3", np.array([0x7E, 0xFE, 0x7F, 0xFF, 0x00, 0x80], np.uint8)),
+        e5=("F8_E5M2", np.array([0x7B, 0x7C, 0x7D, 0x01], np.uint8)),
+        wide=np.array([1e-300, -3.0, 0.0, np.nan]),
+    )
+    assert (found["bf"].nonfinite, found["bf"].peak, found["bf"].subnormals_in_run_dtype) == (1, 2.0, 0.25)
+    assert (found["e4"].nonfinite, found["e4"].peak, found["e4"].zeros) == (2, 448.0, 2 / 6)
+    assert (found["e5"].nonfinite, found["e5"].peak, found["e5"].subnormals_in_run_dtype) == (2, 57344.0, 0.25)
+    assert (found["wide"].nonfinite, found["wide"].peak, found["wide"].subnormals_in_run_dtype) == (1, 3.0, 0.25)
+
+
+def test_constant_and_empty_tensors_and_integers(tmp_path: Path) -> None:
+    found = scan(
+        tmp_path,
+        "float16",
+        ones=np.ones(5, np.float16),
+        ends=np.array([1, 2, 1], np.float16),
+        bad=np.full(3, np.nan, np.float32),
+        empty=np.zeros((0, 4), np.float16),
+        single=np.zeros((), np.float32),
+        ids=np.arange(3),
+    )
+    assert {name for name, scan in found.items() if scan.constant} == {"ones", "bad"}
+    assert (found["empty"].peak, found["empty"].zeros, found["single"].zeros) == (0.0, 0.0, 1.0)
+    assert found["bad"].nonfinite == 3
+    assert "ids" not in found
+
+
+def test_tensors_longer_than_a_chunk_add_up(tmp_path: Path) -> None:
+    count = module.CHUNK + 7
+    values = np.full(count, 0.5, np.float16)
+    values[-1] = np.inf
+    values[module.CHUNK // 2] = -9
+    found = scan(tmp_path, "float16", pad=np.zeros(1, np.uint8), a=values)["a"]
+    assert (found.nonfinite, found.peak, found.zeros) == (1, 9.0, 0.0)
+    values[:] = 0.25
+    assert scan(tmp_path, "float16", a=values)["a"].constant
+
+
+def test_a_folder_is_scanned_part_by_part(tmp_path: Path) -> None:
+    facts = describe(str(write_folder(tmp_path / "m")))
+    done: list[tuple[int, int]] = []
+    found = scan_weights(facts, "float16", progress=lambda now, total: done.append((now, total)))
+    assert [scan.component for scan in found] == ["text_encoder", "unet", "vae"]
+    assert done[-1] == (96, 96)
+
+
+def test_a_cancelled_scan_stops(tmp_path: Path) -> None:
+    facts = describe(str(write_folder(tmp_path / "m")))
+    with pytest.raises(JobCancelled):
+        scan_weights(facts, "float16", lambda: True)
+
+
+@settings(max_examples=80)
+@given(
+    hnp.arrays(st.sampled_from([np.float16, np.float32, np.float64]), st.integers(1, 40)),
+    st.sampled_from(["float16", "bfloat16", "float32"]),
+    st.integers(0, 3),
+)
+def test_it_agrees_with_plain_arithmetic(values: Tensor, run: DType, shift: int) -> None:
+    """shift: bytes in front, so that the numbers lie at any address."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = scan(Path(folder), run, front=np.zeros(shift, np.uint8), a=values)["a"]
+    numbers: list[float] = values.astype(np.float64).tolist()
+    finite = [abs(number) for number in numbers if math.isfinite(number)]
+    assert found.nonfinite == len(numbers) - len(finite)
+    assert found.peak == max(finite, default=0.0)
+    assert found.zeros == sum(number == 0 for number in numbers) / len(numbers)
+    assert found.subnormals_in_run_dtype == sum(0 < number < SMALLEST[run] for number in finite) / len(numbers)
