@@ -18,6 +18,8 @@ from installer.verify import NO_CODE
 from installer.words import LaunchError, Reporter
 
 HERE = os.path.join(ROOT, "installer")
+# Named without their folder, with that as the working folder: uv before 0.13 splits these words at spaces.
+TORCH, LOCK, DEV_LOCK = "torch.txt", "requirements.lock", "requirements-dev.lock"
 # The Pythons for which every locked package has a ready-made build. instant-clip-tokenizer stops at 3.12.
 OLDEST, NEWEST = (3, 11), (3, 12)
 PYTHON_RANGE = ">=3.11,<3.13"
@@ -101,10 +103,9 @@ def torch_step(site: Site) -> Step:
     version = torch_pin()
     # For Linux the general index holds the CUDA build only, whatever the machine.
     large = sys.platform.startswith("linux") and "--find-links" not in site.sources.words
-    wanted = ("-r", os.path.join(HERE, "torch.txt"), "-c", os.path.join(HERE, "requirements.lock"))
-    configured = Step(
-        f"{version} from the configured package index{' (with CUDA, about 3 GB)' if large else ''}", install(site, *wanted)
-    )
+    wanted = ("-r", TORCH, "-c", LOCK)
+    kind = " (with CUDA, about 3 GB)" if large else ""
+    configured = Step(f"{version} from the configured package index{kind}", install(site, *wanted), cwd=HERE)
     if site.sources.words.count("--no-index"):
         return configured
     own = install(site, f"--torch-backend={site.backend}", *wanted)
@@ -114,6 +115,7 @@ def torch_step(site: Site) -> Step:
         probe=(*own, "--dry-run"),
         probe_environ={"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "15", "UV_HTTP_CONNECT_TIMEOUT": "5"},
         otherwise=configured,
+        cwd=HERE,
     )
 
 
@@ -121,27 +123,26 @@ def remedies(site: Site) -> list[Step]:
     """Other PyTorch builds, for a card that the chosen one holds no code for."""
     steps = [torch_step(site._replace(backend=backend)) for backend in OLDER_BUILDS]
     return [
-        Step(f"the {backend} build", (*step.argv, "--reinstall-package", "torch"))
+        Step(f"the {backend} build", (*step.argv, "--reinstall-package", "torch"), cwd=HERE)
         for backend, step in zip(OLDER_BUILDS, steps, strict=True)
     ]
 
 
 def torch_pin() -> str:
-    with open(os.path.join(HERE, "torch.txt"), encoding="utf-8") as file:
+    with open(os.path.join(HERE, TORCH), encoding="utf-8") as file:
         pin = next(line.strip() for line in file if line.startswith("torch=="))
     return "PyTorch " + pin.removeprefix("torch==")
 
 
 def plan(site: Site, python: str) -> list[Step]:
     """The whole set-up as data. --no-deps: the lock is complete, and PyTorch's own dependencies are already there."""
-    lock = os.path.join(HERE, "requirements.lock")
     steps = [
         Step("A Python environment", (site.uv, "venv", "--relocatable", "--no-project", "--python", python, site.env)),
         torch_step(site),
-        Step("Halftone's other packages", install(site, "--no-deps", "-r", lock)),
+        Step("Halftone's other packages", install(site, "--no-deps", "-r", LOCK), cwd=HERE),
     ]
     if site.dev:
-        steps.append(Step("Development tools", install(site, "--no-deps", "-r", os.path.join(HERE, "requirements-dev.lock"))))
+        steps.append(Step("Development tools", install(site, "--no-deps", "-r", DEV_LOCK), cwd=HERE))
     return steps
 
 
@@ -185,7 +186,7 @@ def prove(recipe: Recipe, reporter: Reporter, had_one: bool) -> dict[str, str]:
             break
         reporter.end()
         reporter.begin(f"The device cannot use this build; trying {step.title}")
-        if runner.run(step.argv, recipe.environ, reporter).code == 0:
+        if runner.run(step.argv, recipe.environ, reporter, cwd=step.cwd).code == 0:
             outcome = runner.run(recipe.proof, recipe.environ, reporter, limit=600)
     reporter.end()
     if outcome.code == 0:

@@ -84,7 +84,9 @@ def serve(words: Sequence[str], env: str | None, want: Wanted) -> int:
             tell_desktop(str(trouble), words)
             return fail(reporter, str(trouble), words)
         except runner.StoppedError:
-            reporter.line(f"Stopped; what was set up before is unchanged, and the next start begins again. The log: {log.name}")
+            reporter.line(
+                f"Stopped; the environment in use, if there was one, is whole, and the next start goes on. The log: {log.name}"
+            )
             return 130
         if words[0] == "setup":
             return 0

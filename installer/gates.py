@@ -51,6 +51,8 @@ def run_gates(steps: Sequence[Gate], environ: Mapping[str, str], reporter: Repor
         except OSError as error:
             reporter.line(f"{gate.name} could not be started: {error}")
             code = 127
+        if code != 0 and gate == steps[-1]:
+            return code  # The tests' own closing line says it, and ends the output.
         if code != 0:
             left = [other.name for other in steps[number:]]
             after = f"; not run: {', '.join(left)}" if left else ""

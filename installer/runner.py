@@ -23,6 +23,7 @@ class Step(NamedTuple):
     probe: tuple[str, ...] = ()
     probe_environ: Mapping[str, str] = {}
     otherwise: "Step | None" = None
+    cwd: str | None = None
 
 
 class Outcome(NamedTuple):
@@ -64,7 +65,9 @@ def end(child: "subprocess.Popen[bytes]") -> None:
         child.wait()
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str], reporter: Reporter, limit: float = float("inf")) -> Outcome:
+def run(
+    argv: Sequence[str], environ: Mapping[str, str], reporter: Reporter, limit: float = float("inf"), cwd: str | None = None
+) -> Outcome:
     """Run one command to its end (or `limit` seconds) with its output in the log, showing the elapsed time meanwhile."""
     reporter.note("$ " + " ".join(argv))
     begun = time.monotonic()
@@ -72,7 +75,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str], reporter: Reporter, lim
     try:
         with open(path, "w+b") as capture:
             try:
-                child = subprocess.Popen(argv, env=dict(environ), stdin=subprocess.DEVNULL, stdout=capture, stderr=capture)
+                child = subprocess.Popen(
+                    argv, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=capture, stderr=capture
+                )
             except OSError as error:
                 return Outcome(127, str(error))
             try:
@@ -102,17 +107,17 @@ def distrusts_certificate(output: str) -> bool:
 
 def attempt(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Outcome:
     """Run a step. uv has its own list of trusted authorities; when that refuses, the system's list is asked, as pip does."""
-    outcome = run(step.argv, {**environ, **step.environ}, reporter)
+    outcome = run(step.argv, {**environ, **step.environ}, reporter, cwd=step.cwd)
     if outcome.code != 0 and distrusts_certificate(outcome.output) and "UV_SYSTEM_CERTS" not in environ:
         system = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
-        outcome = run(step.argv, {**environ, **step.environ, **system}, reporter)
+        outcome = run(step.argv, {**environ, **step.environ, **system}, reporter, cwd=step.cwd)
     return outcome
 
 
 def settle(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Step:
     """The step that will really be done: this one, or its alternative when the probe says no."""
     while step.probe and step.otherwise is not None:
-        if run(step.probe, {**environ, **step.environ, **step.probe_environ}, reporter, limit=60).code == 0:
+        if run(step.probe, {**environ, **step.environ, **step.probe_environ}, reporter, limit=60, cwd=step.cwd).code == 0:
             break
         step = step.otherwise
     return step
