@@ -18,13 +18,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
+import torch
+from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.hooks import RemovableHandle
 
-import torch
 from halftone.measure.scores import ScoreWatch, find_score_watches
 from halftone.measure.stats import PeakBuffer, has_values, peak
-from torch import nn
 
 _NOT_VALUES: Final = ("mask", "bias")
 """Arguments with these words in their name carry -inf or the smallest number of the type on purpose."""
