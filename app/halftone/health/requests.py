@@ -29,7 +29,7 @@ def check_request(request: PictureRequest) -> None:
     if request.resume_latents is not None and not Path(request.resume_latents).is_file():
         raise HalftoneError("image-unreadable", path=request.resume_latents)
     if request.output is not None:
-        check_output(request.output, overwrite=request.overwrite)
+        check_output(request.output, overwrite=request.overwrite, pictures=request.batch)
 
 
 def check_inputs(inputs: CheckInputs) -> None:

@@ -39,8 +39,8 @@ class Found(msgspec.Struct, frozen=True):
     receipt: str | None
 
 
-def check_output(output: str | Path, *, overwrite: bool = False) -> Path:
-    """The file or folder to write to, made absolute, if a picture could be saved there now.
+def check_output(output: str | Path, *, overwrite: bool = False, pictures: int = 1) -> Path:
+    """The file or folder to write to, made absolute, if so many pictures could be saved there now.
 
     A name with a picture's ending is a file; an existing folder is a folder. Raises HalftoneError output-folder-missing,
     output-read-only, output-exists, output-bad-type, output-failed or disk-full.
@@ -53,8 +53,9 @@ def check_output(output: str | Path, *, overwrite: bool = False) -> Path:
             _refuse_type(path)
         if not os.path.isdir(folder):
             raise HalftoneError("output-folder-missing", folder=str(folder))
-        if not is_folder and _is_taken(path) and not overwrite:
-            raise HalftoneError("output-exists", path=str(path))
+        for name in [] if is_folder else [numbered(path, index) for index in range(pictures)]:
+            if _is_taken(name) and not overwrite:
+                raise HalftoneError("output-exists", path=str(name))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HalftoneError("output-read-only", folder=str(folder))
         _refuse_full(folder, _MIN_FREE)

@@ -68,6 +68,10 @@ def test_output_that_cannot_work_is_refused_before_any_work(tmp_path: Path) -> N
     assert code_of(tmp_path / f"{'x' * 300}.png") == "output-failed"
     (tmp_path / "lost.png").symlink_to(tmp_path / "nowhere")
     assert code_of(tmp_path / "lost.png") == "output-exists"
+    (tmp_path / "b-3.png").touch()
+    assert check_output(tmp_path / "b.png", pictures=2) == tmp_path / "b.png"
+    with pytest.raises(HalftoneError, match=r"b-3\.png exists"):
+        check_output(tmp_path / "b.png", pictures=3)
 
 
 def test_the_next_name_counts_on(tmp_path: Path) -> None:
