@@ -6,11 +6,11 @@ would find that the launcher does not. The files are read here and not through `
 
 import configparser
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 LISTS = ("extra-index-url", "find-links", "trusted-host")
 NAMES = ("index-url", "proxy", "cert", "timeout", "no-index", *LISTS)
@@ -88,7 +88,10 @@ def entries(value: str) -> list[str]:
 def present(source: str) -> bool:
     """pip skips a local index that is not there; uv would stop."""
     parts = urlsplit(source)
-    return parts.scheme != "file" or os.path.exists(url2pathname(parts.path))
+    path = unquote(parts.path)
+    if re.match(r"/[A-Za-z]:", path):
+        path = path[1:]  # file:///C:/wheels
+    return parts.scheme != "file" or os.path.exists(path)
 
 
 def uv_sources(known: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:

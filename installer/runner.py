@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -70,35 +71,31 @@ def run(
 ) -> Outcome:
     """Run one command to its end (or `limit` seconds) with its output in the log, showing the elapsed time meanwhile."""
     reporter.note("$ " + " ".join(argv))
-    begun = time.monotonic()
-    path = f"{reporter.log.name}.{os.getpid()}"
-    try:
-        with open(path, "w+b") as capture:
-            try:
-                child = subprocess.Popen(
-                    argv, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=capture, stderr=capture
-                )
-            except OSError as error:
-                return Outcome(127, str(error))
-            try:
-                while True:
-                    try:
-                        child.wait(timeout=min(1.0, max(0.0, limit - (time.monotonic() - begun))))
-                        break
-                    except subprocess.TimeoutExpired:
-                        reporter.tick()
-                        if time.monotonic() - begun >= limit:
-                            break
-            finally:
-                if child.poll() is None:
-                    end(child)
-            capture.seek(max(0, capture.seek(0, os.SEEK_END) - TAIL))
-            output = capture.read().decode("utf-8", "replace")
-    finally:
-        if os.path.exists(path):
-            os.unlink(path)
+    with tempfile.TemporaryFile() as capture:
+        try:
+            child = subprocess.Popen(argv, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=capture, stderr=capture)
+        except OSError as error:
+            reporter.note(str(error))
+            return Outcome(127, str(error))
+        try:
+            wait(child, reporter, limit)
+        finally:
+            if child.poll() is None:
+                end(child)
+        capture.seek(max(0, capture.seek(0, os.SEEK_END) - TAIL))
+        output = capture.read().decode("utf-8", "replace")
     reporter.note(f"{output.rstrip()}\n(exit status {child.returncode})")
     return Outcome(child.returncode, output)
+
+
+def wait(child: "subprocess.Popen[bytes]", reporter: Reporter, limit: float) -> None:
+    begun = time.monotonic()
+    while (left := limit - (time.monotonic() - begun)) > 0:
+        try:
+            child.wait(timeout=min(1.0, left))
+            return
+        except subprocess.TimeoutExpired:
+            reporter.tick()
 
 
 def distrusts_certificate(output: str) -> bool:

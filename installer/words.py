@@ -29,10 +29,13 @@ def duration(seconds: float) -> str:
 
 def open_log(folder: str | None) -> TextIO:
     """The log in `folder`, or in the temporary folder while there is no place. Past a megabyte it starts anew, keeping one."""
+    user = os.environ.get("USERNAME", "") if sys.platform == "win32" else str(os.getuid())
     for candidate in (folder, tempfile.gettempdir()):
         if candidate is None:
             continue
-        path = os.path.join(candidate, "launch.log" if candidate == folder else "halftone-launch.log")
+        # The temporary folder may be everybody's, and another person's log there cannot be written to.
+        name = "launch.log" if candidate == folder else f"halftone-launch-{user}.log"
+        path = os.path.join(candidate, name)
         try:
             os.makedirs(candidate, exist_ok=True)
             if os.path.exists(path) and os.path.getsize(path) > LOG_LIMIT:
