@@ -232,7 +232,6 @@ class ScriptedEngine:
         actions = self._script.get(job, self._script.get(kind, self._script.get("*", usual(kind))))
         player = _Player(emit, control, command)
         for action in actions:
-            control.check()
             player.play(action)
         return player.pictures
 

@@ -1,6 +1,7 @@
 """The worker process: a reader thread files commands, a writer thread sends events, this thread computes."""
 
 import argparse
+import contextlib
 import faulthandler
 import importlib
 import logging
@@ -13,7 +14,7 @@ from typing import Final, cast
 
 from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.messages import Quit, Refused
+from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
 from halftone.worker.environment import prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
@@ -66,18 +67,23 @@ class _Worker:
 
     def _read(self) -> None:
         reader = command_reader()
-        try:
+        with contextlib.suppress(WireError):  # the reader keeps it
             for data in chunks(self._frames_in):
                 for command, _ in reader.feed(data):
                     self._runner.submit(command)
                     if isinstance(command, Quit):
                         self._leave_in_time()
-        except WireError as error:
-            self._commands_broke = True
-            log.error("the commands cannot be read: %s", error)
-            facts = ErrorFacts(code="internal", facts={"detail": f"a command could not be read: {error}", "log": self._log_path})
-            self._writer.send(Refused(command="", error=facts))
+                if reader.error is not None:
+                    break
+        if reader.error is not None:
+            self._tell_broken(reader.error)
         self._leave()
+
+    def _tell_broken(self, error: WireError) -> None:
+        self._commands_broke = True
+        log.error("the commands cannot be read: %s", error)
+        facts = ErrorFacts(code="internal", facts={"detail": f"a command could not be read: {error}", "log": self._log_path})
+        self._runner.refuse("", facts)
 
     def _leave(self) -> None:
         """Nobody listens any more: cancel, and leave after the step, in any case within the grace time."""

@@ -14,6 +14,7 @@ from halftone.contract.wire import pack
 _CHUNK: Final = 1 << 16
 BEHIND_BYTES: Final = 1 << 18
 """More than this waiting: the reader is slow. A step's events are far smaller, a preview is about as large."""
+_HANDOVER_SECONDS: Final = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ def _read(descriptor: int) -> bytes:
 class FrameWriter:
     """Writes frames from a thread of its own, so that a slow reader never stops the computation.
 
+    While the reader keeps up, a frame has been written when `send` returns: what was said before a crash arrives. That a job was
+    started must arrive, or a job that crashes the worker would be sent to the next one.
+
     on_broken: called once, from the writing thread, when the reader has gone; later frames are dropped.
     """
 
@@ -62,16 +66,20 @@ class FrameWriter:
         self._descriptor = descriptor
         self._on_broken = on_broken
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._count = threading.Lock()
+        self._state = threading.Condition()
         self._waiting = 0
+        self._slow = False
         self._thread = threading.Thread(target=self._work, name="halftone-frames-out", daemon=True)
         self._thread.start()
 
     def send(self, event: AnyEvent, blob: bytes = b"") -> None:
         """Queue one frame. Raises TypeError or ValueError when the event holds what the wire cannot carry."""
         frame = pack(event, blob)
-        self._add(len(frame))
-        self._frames.put(frame)
+        with self._state:
+            self._waiting += len(frame)
+            self._frames.put(frame)
+            if not self._slow:
+                self._slow = not self._state.wait_for(lambda: self._waiting == 0, _HANDOVER_SECONDS)
 
     def is_behind(self) -> bool:
         """True while the reader has much to catch up with."""
@@ -86,14 +94,17 @@ class FrameWriter:
         try:
             while (frame := self._frames.get()) is not None:
                 self._write(memoryview(frame))
-                self._add(-len(frame))
+                self._written(len(frame))
         except OSError:
             log.info("the reader of events is gone")
             self._on_broken()
 
-    def _add(self, size: int) -> None:
-        with self._count:
-            self._waiting += size
+    def _written(self, size: int) -> None:
+        with self._state:
+            self._waiting -= size
+            if self._waiting == 0:
+                self._slow = False
+                self._state.notify_all()
 
     def _write(self, frame: memoryview) -> None:
         while len(frame) > 0:

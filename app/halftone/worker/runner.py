@@ -137,7 +137,10 @@ class JobRunner:
             case Quit():
                 self._leave()
             case Hello() if command.protocol != PROTOCOL:
-                self._refuse(command, ErrorFacts(code="protocol-mismatch", facts={"wanted": command.protocol, "got": PROTOCOL}))
+                self.refuse(
+                    type(command).__name__,
+                    ErrorFacts(code="protocol-mismatch", facts={"wanted": command.protocol, "got": PROTOCOL}),
+                )
             case Generate() | Examine() | SelfTest() | Repair():
                 self._file_job(command)
             case Hello() | Load() | Unload():
@@ -152,6 +155,10 @@ class JobRunner:
         """Work until nothing waits any more."""
         while (command := self._take(wait=False)) is not None:
             self._carry_out(command)
+
+    def refuse(self, command: str, error: ErrorFacts) -> None:
+        """Tell that a command, or what should have been one, could not be carried out."""
+        self._send(Refused(command=command, error=error))
 
     # -- filing ------------------------------------------------------------------------------------------------------------
 
@@ -171,7 +178,7 @@ class JobRunner:
             self._send(JobEnded(job=command.job, outcome="cancelled"))
         else:
             detail = f"the job id {command.job} was used before"
-            self._refuse(command, ErrorFacts(code="internal", facts={"detail": detail, "log": self._log_path}))
+            self.refuse(type(command).__name__, ErrorFacts(code="internal", facts={"detail": detail, "log": self._log_path}))
 
     def _cancel(self, job: str) -> None:
         with self._state:
@@ -220,7 +227,7 @@ class JobRunner:
         try:
             self._answer(command)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a library may raise anything; it is told and logged
-            self._refuse(command, self._facts(error, command))
+            self.refuse(type(command).__name__, self._facts(error, command))
 
     def _answer(self, command: WorkCommand) -> None:
         match command:
@@ -333,9 +340,6 @@ class JobRunner:
             log.exception("the report of job %s could not be sent", job.id)
             job.ended = False
             self._send(JobEnded(outcome="failed", error=error_facts(error, "", self._log_path)), job=job)
-
-    def _refuse(self, command: AnyCommand, error: ErrorFacts) -> None:
-        self._send(Refused(command=type(command).__name__, error=error))
 
     def _tell_memory(self, *, now: bool = False) -> None:
         """MemoryChanged if it did change: when `now`, else at most once in MEMORY_SECONDS."""
