@@ -114,10 +114,8 @@ def test_a_step_that_cannot_work_here_is_done_in_the_other_way(tmp_path: Path, r
 
 
 def test_a_command_that_takes_too_long_is_ended(reporter: words.Reporter) -> None:
-    forever = [sys.executable, "-c", "import threading; print('begun', flush=True); threading.Event().wait()"]
-    outcome = runner.run(forever, os.environ, reporter, limit=1.5)
-    assert outcome.code != 0
-    assert outcome.output.split() == ["begun"]
+    forever = [sys.executable, "-c", "import threading; threading.Event().wait()"]
+    assert runner.run(forever, os.environ, reporter, limit=0.1).code != 0
 
 
 def test_an_environment_whose_python_was_removed_is_not_ready(home: Path, reporter: words.Reporter) -> None:
