@@ -1,6 +1,7 @@
 """The laws of the protocol through a real worker process, whose engine plays a script."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ from halftone.contract.messages import (
 from halftone.contract.wire import event_reader, pack
 from halftone.worker.loop import EXIT_BAD_COMMANDS, EXIT_DEVICE_LOST
 
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals of this kind")
 linux = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux lets one wait for any process")
 
 
@@ -127,7 +129,7 @@ def test_a_job_that_hangs_is_killed_after_the_grace_and_ends_cancelled(*, hold_g
 
 
 @pytest.mark.parametrize(
-    ("crash", "code", "signal"),
+    ("crash", "code", "name"),
     [
         (Crash(how="exit", code=3), 3, None),
         (Crash(how="kill"), None, "SIGKILL"),
@@ -136,12 +138,12 @@ def test_a_job_that_hangs_is_killed_after_the_grace_and_ends_cancelled(*, hold_g
     ],
     ids=["exit", "kill", "segfault", "abort"],
 )
-def test_a_crash_costs_one_job(crash: Crash, code: int | None, signal: str | None) -> None:
+def test_a_crash_costs_one_job(crash: Crash, code: int | None, name: str | None) -> None:
     with scripted({"a": [Steps(steps=2), crash]}) as worker:
         for job in "abc":
             worker.send(paint(job))
         lost = worker.until(WorkerLost)
-        assert (lost.exit_code, lost.signal) == (code, signal)
+        assert (lost.exit_code, lost.signal) == (code, name)
         end = worker.end("a")
         assert end.error is not None
         assert (end.outcome, end.error.code) == ("failed", "worker-lost")
@@ -149,6 +151,17 @@ def test_a_crash_costs_one_job(crash: Crash, code: int | None, signal: str | Non
         assert worker.next_event(1.0) is None, "nothing comes while no worker runs"
         worker.restart()
         assert [worker.end(job).outcome for job in "bc"] == ["done", "done"]
+
+
+@posix
+def test_sigterm_ends_the_worker_and_ctrl_c_is_left_to_the_window() -> None:
+    with scripted() as worker:
+        pid = worker.ready().pid
+        os.kill(pid, signal.SIGINT)
+        worker.send(paint("a"))
+        assert worker.end("a").outcome == "done"
+        os.kill(pid, signal.SIGTERM)
+        assert worker.until(WorkerLost).signal == "SIGTERM"
 
 
 def test_a_crash_dump_goes_to_the_log() -> None:

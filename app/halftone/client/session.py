@@ -37,6 +37,7 @@ from halftone.contract.wire import WireError, event_reader, pack
 GRACE_SECONDS: Final = 10.0
 MAX_FAILED_STARTS: Final = 3
 """So many workers in a row that died before they were ready: there is no point in starting another."""
+_CRASHES: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 
 log = logging.getLogger(__name__)
 
@@ -227,7 +228,7 @@ def describe_end(exit_code: int | None, signal: str | None, broken: WireError | 
     if signal == "SIGKILL":
         return "the system ended it, often because memory ran out"
     if signal is not None:
-        return f"it crashed with {signal}"
+        return f"it crashed with {signal}" if signal in _CRASHES else f"it was ended by {signal}"
     return "it ended without a word" if exit_code is None else f"it ended with code {exit_code}"
 
 

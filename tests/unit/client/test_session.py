@@ -254,6 +254,7 @@ def test_an_event_that_comes_twice_is_dropped() -> None:
     [
         (None, "SIGKILL", "the system ended it, often because memory ran out"),
         (None, "SIGSEGV", "it crashed with SIGSEGV"),
+        (None, "SIGTERM", "it was ended by SIGTERM"),
         (3, None, "it ended with code 3"),
         (None, None, "it ended without a word"),
     ],
