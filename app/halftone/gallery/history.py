@@ -1,0 +1,142 @@
+"""The list of finished pictures, in SQLite. It only remembers: no picture file is ever touched from here."""
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.settings.places import data_dir
+
+log = logging.getLogger(__name__)
+
+_VERSION: Final = 1
+_BUSY_SECONDS: Final = 5.0
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS picture (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL UNIQUE,
+    made_at TEXT NOT NULL,
+    facts BLOB NOT NULL,
+    request BLOB NOT NULL,
+    thumbnail BLOB NOT NULL
+)
+"""
+_facts = msgspec.msgpack.Decoder(PictureFacts)
+_request = msgspec.msgpack.Decoder(PictureRequest)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished picture. made_at: ISO 8601 with offset; thumbnail: a PNG file's bytes, may be empty."""
+
+    id: int
+    made_at: str
+    facts: PictureFacts
+    request: PictureRequest
+    thumbnail: bytes
+
+    @property
+    def path(self) -> Path:
+        return Path(self.facts.path)
+
+
+class History:
+    """Opens or makes the list. Several programs may use it at once. A damaged file is set aside and a new one begun.
+
+    Raises sqlite3.OperationalError when the list cannot be opened.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or data_dir() / "history.sqlite"
+        try:
+            self._database = _opened(self._path)
+        except sqlite3.OperationalError:  # locked for too long, no right to write: the list itself is sound
+            raise
+        except sqlite3.DatabaseError as error:
+            aside = _set_aside(self._path)
+            log.warning("The picture history was damaged (%s). It was set aside as %s.", error, aside.name)
+            self._database = _opened(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes) -> Entry:
+        """Remember a picture; the same path again replaces what was remembered. Raises sqlite3.Error."""
+        made_at = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+        row = (facts.path, made_at, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(request), thumbnail)
+        with self._database:
+            statement = "INSERT OR REPLACE INTO picture (path, made_at, facts, request, thumbnail) VALUES (?, ?, ?, ?, ?)"
+            number = self._database.execute(statement, row).lastrowid
+        return Entry(id=number or 0, made_at=made_at, facts=facts, request=request, thumbnail=thumbnail)
+
+    def recent(self, limit: int = 200) -> list[Entry]:
+        """The latest pictures, the newest first. Whether a file is still there, `Entry.path.exists()` tells."""
+        statement = "SELECT id, made_at, facts, request, thumbnail FROM picture ORDER BY id DESC LIMIT ?"
+        return [entry for row in self._database.execute(statement, (limit,)) if (entry := _entry(row)) is not None]
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Take entries off the list; their files stay."""
+        with self._database:
+            self._database.executemany("DELETE FROM picture WHERE id = ?", [(entry.id,) for entry in entries])
+
+    def forget_missing(self) -> int:
+        """Take pictures off the list whose file is gone although its folder is there (a drive that is away is no loss)."""
+        rows = self._database.execute("SELECT id, path FROM picture").fetchall()
+        gone = [(number,) for number, path in rows if Path(path).parent.is_dir() and not Path(path).exists()]
+        with self._database:
+            self._database.executemany("DELETE FROM picture WHERE id = ?", gone)
+        return len(gone)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=_BUSY_SECONDS)
+    try:
+        version = database.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f"version {version} is newer than this program")
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        with database:
+            database.execute(_SCHEMA)
+            database.execute(f"PRAGMA user_version = {_VERSION}")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _set_aside(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
+        number += 1
+    path.rename(aside)
+    for leftover in ("-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + leftover).unlink()
+    return aside
+
+
+def _entry(row: tuple[int, str, bytes, bytes, bytes]) -> Entry | None:
+    """None for an entry that an older version wrote in a way that is no longer understood."""
+    number, made_at, facts, request, thumbnail = row
+    try:
+        found = Entry(
+            id=number, made_at=made_at, facts=_facts.decode(facts), request=_request.decode(request), thumbnail=thumbnail
+        )
+    except msgspec.MsgspecError as error:
+        log.info("picture %d of the history is left out: %s", number, error)
+        return None
+    return found
