@@ -30,16 +30,16 @@ def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def physical_cores(cpus: Path = _CPUS) -> int | None:
-    """Physical cores that this process may use, None where the system does not tell (torch chooses well there).
+    """Physical cores that this process may use, None where the system does not tell.
 
     Two threads of one core share its arithmetic units, so a matrix product gains nothing from the second one. Linux lists the
-    threads of each core in `topology/core_cpus_list` (Documentation/ABI/stable/sysfs-devices-system-cpu).
+    threads of each core in `topology/core_cpus_list` (Documentation/ABI/stable/sysfs-devices-system-cpu), which respects the
+    processors that this process is held to; elsewhere the machine's own number is taken.
     """
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    usable = os.sched_getaffinity(0)
-    try:
-        cores = {(cpus / f"cpu{cpu}" / "topology" / "core_cpus_list").read_text().strip() for cpu in usable}
-    except OSError:
-        return None
-    return len(cores) or None
+    if hasattr(os, "sched_getaffinity"):
+        files = [cpus / f"cpu{cpu}" / "topology" / "core_cpus_list" for cpu in os.sched_getaffinity(0)]
+        if all(file.is_file() for file in files):
+            return len({file.read_text().strip() for file in files})
+    import psutil
+
+    return psutil.cpu_count(logical=False)

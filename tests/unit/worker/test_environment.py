@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from halftone.worker.environment import NOTHING_LEAVES, physical_cores, prepare
@@ -33,5 +34,5 @@ def test_two_threads_of_a_core_count_once(tmp_path: Path) -> None:
     assert physical_cores(tmp_path) == 1
 
 
-def test_where_the_system_does_not_tell_nothing_is_set(tmp_path: Path) -> None:
-    assert physical_cores(tmp_path) is None
+def test_elsewhere_the_machines_own_number_is_taken(tmp_path: Path) -> None:
+    assert physical_cores(tmp_path) == psutil.cpu_count(logical=False)
