@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from diffusers import (
     AutoencoderDC,
     AutoencoderKL,
@@ -29,8 +30,6 @@ from transformers import (
     T5EncoderModel,
     T5Tokenizer,
 )
-
-import torch
 
 WIDTH = 16
 

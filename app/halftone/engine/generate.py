@@ -3,7 +3,6 @@
 import logging
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +15,7 @@ from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, Pic
 from halftone.contract.messages import PhaseChanged, PictureReady, PlanChanged, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.contract.words import FLOAT_LIMITS, DType, DTypeState, Phase, ReceiptState
+from halftone.contract.words import FLOAT_LIMITS, DType, Phase, ReceiptState
 from halftone.engine import latents as kept
 from halftone.engine.calls import Call, run_call
 from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
@@ -24,16 +23,15 @@ from halftone.engine.frames import Pixels, first_frame, from_decoder, thumbnail,
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.plans import any_component, apply_plan, base_plan, merged
-from halftone.engine.precision import invoke
 from halftone.engine.preview import Previewer
-from halftone.engine.recover import Cured, Diagnosis, Recovery, kind_of
+from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, kind_of
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
 from halftone.engine.sentinel import Health
 from halftone.engine.snapshot import Snapshot
-from halftone.engine.tensors import map_tensors, tensors_in
+from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
-from halftone.health.precision import resolve_precision
+from halftone.health.precision import resolve_precision, states
 from halftone.library.records import load_report
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 from halftone.metadata.parameters import a1111_text, receipt_json
@@ -92,7 +90,7 @@ class Generation:
         self._control = control
         dtype, reason = resolve_precision(request.numerics.precision, tested, device)
         self._dtype: DType = dtype
-        self._states = dtype_states(tested)
+        self._states = states(tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
         self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
         self._plan, self._stored = self._first_plan()
@@ -320,7 +318,8 @@ class Generation:
         path = self._path()
         facts = _with(facts, path=str(path), seconds=time.perf_counter() - self._picture.started)
         resolved = _with_size(self._resolved, facts)
-        save_picture(image, path, a1111_text(resolved, facts), receipt_json(resolved, facts, self._recovery.plan))
+        text, receipt = a1111_text(resolved, facts), receipt_json(resolved, facts, self._recovery.plan)
+        save_picture(image, path, text, receipt, overwrite=self._request.overwrite)
         self._pictures.append(facts)
         self._announce(facts, thumbnail(image), self._picture.failed)
 
@@ -351,13 +350,6 @@ class Generation:
     def _announce(self, facts: PictureFacts, small: bytes, failed: torch.Tensor | None) -> None:
         bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
         self._emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
-
-
-def dtype_states(tested: SelfTestReport | None) -> Mapping[DType, DTypeState]:
-    """Verdicts of the self-test; without one every type is taken to work, and verification decides."""
-    if tested is None:
-        return {"float16": "works", "bfloat16": "works", "float32": "works"}
-    return {report.dtype: report.state for report in tested.dtypes}
 
 
 def _has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:

@@ -53,6 +53,17 @@ def with_counts(loaded: Loaded, plan: Plan, asked: DType) -> Plan:
     return msgspec.structs.replace(plan, upcast_parameters=upcast, total_parameters=total)
 
 
+def with_settings(loaded: Loaded, plan: Plan) -> Plan:
+    """The plan with its settings that are regions written out as regions (upcast cross-attention)."""
+    if plan.settings.get("upcast_cross_attention") != "always":
+        return plan
+    upcast = dict(plan.upcast)
+    for name, module in loaded.modules.items():
+        if role(name, module) == "denoise" and not upcast.get(name):
+            upcast[name] = cross_attentions(module)
+    return msgspec.structs.replace(plan, upcast={name: regions for name, regions in upcast.items() if regions})
+
+
 def merged(base: Plan, cure: Plan) -> Plan:
     """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component."""
     return Plan(
@@ -80,7 +91,7 @@ def apply_state(loaded: Loaded, name: str, wanted: ComponentState, masters: Mapp
     module = loaded.modules[name]
     exact = masters
     if exact is None:
-        exact = exact_weights(module) if _is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+        exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
     try:
         realise(module, exact, wanted)
     except torch.OutOfMemoryError as error:
@@ -96,7 +107,7 @@ def apply_state(loaded: Loaded, name: str, wanted: ComponentState, masters: Mapp
     )
 
 
-def _is_exact(loaded: Loaded, name: str) -> bool:
+def is_exact(loaded: Loaded, name: str) -> bool:
     """True while the weights in memory are what the file says: no narrower dtype than the stored one was applied, nothing rescaled."""
     state = loaded.states[name]
     return not state.rescale and (state.dtype == NAMES[loaded.stored[name]] or _holds(state, loaded.stored[name]))

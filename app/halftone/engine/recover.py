@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import torch
@@ -15,22 +15,26 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
 from halftone.engine.calls import Call, run_call
+from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, fresh_component
-from halftone.engine.parts import parameter_count
+from halftone.engine.parts import parameter_count, units
 from halftone.engine.plans import apply_state, merged, with_counts
 from halftone.engine.precision import ComponentState, exact_weights, split_rows, state_in
 from halftone.engine.regions import component_regions
-from halftone.engine.rescale import rescale_groups
+from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup
-from halftone.measure.probe import Probe, Reading, origin
+from halftone.measure.probe import Probe, Reading
 
 log = logging.getLogger(__name__)
 
 CLOSE = 0.1
 """Largest relative error against float32 at which a cure still counts as the same picture; float16 gives about 0.002, bfloat16 0.02."""
+
+ASSUMED: Final[dict[DType, DTypeState]] = {"float16": "works", "bfloat16": "works", "float32": "works"}
+"""Before the device was measured every type is taken to work; verification decides."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Diagnosis:
     masters: Mapping[str, torch.Tensor]
     failing: bool
     """The replay failed as well."""
+    weights_finite: bool
+    """The origin's own weights are finite in the dtype it ran in."""
 
     @property
     def sound(self) -> bool:
@@ -64,7 +70,7 @@ class Diagnosis:
     def finding(self, dtype: DType) -> Finding:
         """The fact that the planner starts from."""
         return Finding(
-            code="activation-overflow",
+            code="activation-overflow" if self.weights_finite else "weights-overflow",
             component=self.component,
             module=self.module,
             dtype=dtype,
@@ -101,6 +107,25 @@ def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
     )
 
 
+def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
+    """The same for the planner, which must tell what a module hands on from what its own code makes inside.
+
+    Modules that only hold units (lists of blocks, the whole decoder) hand on what their last unit made; they are left out, because no
+    region could be drawn around them.
+    """
+    inside = tuple(f"{name}." for name, _ in units(module))
+    layers: list[LayerPeak] = []
+    for reading in readings:
+        if not f"{reading.module}.".startswith(inside):
+            continue
+        layer = LayerPeak(component=reading.component, module=reading.module, kind=reading.kind, peak=reading.output_peak)
+        if reading.output_peak < float("inf"):
+            layers.append(layer)
+        if reading.output_peak < reading.peak < float("inf"):
+            layers.append(msgspec.structs.replace(layer, module=f"{reading.module}.{INSIDE}", peak=reading.peak))
+    return tuple(layers)
+
+
 class Recovery:
     """Finds cures for failing calls of one loaded pipeline and applies them. plan: what is applied now."""
 
@@ -135,7 +160,7 @@ class Recovery:
         apply_state(self.loaded, name, ComponentState(dtype="float32"), masters)
         reference = measure_call(call, module, "float32")
         apply_state(self.loaded, name, state, masters)
-        source = origin(failing.readings)
+        source = source_of(failing.readings)
         where = source.module if source is not None else ""
         peaks = {reading.module: reading.peak for reading in reference.readings}
         peak = peaks.get(where)
@@ -148,6 +173,7 @@ class Recovery:
             reference=reference,
             masters=masters,
             failing=not failing.finite,
+            weights_finite=source is None or source.weights_finite,
         )
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_finite) -> Cured | None:
@@ -191,7 +217,7 @@ class Recovery:
         groups = rescale_groups(name, module)
         plans = candidate_plans(
             groups,
-            diagnosis.layers,
+            planner_layers(module, diagnosis.reference.readings),
             component_regions(name, module, order),
             {name: parameter_count(module)},
             self._asked,

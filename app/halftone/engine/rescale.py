@@ -12,11 +12,14 @@ Nothing is assumed: a block of an unknown shape inside a stream means that the s
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from torch import nn
 
 from halftone.health.rescale import RescaleGroup
+
+INSIDE: Final = "(inside)"
+"""Stands after a module's name for values its own code makes between its children (the probe books them on the module)."""
 
 
 @dataclass
@@ -185,7 +188,7 @@ def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
     if getattr(module, "time_embedding_norm", "default") not in ("default", "scale_shift"):
         return
     shrink = _tensors(_path(name, "conv1"), module.conv1)
-    modules = [_path(name, "conv1")]
+    modules = [_path(name, "conv1"), _path(name, INSIDE)]
     projection = getattr(module, "time_emb_proj", None)
     if projection is not None and module.time_embedding_norm == "default":
         shrink += _tensors(_path(name, "time_emb_proj"), projection)
@@ -208,7 +211,7 @@ def _is_attention(module: Any) -> bool:
 def _value_group(component: str, name: str, module: Any) -> RescaleGroup:
     shrink = _tensors(_path(name, "to_v"), module.to_v)
     grow = _tensors(_path(name, "to_out.0"), module.to_out[0], ("weight",))
-    modules = [_path(name, "to_v")]
+    modules = [_path(name, "to_v"), _path(name, INSIDE)]
     if isinstance(getattr(module, "add_v_proj", None), nn.Linear):
         shrink += _tensors(_path(name, "add_v_proj"), module.add_v_proj)
         modules.append(_path(name, "add_v_proj"))
@@ -231,6 +234,11 @@ def _gate_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
         name=f"gate of {name}",
         shrink=tuple(f"{tensor}[:{half}]" for tensor in _tensors(_path(name, "net.0.proj"), net[0].proj)),
         grow=tuple(_tensors(_path(name, f"net.{following}"), net[following], ("weight",))),
-        modules=(_path(name, "net.0"),),
+        modules=(
+            _path(name, "net.0"),
+            _path(name, "net.0", INSIDE),
+            _path(name, "net.0.proj"),
+            *(_path(name, f"net.{between}") for between in range(1, following)),
+        ),
         exact=True,
     )

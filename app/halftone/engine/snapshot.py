@@ -2,7 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -19,9 +19,7 @@ class Snapshot:
 
 def _copied(value: Any) -> Any:
     """Containers are copied one level deep: schedulers replace the tensors inside, but change their lists in place."""
-    if isinstance(value, (list, dict, set, deque)):
-        return cast("Any", value).copy()
-    return value
+    return value.copy() if type(value) in (list, dict, set, deque) else value
 
 
 def scheduler_state(scheduler: Any) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""The range pass: the pipeline run as it is, in a dtype with room, every component under the probe, every call kept."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from halftone.contract.request import Numerics
+from halftone.contract.words import DType
+from halftone.engine.calls import Call
+from halftone.engine.flight import Flight, Hooks
+from halftone.engine.frames import first_frame
+from halftone.engine.load import Loaded
+from halftone.engine.parts import role
+from halftone.engine.precision import invoke
+from halftone.engine.resolve import Inputs, pipeline_arguments, task_pipeline
+from halftone.engine.samplers import make_scheduler
+from halftone.engine.tensors import tensors_in
+from halftone.measure.probe import Probe, Reading, ScorePeak
+
+
+@dataclass
+class Range:
+    """What the range pass gave. calls: in running order, with their results; picture: (channels, height, width) in [0, 1]."""
+
+    dtype: DType
+    calls: list[tuple[Call, Any]] = field(default_factory=list[tuple[Call, Any]])
+    readings: dict[str, tuple[Reading, ...]] = field(default_factory=dict[str, tuple[Reading, ...]])
+    scores: dict[str, tuple[ScorePeak, ...]] = field(default_factory=dict[str, tuple[ScorePeak, ...]])
+    picture: torch.Tensor | None = None
+
+    def of(self, component: str) -> list[tuple[Call, Any]]:
+        return [(call, result) for call, result in self.calls if call.component == component]
+
+
+def range_pass(
+    loaded: Loaded,
+    pictures: list[tuple[Inputs, int]],
+    dtype: DType,
+    check: Callable[[], None],
+    on_progress: Callable[[Range, dict[str, Probe]], None],
+) -> Range:
+    """Run the pipeline once for each (inputs, seed) and encode what came out. The components must already be in `dtype`."""
+    found = Range(dtype)
+    with ExitStack() as stack:
+        probes = {name: stack.enter_context(Probe(module, name)) for name, module in loaded.modules.items()}
+
+        def on_call(call: Call, result: Any) -> None:
+            check()
+            found.calls.append((call, result))
+            on_progress(found, probes)
+
+        for inputs, seed in pictures:
+            _one(loaded, inputs, seed, Hooks(check=check, on_call=on_call), found)
+    for name, probe in probes.items():
+        found.readings[name] = probe.readings()
+        found.scores[name] = probe.scores()
+    return found
+
+
+def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) -> None:
+    pipe = task_pipeline(loaded, inputs)
+    if loaded.native_scheduler is not None:
+        pipe.scheduler = make_scheduler(loaded.native_scheduler, None)
+    flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    result = flight.run({**pipeline_arguments(pipe, inputs), "output_type": "pt"}, generator)
+    picture = first_frame(result[0])
+    found.picture = picture if found.picture is None else found.picture
+    _encode(loaded, found, hooks)
+
+
+def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:
+    """VAE encode of the picture the VAE just decoded: what image-to-image would do with it."""
+    decodes = [(call, result) for call, result in found.calls if call.method == "decode"]
+    if not decodes or decodes[-1][0].component not in loaded.modules:
+        return
+    call, result = decodes[-1]
+    module = loaded.modules[call.component]
+    encode = getattr(module, "encode", None)
+    picture = next(tensors_in(result), None)
+    if not callable(encode) or picture is None or not _has_encoder(module):
+        return
+    arguments = (torch.nan_to_num(picture).clamp(-1, 1),)
+    encoded = invoke(encode, found.dtype, arguments, {})
+    if hooks.on_call is not None:
+        hooks.on_call(Call(call.component, "encode", arguments, {}), encoded)
+
+
+def _has_encoder(module: nn.Module) -> bool:
+    return isinstance(cast("Any", getattr(module, "encoder", None)), nn.Module)
+
+
+def denoisers(loaded: Loaded) -> list[str]:
+    return [name for name, module in loaded.modules.items() if role(name, module) == "denoise"]
+
+
+def effective(numerics: Numerics, settings: dict[str, str | bool]) -> Numerics:
+    """Numerics with the settings of a plan over them."""
+    import msgspec
+
+    return msgspec.structs.replace(numerics, **cast("dict[str, Any]", settings)) if settings else numerics

@@ -1,0 +1,277 @@
+"""A check: file scan, range pass, target pass, plan, verification, prices. Finds everything in one go."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
+from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
+from halftone.contract.plan import Cure, Plan
+from halftone.contract.words import DType
+from halftone.engine.calls import Call, run_call
+from halftone.engine.capture import Range, effective, range_pass
+from halftone.engine.departure import departure_finding
+from halftone.engine.findings import (
+    finite_or_none,
+    ordered,
+    overflow_finding,
+    peak_findings,
+    source_of,
+    weight_findings,
+)
+from halftone.engine.flight import is_finite
+from halftone.engine.frames import from_decoder, to_pixels
+from halftone.engine.load import Loaded, fresh_component
+from halftone.engine.parts import parameter_count
+from halftone.engine.plans import apply_plan, base_plan, is_exact
+from halftone.engine.precision import ComponentState, exact_weights
+from halftone.engine.prices import Bare, Pricing
+from halftone.engine.prompts import pictures_to_check
+from halftone.engine.recover import ASSUMED, CLOSE, layer_peaks, measure_call
+from halftone.engine.tensors import relative_error, tensors_in
+from halftone.engine.torch_settings import torch_settings
+from halftone.health.explain import explain
+from halftone.health.judge import headroom_bits, judge
+from halftone.health.precision import resolve_precision, states
+from halftone.library.records import save_report
+from halftone.library.scan import TensorScan, scan_weights
+from halftone.measure.pictures import is_flat
+from halftone.measure.probe import Probe
+
+log = logging.getLogger(__name__)
+
+WRONG: Final[dict[DType, float]] = {"float16": CLOSE, "bfloat16": 0.3, "float32": 1.0}
+"""Relative error from which a finite result counts as wrong; bfloat16 keeps 8 bits, so more is normal there."""
+_EVERY: Final = 0.25
+"""Shortest time in seconds between two reports of measured layers."""
+
+
+@dataclass
+class Target:
+    """The target pass of one component. seconds: of all its calls, bare; errors: by call, against the range pass."""
+
+    seconds: float = 0.0
+    calls: int = 0
+    finite: bool = True
+    errors: list[float] = field(default_factory=list[float])
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+
+class Examination:
+    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures."""
+
+    def __init__(
+        self, loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Examine, emit: Emit, control: Control
+    ) -> None:
+        self._loaded = loaded
+        self._device = device
+        self._command = command
+        self._emit = emit
+        self._control = control
+        self._numerics = command.numerics
+        self._states = states(tested) or ASSUMED
+        self._dtype, self._reason = resolve_precision(command.numerics.precision, tested, device)
+        self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
+        self._last_layers = 0.0
+        self._masters = {
+            name: exact_weights(module if is_exact(loaded, name) else fresh_component(loaded, name))
+            for name, module in loaded.modules.items()
+        }
+
+    def run(self) -> CheckReport:
+        """The whole check. Raises HalftoneError, JobCancelled."""
+        started = time.perf_counter()
+        loaded = self._loaded
+        scans = self._scan()
+        masters = self._masters
+        base = base_plan(loaded, self._dtype, self._numerics)
+        try:
+            with torch_settings(self._numerics, loaded.device):
+                wide = self._range(masters)
+                apply_plan(loaded, base, masters)
+                targets = {name: self._target(name, wide) for name in loaded.modules}
+            findings = self._findings(scans, wide, targets, base)
+            bare = {name: Bare(target.seconds, tuple(target.errors)) for name, target in targets.items()}
+            pricing = Pricing(loaded, masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check)
+            plan, cures = self._cures(pricing, findings)
+        finally:
+            apply_plan(loaded, base, masters)
+        report = self._report(findings, plan, cures, wide, targets, pricing, time.perf_counter() - started)
+        save_report(report)
+        return report
+
+    # --- the passes -----------------------------------------------------------------------------------------------------------------
+
+    def _scan(self) -> tuple[TensorScan, ...]:
+        self._emit(PhaseChanged(phase="scan"))
+        return scan_weights(
+            self._loaded.facts,
+            self._dtype,
+            self._control.cancelled,
+            lambda done, total: self._emit(PhaseChanged(phase="scan", done=done, total=total)),
+        )
+
+    def _range(self, masters: Mapping[str, Mapping[str, torch.Tensor]]) -> Range:
+        """float32 where it fits into the memory that is free, else bfloat16 where the device really has it."""
+        dtype: DType = "float32" if self._fits() or self._states.get("bfloat16") != "works" else "bfloat16"
+        self._emit(PhaseChanged(phase="range", total=self._expected()))
+        wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
+        apply_plan(self._loaded, wide, masters)
+        return range_pass(self._loaded, self._pictures, dtype, self._control.check, self._progress)
+
+    def _fits(self) -> bool:
+        from halftone.measure.devices import memory
+
+        need = 4 * sum(parameter_count(module) for module in self._loaded.modules.values())
+        facts = memory(str(self._loaded.device))
+        return facts is None or need < 0.9 * (facts.total - facts.others)
+
+    def _expected(self) -> int:
+        steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
+        return steps + 4 * len(self._pictures)
+
+    def _progress(self, found: Range, probes: Mapping[str, Probe]) -> None:
+        self._emit(PhaseChanged(phase="range", done=len(found.calls), total=max(self._expected(), len(found.calls))))
+        now = time.perf_counter()
+        if now - self._last_layers < _EVERY:
+            return
+        self._last_layers = now
+        layers = tuple(layer for probe in probes.values() if probe.calls for layer in layer_peaks(probe.readings()))
+        self._emit(LayersMeasured(layers=layers, done=len(found.calls), total=max(self._expected(), len(found.calls))))
+
+    def _target(self, name: str, wide: Range) -> Target:
+        """Every call of a component once more, bare, in the precision that was asked for; a failing one again under the probe."""
+        target = Target()
+        module = self._loaded.modules[name]
+        dtype = self._loaded.states[name].dtype
+        for call, reference in wide.of(name):
+            self._control.check()
+            if not is_finite(reference) or not is_finite((call.args, call.kwargs)):
+                continue
+            self._emit(PhaseChanged(phase="target", detail=name))
+            started = time.perf_counter()
+            result = run_call(call, module, dtype)
+            finite = is_finite(result)
+            target.seconds += time.perf_counter() - started
+            target.calls += 1
+            target.errors.append(relative_error(result, reference) if finite else float("inf"))
+            if not target.findings:
+                target.findings += self._trouble(call, result, reference, wide, finite=finite)
+            target.finite = target.finite and finite
+        return target
+
+    def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, *, finite: bool) -> list[Finding]:
+        """The finding of one call of the target pass, none if it is finite and close."""
+        name = call.component
+        module, dtype = self._loaded.modules[name], self._loaded.states[name].dtype
+        step = None if call.step is None else call.step + 1
+        if finite:
+            flat = call.method == "decode" and _is_flat(result) and not _is_flat(reference)
+            if relative_error(result, reference) <= WRONG[dtype] and not flat:
+                return []
+            masters = self._masters[name]
+            return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
+        measured = measure_call(call, module, dtype)
+        peaks = {reading.module: reading.peak for reading in wide.readings[name]}
+        source = source_of(measured.readings)
+        return [overflow_finding(source, name, dtype, step, peaks, wide.scores[name])]
+
+    # --- what follows from them -------------------------------------------------------------------------------------------------------
+
+    def _findings(
+        self, scans: tuple[TensorScan, ...], wide: Range, targets: Mapping[str, Target], base: Plan
+    ) -> tuple[Finding, ...]:
+        readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
+        found = weight_findings(scans, base.dtypes, readings)
+        named = {finding.component for finding in found if finding.facts.get("read")}
+        for name, target in targets.items():
+            own = list(target.findings)
+            bad = source_of(wide.readings[name])
+            if bad is not None and name not in named and bad.inputs_finite:
+                own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
+            dtype = base.dtypes[name]
+            layers = layer_peaks(wide.readings[name])
+            found += own
+            found += peak_findings(name, dtype, layers, {finding.module for finding in own}, not target.finite)
+        orders = {name: {reading.module: reading.order for reading in own} for name, own in wide.readings.items()}
+        explained = tuple(explain(finding) for finding in ordered(found, orders, list(self._loaded.modules)))
+        for finding in explained:
+            self._emit(FindingMade(finding=finding))
+        return explained
+
+    def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
+        """The suggested plan (the plain one if nothing is wrong), and every cure with its prices."""
+        if self._command.plan is not None:
+            cure = pricing.price("setting", self._command.plan)
+            return cure.plan, (cure,)
+        self._emit(PhaseChanged(phase="plan"))
+        candidates = pricing.candidates(findings)
+        if not candidates:
+            return pricing.plain(), ()
+        cures: list[Cure] = []
+        for index, (kind, plan) in enumerate(candidates):
+            self._control.check()
+            if any(cure.kind == kind and cure.refusal is None for cure in cures):
+                continue
+            self._emit(PhaseChanged(phase="verify", done=index, total=len(candidates), detail=kind))
+            with torch_settings(effective(self._numerics, plan.settings), self._loaded.device):
+                cures.append(pricing.price(kind, plan, thorough=not any(cure.suggested for cure in cures)))
+            if cures[-1].refusal is None and not any(cure.suggested for cure in cures):
+                cures[-1] = msgspec.structs.replace(cures[-1], suggested=True)
+        suggested = next((cure.plan for cure in cures if cure.suggested), pricing.plain())
+        return suggested, tuple(cures)
+
+    def _report(
+        self,
+        findings: tuple[Finding, ...],
+        plan: Plan,
+        cures: tuple[Cure, ...],
+        wide: Range,
+        targets: Mapping[str, Target],
+        pricing: Pricing,
+        seconds: float,
+    ) -> CheckReport:
+        layers = tuple(
+            msgspec.structs.replace(layer, peak_after=finite_or_none(pricing.after.get((layer.component, layer.module))))
+            for own in wide.readings.values()
+            for layer in layer_peaks(own)
+        )
+        self._emit(LayersMeasured(layers=layers, done=1, total=1))
+        return CheckReport(
+            model=self._loaded.facts,
+            device=self._device,
+            precision=self._dtype,
+            depth=self._command.depth,
+            verdict=judge(findings, plan),
+            findings=findings,
+            plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *plan.reasons)))),
+            cures=cures,
+            components={name: self._component(name, layers, targets[name]) for name in self._loaded.modules},
+            layers=layers,
+            numerics=self._numerics,
+            checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
+            seconds=seconds,
+        )
+
+    def _component(self, name: str, layers: tuple[LayerPeak, ...], target: Target) -> ComponentFacts:
+        own = [layer for layer in layers if layer.component == name]
+        peak = max((layer.peak for layer in own), default=None)
+        return ComponentFacts(
+            parameters=parameter_count(self._loaded.modules[name]),
+            peak=peak,
+            headroom_bits=headroom_bits(peak, self._loaded.states.get(name, ComponentState(dtype=self._dtype)).dtype),
+            seconds=target.seconds / max(1, target.calls),
+            modules=len(own),
+        )
+
+
+def _is_flat(result: Any) -> bool:
+    picture = next(tensors_in(result))
+    return picture.dim() == 4 and is_flat(to_pixels(from_decoder(picture)))
