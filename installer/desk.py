@@ -70,7 +70,7 @@ def prepare(words: Sequence[str], env: str | None, want: Wanted, environ: Mappin
     return env
 
 
-def serve(words: Sequence[str], env: str | None, want: Wanted) -> int:
+def serve(words: list[str], env: str | None, want: Wanted) -> int:
     environ = clean(os.environ)
     with open_log(log_folder(environ)) as log:
         reporter = Reporter(log)

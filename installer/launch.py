@@ -5,6 +5,7 @@
     python3 installer/launch.py generate "…"     runs any halftone command (--help lists them)
     python3 installer/launch.py test             runs every gate and test; further words go to pytest
     python3 installer/launch.py setup            builds the environment again, even if the present one is good
+    python3 installer/launch.py python …         the environment's own Python, for example: python -m pytest tests/unit
     python3 installer/launch.py shortcut         adds Halftone to the Linux applications menu
 
 The environment lives in .halftone/ of the clone (or HALFTONE_HOME, or a per-user folder when neither can hold one).

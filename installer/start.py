@@ -40,11 +40,14 @@ def hold(env: str) -> None:
         return  # A folder without locks still runs Halftone; only the later clean-up is less careful.
 
 
-def become(env: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run `halftone <words>`. On POSIX this process turns into it, so signals and the exit status need no forwarding."""
+def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
+    """Run `halftone <words>`, or the environment's own Python.
+
+    On POSIX this process turns into it, so signals and the exit status need no forwarding.
+    """
     python = places.python_in(env)
     # -P: a file called torch.py in the folder the user happens to stand in must not be imported.
-    command = [python, "-P", "-m", "halftone", *words]
+    command = [python, *words[1:]] if words[:1] == ["python"] else [python, "-P", "-m", "halftone", *words]
     if sys.platform != "win32":
         sys.stdout.flush()
         sys.stderr.flush()

@@ -72,6 +72,11 @@ def test_junk_from_other_pythons_and_the_current_folder_changes_nothing(clone: C
     assert str(tmp_path) not in json.loads(done.stdout)["path"]
 
 
+def test_the_environments_own_python_can_be_used(clone: Clone) -> None:
+    done = launch(clone.root, "python", "-c", "import sys; print(sys.prefix); sys.exit(5)")
+    assert (done.returncode, Path(done.stdout.strip())) == (5, Path(clone.env))
+
+
 def test_a_clone_that_was_moved_still_starts(clone: Clone, tmp_path: Path) -> None:
     moved = tmp_path / "moved ü"
     shutil.copytree(clone.root, moved, symlinks=True)
