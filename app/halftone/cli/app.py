@@ -1,0 +1,222 @@
+"""The commands. Each one proves its input, runs one job, and prints an object or a few lines."""
+
+from typing import Annotated
+
+import typer
+
+from halftone import __version__
+from halftone.cli import flags as given
+from halftone.cli.inputs import known_device, known_model, ready_inputs, ready_request
+from halftone.cli.objects import check_object, devices_object, generate_object, put, repair_object
+from halftone.cli.tools import JOB, Tools
+from halftone.cli.work import check_model, is_good, make_pictures, measure_device, repair_model, write_fragile
+from halftone.contract.messages import Examine, Repair
+from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.library.copies import check_copy
+from halftone.library.models import POCKET, describe
+from halftone.settings.store import load
+
+
+def application() -> typer.Typer:
+    app = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Makes pictures on your own machine, finds half-precision overflow before it turns one black, and cures it.",
+        epilog='Start here:  halftone generate "a red sun over green hills" --output sun.png',
+    )
+    app.callback()(_version)
+    app.command(epilog="Example:  halftone devices --again")(devices)
+    app.command(epilog="Example:  halftone check model.safetensors --precision float16")(given.with_options(check))
+    app.command(epilog='Example:  halftone generate "a red sun" --model pocket --seed 7 --output sun.png')(
+        given.with_options(generate)
+    )
+    app.command(epilog="Example:  halftone repair my-model --output my-model-repaired")(given.with_options(repair))
+    app.add_typer(_demo(), name="demo")
+    app.command(epilog="Example:  halftone gui")(gui)
+    return app
+
+
+def _demo() -> typer.Typer:
+    demo = typer.Typer(help="Things to try Halftone on.", no_args_is_help=True)
+    demo.callback()(_demo_group)
+    demo.command(epilog="Example:  halftone demo fragile --output fragile, then: halftone check fragile --precision float16")(
+        fragile
+    )
+    return demo
+
+
+def _demo_group() -> None:
+    """Things to try Halftone on."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"halftone {__version__}")
+        raise typer.Exit
+
+
+def _version(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Only carries --version."""
+
+
+def devices(
+    context: typer.Context,
+    device: given.Device = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again, even if nothing changed since the last time.")] = False,
+    json: given.Json = False,
+) -> None:
+    """Measure what your GPU or processor can really do in FP16, BF16 and FP32.
+
+    The result is kept until the driver or PyTorch changes.
+    """
+    tools: Tools = context.obj
+    listed, report = measure_device(tools, known_device(device, load()), again=again, as_json=json)
+    if json:
+        put(devices_object(listed, report))
+    else:
+        from halftone.cli.show import show_devices
+
+        show_devices(listed, report)
+
+
+def check(
+    context: typer.Context,
+    model: given.Model = None,
+    device: given.Device = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", help="What the test picture shows.", show_default=False)] = None,
+    thorough: Annotated[bool, typer.Option("--thorough", help="Whole pictures, several prompts and sizes: minutes.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Every layer's peak, not only the findings.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Use the suggested cure from now on. No file is changed.")] = False,
+    json: given.Json = False,
+    *,
+    inputs: given.Inputs,
+    flags: given.Flags,
+) -> None:
+    """Find the layers of a model that would overflow, and the cheapest cure.
+
+    Exit code: 0 healthy or tight, 1 something was found, 2 the input was wrong.
+    """
+    tools: Tools = context.obj
+    saved = load()
+    command = Examine(
+        job=JOB,
+        model=known_model(model, saved).id,
+        device=known_device(device, saved),
+        depth="thorough" if thorough else "quick",
+        numerics=given.numerics_of(flags, saved.numerics),
+        inputs=ready_inputs(CheckInputs(prompt=prompt, **inputs)),
+    )
+    report = check_model(tools, command, as_json=json, apply=apply)
+    if json:
+        put(check_object(report, layers=layers))
+    else:
+        from halftone.cli.show import show_check
+
+        show_check(report, layers=layers)
+    raise typer.Exit(0 if report.verdict in {"healthy", "tight"} else 1)
+
+
+def generate(
+    context: typer.Context,
+    prompt: Annotated[str, typer.Argument(help="What you want to see.")],
+    model: given.ModelOption = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="A .png, .jpg or .webp file, or a folder. Left out: your pictures folder.", show_default=False
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")] = False,
+    batch: Annotated[int, typer.Option("--batch", help="How many pictures, one after another.")] = 1,
+    sampler: Annotated[str | None, typer.Option("--sampler", help='As A1111 names them, for instance "DPM++ 2M".')] = None,
+    device: given.Device = None,
+    json: given.Json = False,
+    *,
+    inputs: given.Inputs,
+    flags: given.Flags,
+) -> None:
+    """Make a picture. Its numbers are watched; a black one is recovered and explained.
+
+    Exit code: 0 fine or recovered, 1 a picture could not be recovered, 2 the input was wrong.
+    """
+    tools: Tools = context.obj
+    saved = load()
+    facts = known_model(model, saved)
+    request = PictureRequest(
+        prompt=prompt,
+        model=facts.id,
+        device=known_device(device, saved),
+        sampler=sampler,
+        batch=batch,
+        output=output,
+        overwrite=overwrite,
+        numerics=given.numerics_of(flags, saved.numerics),
+        **inputs,
+    )
+    report = make_pictures(tools, ready_request(request, saved), as_json=json)
+    if json:
+        put(generate_object(report))
+    else:
+        from halftone.cli.show import show_pictures
+
+        show_pictures(report)
+    raise typer.Exit(0 if all(is_good(picture) for picture in report.images) and report.images else 1)
+
+
+def repair(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(help="A diffusers folder, a .safetensors file, or pocket.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new folder, or the new .safetensors file.")],
+    device: given.Device = None,
+    json: given.Json = False,
+    *,
+    flags: given.Flags,
+) -> None:
+    """Write a rescaled copy of a model that works in FP16, in any program.
+
+    The original stays as it is. Exit code: 0 written, 1 no exact rescaling exists, 2 the input was wrong.
+    """
+    tools: Tools = context.obj
+    saved = load()
+    facts = known_model(model, saved)
+    command = Repair(
+        job=JOB,
+        model=facts.id,
+        output=str(check_copy(facts, output)),
+        device=known_device(device, saved),
+        numerics=given.numerics_of(flags, saved.numerics),
+    )
+    report = repair_model(tools, command, as_json=json)
+    if json:
+        put(repair_object(report))
+    else:
+        from halftone.cli.show import show_repair
+
+        show_repair(report)
+    raise typer.Exit(0 if report.float16_finite else 1)
+
+
+def fragile(
+    output: Annotated[str, typer.Option("--output", "-o", help="The new folder.")],
+    json: given.Json = False,
+) -> None:
+    """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
+    folder = check_copy(describe(POCKET), output)
+    path = write_fragile(folder)
+    if json:
+        put({"path": str(path)})
+    else:
+        typer.echo(f"Written: {path}\nNow try:  halftone check {path} --precision float16")
+
+
+def gui() -> None:
+    """Open the window."""
+    from halftone.cli.gui import open_window
+
+    raise typer.Exit(open_window())

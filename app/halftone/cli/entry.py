@@ -1,0 +1,48 @@
+"""Runs the typer application and turns whatever happens into one sentence and an exit code."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from halftone.cli.app import application
+from halftone.cli.tools import Tools, kept_log, log_file
+from halftone.contract.engine import Engine
+from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, remedy, sentence
+
+EXIT_FINDINGS: Final = 1
+EXIT_BAD_INPUT: Final = 2
+EXIT_CANCELLED: Final = 130
+_FINDINGS: Final[tuple[ErrorCode, ...]] = ("picture-broken", "weights-broken", "no-rescale")
+"""Errors that are an answer about the model and no bad input."""
+
+log = logging.getLogger(__name__)
+
+
+def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
+    """The exit code of one command line."""
+    try:
+        application()(args=list(words), prog_name="halftone", obj=Tools(engine))
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT
+    except HalftoneError as error:
+        return tell(error.as_facts(), as_json="--json" in words)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped.\n")
+        return EXIT_CANCELLED
+    except Exception as error:
+        with kept_log():
+            log.exception("halftone %s failed", words[0] if words else "")
+        facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": str(log_file())})
+        return tell(facts, as_json="--json" in words)
+    return 0
+
+
+def tell(error: ErrorFacts, *, as_json: bool) -> int:
+    """Say what happened on stderr, and as an object on stdout if objects are wanted."""
+    sys.stderr.write(f"{sentence(error)} {remedy(error)}\n")
+    if as_json:
+        content = {"code": error.code, "message": sentence(error), "remedy": remedy(error)}
+        sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
+    return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

@@ -1,0 +1,188 @@
+"""The options of the commands. Those of the numerics are made from the declared settings, so that none can be forgotten."""
+
+import functools
+import inspect
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NoReturn
+
+import msgspec
+import typer
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Numerics, OptionValue
+from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
+
+_INPUTS: Final = "What to make"
+_SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
+_NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
+
+_WHICH: Final = "A diffusers folder, a .safetensors file, or pocket, the bundled model. Left out: the last used one."
+_FILE: Final = "A .png, .jpg or .webp file, or a folder. Left out: your pictures folder."
+_WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
+
+Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, show_default=False)]
+Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
+Output = Annotated[str | None, typer.Option("--output", "-o", help=_FILE, show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
+Inputs = dict[str, Any]
+"""Inputs that were given: field of CheckInputs or PictureRequest -> value."""
+
+Flags = dict[str, str | bool]
+"""Numerics options that were given: parameter name -> value."""
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command with a parameter `inputs: Inputs` the options of a picture's inputs, and one with `flags: Flags` one
+    option for each numerics setting and A1111's names."""
+    own = inspect.signature(command, eval_str=True).parameters
+    numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting)]
+    numerics += [_alias_parameter(alias) for alias in ALIASES]
+    groups = {name: group for name, group in (("inputs", _input_parameters()), ("flags", numerics)) if name in own}
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        gathered: dict[str, dict[str, Any]] = {}
+        for name, group in groups.items():
+            picked = {parameter.name: values.pop(parameter.name) for parameter in group}
+            gathered[name] = {key: value for key, value in picked.items() if value is not None}
+        if "option" in gathered.get("inputs", {}):
+            gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
+        command(**values, **gathered)
+
+    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items() if name not in groups]
+    shown += [parameter for group in groups.values() for parameter in group]
+    vars(wrapper)["__signature__"] = inspect.Signature(shown)
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return wrapper
+
+
+def numerics_of(flags: Flags, saved: Numerics) -> Numerics:
+    """The saved numerics, changed by what was given. Raises HalftoneError setting-bad-value."""
+    changes: dict[str, str | bool] = {}
+    for setting in _settings():
+        if setting.field in flags:
+            changes[setting.field] = _checked(setting, flags[setting.field])
+        if _off_name(setting) in flags:
+            if setting.field in flags:
+                _contradict(setting.flags[1], setting.flags[0])
+            changes[setting.field] = False
+    for alias in ALIASES:
+        if not flags.get(_alias_name(alias)):
+            continue
+        if changes.get(alias.field, alias.value) != alias.value:
+            _contradict(alias.flag, _spelled(alias.field, changes[alias.field]))
+        changes[alias.field] = alias.value
+    return msgspec.convert(msgspec.to_builtins(saved) | changes, Numerics)
+
+
+def _contradict(flag: str, other: str) -> NoReturn:
+    raise HalftoneError("setting-bad-value", name=flag, value=f"given together with {other}", allowed="only one of them")
+
+
+def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
+    """["eta=0.5", "name=x"] -> {"eta": 0.5, "name": "x"}: JSON where it is a number, a boolean or a string, else text."""
+    options: dict[str, OptionValue] = {}
+    for pair in pairs or []:
+        key, found, text = pair.partition("=")
+        if not found or not key.strip():
+            raise HalftoneError("setting-bad-value", name="--option", value=pair, allowed="KEY=VALUE, for instance eta=0.5")
+        options[key.strip()] = _typed(text)
+    return options
+
+
+def _typed(text: str) -> OptionValue:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(value, float) and not math.isfinite(value):
+        return text
+    return value if isinstance(value, bool | int | float | str) else text
+
+
+_INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
+    ("negative", str, ("--negative", "--negative-prompt"), "What to leave out."),
+    ("steps", int, ("--steps",), "Denoising steps."),
+    ("width", int, ("--width",), "Pixels, a multiple of 8."),
+    ("height", int, ("--height",), "Pixels, a multiple of 8."),
+    ("seed", int, ("--seed",), "Same seed and settings, same picture."),
+    ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
+    ("image", str, ("--image",), "A picture to start from."),
+    ("mask", str, ("--mask",), "White where the picture is to change."),
+    ("num_frames", int, ("--num-frames",), "Frames, for video models."),
+)
+"""Field, type, flags, help. What is not given is the model's own default."""
+
+
+def _input_parameters() -> list[inspect.Parameter]:
+    single = [
+        _parameter(field, Annotated[kind | None, typer.Option(*names, rich_help_panel=_INPUTS, help=said, show_default=False)])
+        for field, kind, names, said in _INPUT_OPTIONS
+    ]
+    said = "Any further argument of the pipeline; may be repeated."
+    repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
+    return [*single, _parameter("option", Annotated[list[str] | None, repeated])]
+
+
+def _settings() -> list[Setting]:
+    return [setting for setting in DECLARED if setting.page == "Numerics"]
+
+
+def _setting_parameters(setting: Setting) -> list[inspect.Parameter]:
+    """One option; for a switch its --no- form too, which the help leaves out (its panel names it)."""
+    first, *opposite = setting.flags
+    if setting.kind == "choice":
+        return [_hinted(setting.field, str, first, metavar="VALUE", said=_help(setting))]
+    switch = _hinted(setting.field, bool, first, said=_help(setting), hidden=setting.default is True)
+    said = f"Turn off: {setting.title}. {setting.sentence}"
+    return [switch, *(_hinted(_off_name(setting), bool, flag, said=said, hidden=not setting.default) for flag in opposite)]
+
+
+def _alias_parameter(alias: Alias) -> inspect.Parameter:
+    return _hinted(_alias_name(alias), bool, alias.flag, said=f"The same as {_spelled(alias.field, alias.value)}.")
+
+
+def _hinted(
+    name: str, kind: type, flag: str, *, said: str, metavar: str | None = None, hidden: bool = False
+) -> inspect.Parameter:
+    option = typer.Option(flag, metavar=metavar, rich_help_panel=_NUMERICS, help=said, show_default=False, hidden=hidden)
+    return _parameter(name, Annotated[kind | None, option])
+
+
+def _parameter(name: str, annotation: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _alias_name(alias: Alias) -> str:
+    return "alias_" + alias.flag.strip("-").replace("-", "_")
+
+
+def _off_name(setting: Setting) -> str:
+    return f"off_{setting.field}"
+
+
+def _help(setting: Setting) -> str:
+    if setting.kind == "switch":
+        return f"{setting.title}. {setting.sentence}"
+    *values, last = (choice.value for choice in setting.choices)
+    sentence = re.sub(r" Compared with \w+\.$", "", setting.sentence)  # that is about the settings page's figures
+    return f"{', '.join(values)} or {last}. {sentence}"
+
+
+def _spelled(field: str, value: str | bool) -> str:
+    flag = "--" + field.replace("_", "-")
+    return f"{flag} {value}" if isinstance(value, str) else flag
+
+
+def _checked(setting: Setting, value: str | bool) -> str | bool:
+    if isinstance(value, bool):
+        return value
+    wanted = _SHORT.get(value.lower(), value.lower())
+    allowed = [choice.value for choice in setting.choices]
+    if wanted not in allowed:
+        raise HalftoneError("setting-bad-value", name=setting.flags[0], value=value, allowed=", ".join(allowed))
+    return wanted

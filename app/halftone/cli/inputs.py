@@ -1,0 +1,57 @@
+"""From options to requests, refusing at once what cannot work: nothing heavy is imported here."""
+
+import logging
+import re
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.health.requests import check_inputs, check_request
+from halftone.library.models import POCKET, describe, runnable
+from halftone.metadata.picture import check_output
+from halftone.settings.places import pictures_dir
+from halftone.settings.store import Settings
+
+_DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu|hip)(:\d{1,2})?")
+
+log = logging.getLogger(__name__)
+
+
+def known_model(model: str | None, saved: Settings) -> ModelFacts:
+    """The model's facts, if it can make pictures; None: the last used one, or pocket when that is gone."""
+    if model is None and saved.last_model != POCKET:
+        try:
+            return describe(saved.last_model)
+        except HalftoneError as error:
+            log.info("the last used model is left aside: %s", error)
+    facts = describe(model or POCKET)
+    runnable(facts)
+    return facts
+
+
+def known_device(device: str | None, saved: Settings) -> str:
+    """A device's name, if it could be one; whether it is here, only torch can tell."""
+    name = (device or saved.device).lower()
+    if not _DEVICE.fullmatch(name):
+        raise HalftoneError("device-unknown", device=device or saved.device, known="auto, cpu, cuda:0, mps, xpu:0")
+    return name
+
+
+def ready_request(request: PictureRequest, saved: Settings) -> PictureRequest:
+    """The request with the place of its pictures, if all that can be told without torch is right."""
+    if request.output is None and saved.pictures_folder:
+        request = replace(request, output=saved.pictures_folder)
+    check_request(request)
+    if request.output is None:
+        check_output(pictures_dir())
+        return request
+    return replace(request, output=str(Path(request.output).expanduser().absolute()))
+
+
+def ready_inputs(inputs: CheckInputs) -> CheckInputs:
+    check_inputs(inputs)
+    return inputs

@@ -1,0 +1,69 @@
+"""Runs one job in this process: events to a listener, Ctrl+C to the job, its report back."""
+
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+from halftone.cli.tools import JOB, Tools, kept_log, log_file
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.messages import AnyEvent, Cancel, Hello, JobCommand, JobEnded, Ready, Refused
+from halftone.worker.runner import JobRunner
+
+Listener = Callable[[AnyEvent, bytes], None]
+_Report = TypeVar("_Report")
+
+
+def run_job(tools: Tools, command: JobCommand, kind: type[_Report], listen: Listener) -> _Report:
+    """The report of the job. Raises what it failed with as HalftoneError, or JobCancelled."""
+    ended: list[JobEnded] = []
+
+    def hear(event: AnyEvent, blob: bytes) -> None:
+        if isinstance(event, JobEnded):
+            ended.append(event)
+        listen(event, blob)
+
+    with kept_log():
+        runner = JobRunner(tools.make_engine, hear, log_path=str(log_file()))
+        runner.submit(command)
+        _work(runner)
+    end = ended[-1]
+    if end.outcome == "cancelled":
+        raise JobCancelled
+    if end.error is not None:
+        raise HalftoneError(end.error.code, end.error.details, **end.error.facts)
+    if not isinstance(end.report, kind):
+        raise TypeError(f"the job ended with {type(end.report).__name__}")
+    return end.report
+
+
+def list_devices(tools: Tools) -> tuple[DeviceFacts, ...]:
+    """What there is to compute on, the preferred one first. Raises HalftoneError."""
+    answers: list[AnyEvent] = []
+    with kept_log():
+        runner = JobRunner(tools.make_engine, lambda event, _blob: answers.append(event), log_path=str(log_file()))
+        runner.submit(Hello())
+        runner.run_until_idle()
+    for event in answers:
+        if isinstance(event, Ready):
+            return event.devices
+        if isinstance(event, Refused):
+            raise HalftoneError(event.error.code, event.error.details, **event.error.facts)
+    return ()
+
+
+def _work(runner: JobRunner) -> None:
+    """The first Ctrl+C asks the job to stop after its step, a second one leaves at once."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stderr.write("\nStopping after this step. Press Ctrl+C again to leave at once.\n")
+        runner.submit(Cancel(job=JOB))
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        runner.run_until_idle()
+    finally:
+        signal.signal(signal.SIGINT, before)

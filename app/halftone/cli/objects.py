@@ -1,0 +1,97 @@
+"""The objects that --json prints: stable names, finite numbers or null."""
+
+import json
+import math
+import sys
+from typing import Any
+
+import msgspec
+
+from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
+from halftone.contract.plan import Plan, rescaled_modules
+
+SCHEMA = 1
+
+
+def put(content: dict[str, Any]) -> None:
+    """One object on stdout, in ASCII, so that no terminal's encoding can break it."""
+    sys.stdout.write(json.dumps(finite(content), allow_nan=False, indent=2) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """The same without NaN and infinities: they become None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def check_object(report: CheckReport, *, layers: bool) -> dict[str, Any]:
+    """layers: also every module's peak."""
+    model, device = report.model, report.device
+    found = [_without(msgspec.to_builtins(finding), "facts") for finding in report.findings]
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "model": {"path": model.path, "family": model.family, "format": model.format},
+        "device": {"name": device.name, "backend": device.backend},
+        "precision": report.precision,
+        "verdict": report.verdict,
+        "findings": found,
+        "plan": plan_object(report.plan),
+        "components": {name: msgspec.to_builtins(facts) for name, facts in report.components.items()},
+        "seconds": report.seconds,
+    }
+    if layers:
+        names = ("component", "module", "kind", "peak", "peak_after")
+        content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]
+    return content
+
+
+def generate_object(report: GenerateReport) -> dict[str, Any]:
+    names = ("step", "component", "module", "kind", "action")
+    return {
+        "images": [_image_object(image) for image in report.images],
+        "plan": plan_object(report.plan),
+        "events": [{name: getattr(event, name) for name in names} for event in report.events],
+        "seconds": report.seconds,
+        "seconds_per_step": report.seconds_per_step,
+    }
+
+
+def _image_object(image: PictureFacts) -> dict[str, Any]:
+    return {"path": image.path or None, "seed": image.seed, "black": image.black, "finite": image.finite}
+
+
+def repair_object(report: RepairReport) -> dict[str, Any]:
+    names = ("path", "changed_tensors", "float32_error", "float16_finite")
+    return {name: getattr(report, name) for name in names}
+
+
+def devices_object(devices: tuple[DeviceFacts, ...], report: SelfTestReport) -> dict[str, Any]:
+    """The self-test, and beside it what else there is to compute on."""
+    return {
+        "schema": SCHEMA,
+        "devices": [msgspec.to_builtins(device) for device in devices],
+        **_without(msgspec.to_builtins(report), "type"),
+    }
+
+
+def plan_object(plan: Plan) -> dict[str, Any]:
+    return {
+        "dtypes": plan.dtypes,
+        "rescale": {component: rescaled_modules(tensors) for component, tensors in plan.rescale.items()},
+        "upcast": {component: list(modules) for component, modules in plan.upcast.items()},
+        "settings": plan.settings,
+        "upcast_parameters": plan.upcast_parameters,
+        "total_parameters": plan.total_parameters,
+        "error": plan.error,
+        "verified": plan.verified,
+        "reasons": list(plan.reasons),
+    }
+
+
+def _without(content: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key != name}

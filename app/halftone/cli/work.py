@@ -1,0 +1,108 @@
+"""What the commands do once their input proved good: run the job and keep what is to be remembered."""
+
+import logging
+import sqlite3
+import sys
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from halftone.cli.jobs import list_devices, run_job
+from halftone.cli.progress import Progress
+from halftone.cli.tools import JOB, Tools, kept_log
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
+from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
+from halftone.contract.request import PictureRequest
+from halftone.library.records import load_selftest, save_report, set_applied
+from halftone.settings.store import load, save
+
+log = logging.getLogger(__name__)
+
+
+def measure_device(tools: Tools, device: str, *, again: bool, as_json: bool) -> tuple[tuple[DeviceFacts, ...], SelfTestReport]:
+    """All devices, and the self-test of one: the stored one if it still holds and `again` is not wanted."""
+    with Progress(wanted=not as_json) as progress:
+        listed = list_devices(tools)
+        chosen = _chosen(listed, device)
+        stored = None if again else load_selftest(chosen)
+        return listed, stored or run_job(tools, SelfTest(job=JOB, device=chosen.id), SelfTestReport, progress)
+
+
+def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -> CheckReport:
+    """Check, and keep the report for the window and for later pictures. apply: use its cure from now on."""
+    with Progress(wanted=not as_json) as progress:
+        report = run_job(tools, command, CheckReport, progress)
+    try:
+        if apply and report.verdict in {"tight", "fixable"} and not report.plan.is_plain:
+            return set_applied(report, True)
+        save_report(report)
+    except OSError as error:
+        _note(f"The report could not be kept ({error.strerror}).")
+    return report
+
+
+def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> GenerateReport:
+    """Make the pictures and list them in the history."""
+    made: list[tuple[PictureFacts, bytes]] = []
+    with Progress(wanted=not as_json) as progress:
+
+        def listen(event: AnyEvent, blob: bytes) -> None:
+            if isinstance(event, PictureReady):
+                made.append((event.facts, blob[: event.thumbnail_size]))
+            progress(event, blob)
+
+        report = run_job(tools, Generate(job=JOB, request=request), GenerateReport, listen)
+    _remember(request, made)
+    return report
+
+
+def repair_model(tools: Tools, command: Repair, *, as_json: bool) -> RepairReport:
+    with Progress(wanted=not as_json) as progress:
+        return run_job(tools, command, RepairReport, progress)
+
+
+def write_fragile(folder: Path) -> Path:
+    """Pocket's fragile twin in `folder`."""
+    from halftone.worker.environment import prepare
+
+    prepare()
+    with kept_log():
+        from halftone.engine.fragile import make_fragile
+        from halftone.library.models import POCKET, describe
+
+        return make_fragile(Path(describe(POCKET).path), folder)
+
+
+def is_good(picture: PictureFacts) -> bool:
+    """Whether there is a picture whose numbers are sound."""
+    return picture.finite and not picture.black and picture.state not in {"not-recovered", "asking"}
+
+
+def _chosen(listed: tuple[DeviceFacts, ...], device: str) -> DeviceFacts:
+    """`auto`: the first one; `cuda`: the first CUDA device."""
+    for facts in listed:
+        if device in {"auto", facts.id, facts.id.partition(":")[0]}:
+            return facts
+    raise HalftoneError("device-unknown", device=device, known=", ".join(facts.id for facts in listed))
+
+
+def _remember(request: PictureRequest, made: list[tuple[PictureFacts, bytes]]) -> None:
+    """The history and the last used model; a picture is worth more than its entry, so a failure is only told."""
+    try:
+        saved = load()
+        if made and saved.last_model != request.model:
+            save(replace(saved, last_model=request.model))
+        from halftone.gallery.history import History
+
+        with History() as history:
+            for facts, thumbnail in made:
+                if facts.path:
+                    history.add(facts, request, thumbnail)
+    except (OSError, sqlite3.Error) as error:
+        _note(f"The history could not be kept ({error}).")
+
+
+def _note(text: str) -> None:
+    log.info("%s", text)
+    sys.stderr.write(text + "\n")
