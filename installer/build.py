@@ -179,7 +179,8 @@ def facts(output: str) -> dict[str, str]:
 
 def prove(recipe: Recipe, reporter: Reporter, had_one: bool) -> dict[str, str]:
     """Verify; when the device refuses the installed build, try the remedies before giving up."""
-    reporter.begin("Checking it: imports, and a computation on the device")
+    number = len(recipe.steps) + 1
+    reporter.begin(f"[{number}/{number}] Checking it: imports, and a computation on the device")
     outcome = runner.run(recipe.proof, recipe.environ, reporter, limit=600)
     for step in recipe.remedies:
         if outcome.code != NO_CODE:
@@ -192,7 +193,7 @@ def prove(recipe: Recipe, reporter: Reporter, had_one: bool) -> dict[str, str]:
     if outcome.code == 0:
         return facts(outcome.output)
     last = (outcome.output.strip().splitlines() or ["it ended without a word"])[-1]
-    kept = "the environment you had stays in use" if had_one else "it was removed again"
+    kept = "the environment you had is untouched" if had_one else "it was removed again"
     windows = " and Microsoft's Visual C++ runtime" if sys.platform == "win32" else ""
     raise LaunchError(
         f"The new environment did not pass its check ({last}); {kept}: "

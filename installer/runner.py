@@ -123,7 +123,7 @@ def settle(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Step:
 def run_steps(steps: Sequence[Step], environ: Mapping[str, str], reporter: Reporter, had_one: bool) -> None:
     for number, planned in enumerate(steps, start=1):
         step = settle(planned, environ, reporter)
-        reporter.begin(f"[{number}/{len(steps)}] {step.title}")
+        reporter.begin(f"[{number}/{len(steps) + 1}] {step.title}")  # One more is the check at the end.
         outcome = attempt(step, environ, reporter)
         reporter.end()
         if outcome.code != 0:

@@ -71,7 +71,7 @@ class Reporter:
         self._write(text + (" …" if self.live else "\n"))
 
     def tick(self) -> None:
-        if self.live:
+        if self.live and self.step:
             self._write(f"\r{self.step} … {duration(time.monotonic() - self.begun)}")
 
     def end(self) -> None:
@@ -79,6 +79,7 @@ class Reporter:
         self.note(f"{self.step}: {took}")
         if self.live:
             self._write(f"\r{self.step}: {took}   \n")
+        self.step = ""
 
     def log_trace(self, error: BaseException) -> None:
         self.note("".join(traceback.format_exception(error)))
@@ -126,7 +127,7 @@ def diagnose(output: str) -> tuple[str, str]:
 
 def set_up_failed(step: str, output: str, had_one: bool) -> LaunchError:
     happened, remedy = diagnose(output)
-    kept = "the environment you had stays in use" if had_one else "nothing half-finished was kept"
+    kept = "the environment you had is untouched" if had_one else "nothing half-finished was kept"
     return LaunchError(f"Halftone could not be set up at “{step}” because {happened}; {kept}: {remedy}.")
 
 

@@ -88,7 +88,7 @@ def test_a_failure_keeps_the_old_environment_in_use(
 ) -> None:
     old = make(home, reporter, "env-00000001")
     new = recipe(home / "env-00000002", *more, proof=proof)
-    with pytest.raises(words.LaunchError, match="stays in use") as raised:
+    with pytest.raises(words.LaunchError, match="is untouched") as raised:
         build.build_once(str(home), Wanted("runtime-2", ""), reporter, lambda: new, again=False)
     assert said in str(raised.value)
     assert places.current(str(home)) == old

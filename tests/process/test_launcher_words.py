@@ -251,7 +251,7 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("output", "happened"), OUTPUTS, ids=[row[1] for row in OUTPUTS])
 def test_a_failed_step_says_what_happened_what_was_kept_and_what_to_do(output: str, happened: str) -> None:
-    for had_one, kept in ((True, "stays in use"), (False, "nothing half-finished was kept")):
+    for had_one, kept in ((True, "is untouched"), (False, "nothing half-finished was kept")):
         sentence = str(words.set_up_failed("PyTorch", output, had_one))
         assert happened in sentence
         assert kept in sentence
