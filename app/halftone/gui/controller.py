@@ -168,6 +168,13 @@ class Controller(QObject):
         self.take(words.Stopping(job=job_id, how="keep"))
         self._link.send(Keep(job=job_id))
 
+    def remove_with_undo(self, job_id: str) -> None:
+        """Cancel a running job; take a waiting one out and offer to put it back."""
+        job = self.state.job(job_id)
+        self.cancel(job_id)
+        if job is not None and not job.running:
+            self.take(words.Noted(kind="removed", facts=(job.title or job.kind,), job=job))
+
     def clear_waiting(self) -> tuple[Job, ...]:
         """Take everything that waits out of the queue; returns it, for an undo."""
         waiting = tuple(job for job in self.state.jobs if not job.running)
@@ -413,7 +420,7 @@ class Controller(QObject):
         """Show a page."""
         self.page_requested.emit(page)
 
-    def later(self, call: Callable[[], None]) -> None:
+    def later(self, call: Callable[[], object]) -> None:
         """Call once the events at hand are done."""
         QTimer.singleShot(0, self, call)
 

@@ -49,6 +49,7 @@ NoticeKind = Literal[
     "copied",
     "deleted",
     "removed",
+    "other-model",
 ]
 
 

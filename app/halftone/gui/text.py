@@ -199,8 +199,13 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
 
 
 def _not_recovered(event: GuardEvent | None) -> Message:
-    if event is not None and event.step is not None:
-        where = tr("The numbers were already broken at step {0}, also in FP32.", event.step)
+    return broken_message(event.step if event is not None else None, _details(event, 0) if event is not None else ())
+
+
+def broken_message(step: int | None, details: tuple[tuple[str, str], ...] = ()) -> Message:
+    """M3: nothing could be saved of a picture."""
+    if step is not None:
+        where = tr("The numbers were already broken at step {0}, also in FP32.", step)
     else:
         where = tr("The numbers were already broken, also in FP32.")
     cause = tr("This usually means a damaged model file or VAE.")
@@ -214,7 +219,7 @@ def _not_recovered(event: GuardEvent | None) -> Message:
             Act("copy", tr("Copy details"), "copy", "quiet"),
             Act("fold", tr("Not now"), "", "quiet"),
         ),
-        details=_details(event, 0) if event is not None else (),
+        details=details,
     )
 
 
@@ -412,6 +417,9 @@ def _short_notice(notice: Notice) -> Message:
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
         case "removed":
             return Message("info", tr("{0} taken out of the queue.", first), actions=undo)
+        case "other-model":
+            text = tr("{0} is used instead. The picture will differ.", notice.facts[1])
+            return Message("info", tr("{0} is not among your models.", first), text)
         case "copied":
             return Message("ok", tr("Copied."))
         case "worker-lost":

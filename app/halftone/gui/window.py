@@ -69,9 +69,9 @@ class MainWindow(QMainWindow):
         middle.setObjectName("page")
         middle.setLayout(column(self.top, self.stack, self.status, spacing=0))
         self.setCentralWidget(middle)
-        self.create = CreatePage(self.controller)
-        self._pages["create"] = self.create
-        self.stack.addWidget(self.create)
+        self.create_page = CreatePage(self.controller)
+        self._pages["create"] = self.create_page
+        self.stack.addWidget(self.create_page)
         self.toasts = Toasts(middle)
         self._ring = FocusRing(middle)
         for name, tab in self.top.tabs.items():
@@ -98,12 +98,12 @@ class MainWindow(QMainWindow):
             ("Ctrl+Return", self._generate),
             ("Ctrl+Enter", self._generate),
             ("Ctrl+L", self._focus_prompt),
-            ("Ctrl+D", lambda: self._on_create(self.create.new_seed)),
-            ("Ctrl+S", lambda: self._on_create(self.create.save_as)),
-            ("Ctrl+R", lambda: self._on_create(self.create.reuse_settings)),
-            ("F6", lambda: self._on_create(self.create.toggle_left)),
-            ("F7", lambda: self._on_create(self.create.toggle_right)),
-            ("F11", lambda: self._on_create(self.create.full_screen)),
+            ("Ctrl+D", lambda: self._on_create(self.create_page.new_seed)),
+            ("Ctrl+S", lambda: self._on_create(self.create_page.save_as)),
+            ("Ctrl+R", lambda: self._on_create(self.create_page.reuse_settings)),
+            ("F6", lambda: self._on_create(self.create_page.toggle_left)),
+            ("F7", lambda: self._on_create(self.create_page.toggle_right)),
+            ("F11", lambda: self._on_create(self.create_page.full_screen)),
             ("Esc", self._escape),
         )
         for sequence, call in keys:
@@ -153,10 +153,10 @@ class MainWindow(QMainWindow):
         call()
 
     def _focus_prompt(self) -> None:
-        self._on_create(self.create.focus_prompt)
+        self._on_create(self.create_page.focus_prompt)
 
     def _generate(self) -> None:
-        self._on_create(self.create.generate)
+        self._on_create(self.create_page.generate)
 
     def _check_model(self) -> None:
         model = self.controller.model
@@ -172,7 +172,7 @@ class MainWindow(QMainWindow):
         elif kind == "SelfTest":
             self._go("device")
         else:
-            self._on_create(self.create.show_queue)
+            self._on_create(self.create_page.show_queue)
 
     def _activity_clicked(self) -> None:
         if self.controller.state.running is not None:
@@ -181,7 +181,7 @@ class MainWindow(QMainWindow):
             self.show_messages()
 
     def _escape(self) -> None:
-        if self._page == "create" and self.create.escape():
+        if self._page == "create" and self.create_page.escape():
             return
         job = self.controller.state.running
         if job is not None:
@@ -224,19 +224,20 @@ class MainWindow(QMainWindow):
 
     def _rebuild(self) -> None:
         """Make every widget anew, in the language that is now in force; state and queue live in the controller."""
-        request = self.create.request()
+        request = self.create_page.request()
         old = self.takeCentralWidget()
         self._build()
-        old.deleteLater()
-        self.create.set_request(request)
+        if old is not None:
+            old.deleteLater()
+        self.create_page.set_request(request)
         self._go(self._page)
         self._refresh()
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _noticed(self, notice: Notice) -> None:
-        if notice.kind == "copied" and self.toasts.shown is not None:
-            return
+        if notice.error is not None and notice.error.code == "picture-broken":
+            return  # Create shows it as a banner
         self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
 
     def act(self, notice: Notice, key: str) -> None:
@@ -273,7 +274,7 @@ class MainWindow(QMainWindow):
                 controller.requeue((notice.job,))
             case "deleted" if len(notice.facts) > 2:
                 if QFile.rename(notice.facts[2], notice.facts[1]):
-                    self.create.picture_restored(notice.facts[1])
+                    self.create_page.picture_restored(notice.facts[1])
             case _:
                 _log.warning("nothing to undo for %s", notice.kind)
 
@@ -295,7 +296,7 @@ class MainWindow(QMainWindow):
         bar = self.toasts.shown
         if bar is not None:
             bar.first_button().setFocus(Qt.FocusReason.ShortcutFocusReason)
-        elif not self.create.focus_banner():
+        elif not self.create_page.focus_banner():
             self.show_messages()
 
     def show_messages(self) -> None:
@@ -319,7 +320,7 @@ class MainWindow(QMainWindow):
         narrow = self.width() < theme.current().px("layout.breakpoints.narrow")
         low = self.height() < theme.current().px("layout.breakpoints.compact-height")
         self.top.set_narrow(narrow)
-        self.create.set_compact(narrow=narrow, low=low)
+        self.create_page.set_compact(narrow=narrow, low=low)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -333,7 +334,7 @@ class MainWindow(QMainWindow):
     def _keep_geometry(self) -> None:
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.saveGeometry().toBase64().data()).decode()}
-        splitters = {**controller.settings.splitters, **self.create.splitter_state()}
+        splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
         controller.update_settings(msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters))
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -1,0 +1,602 @@
+"""Create: from words to picture, with the numbers behind it in sight."""
+
+import logging
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import QFile, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QVBoxLayout, QWidget
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import DType
+from halftone.gui import text, theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.pages.create_banner import PictureBanner
+from halftone.gui.pages.create_empty import EmptyCanvas
+from halftone.gui.pages.create_form import CreateForm, examples
+from halftone.gui.pages.create_full import FullScreen
+from halftone.gui.pages.create_history import Made, Shelf
+from halftone.gui.pages.create_model import ask_model
+from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
+from halftone.gui.pages.create_side import HistoryPanel, QueuePanel
+from halftone.gui.pages.create_toolbar import CanvasToolbar
+from halftone.gui.pages.create_transport import TransportPanel
+from halftone.gui.state import Ended, Noted
+from halftone.gui.widgets.banner import Act, Message, MessageBar
+from halftone.gui.widgets.canvas import CanvasView
+from halftone.gui.widgets.common import column, surface
+from halftone.gui.widgets.splitter import LineSplitter
+
+_log = logging.getLogger(__name__)
+_ASK_AFTER = 60.0
+"""Seconds of work above which cancelling asks first."""
+
+
+class CreatePage(QWidget):
+    """Form, canvas with its panels, queue and history."""
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self._controller = controller
+        self._shelf = Shelf(controller.background)
+        self._shown: Made | None = None
+        self._folded: set[str] = set()
+        self._following = True
+        self._first_time = False
+        self._compact = (False, False)
+        self._preview = QImage()
+        self._build()
+        self._connect()
+        self._shelf.load(self._history_read)
+        self._refresh()
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.form = CreateForm(self._controller)
+        self.toolbar = CanvasToolbar()
+        self.banner = PictureBanner()
+        self.canvas = CanvasView()
+        self.empty = EmptyCanvas(examples())
+        self.sheet = ReceiptSheet()
+        self.receipt = ReceiptBar()
+        self.transport = TransportPanel()
+        self._notes = QVBoxLayout()
+        self._notes.setSpacing(6)
+        self._notes.setContentsMargins(12, 0, 12, 0)
+        self._note_box = QWidget()
+        self._note_box.setLayout(self._notes)
+        self.unwatched = self._unwatched_bar()
+        centre = surface("canvas")
+        lines = column(
+            self.toolbar,
+            self._note_box,
+            self.banner,
+            self.empty,
+            self.canvas,
+            self.sheet,
+            self.receipt,
+            self.transport,
+            spacing=0,
+        )
+        lines.setStretch(3, 1)
+        lines.setStretch(4, 1)
+        centre.setLayout(lines)
+        self.centre = centre
+        self.queue = QueuePanel(self._controller)
+        self.history = HistoryPanel()
+        self.right = surface("plain")
+        sides = column(self.queue, self.history, spacing=0)
+        sides.setStretch(1, 1)
+        self.right.setLayout(sides)
+        self.splitter = LineSplitter()
+        for part in (self.form, centre, self.right):
+            self.splitter.addWidget(part)
+        self.splitter.setStretchFactor(0, 0)
+        self.splitter.setStretchFactor(1, 1)
+        self.splitter.setStretchFactor(2, 0)
+        centre.setMinimumWidth(360)
+        self.setLayout(column(self.splitter, spacing=0))
+        self.splitter.set_defaults([336, 896, 208])
+        self._restore_splitter()
+        self._note_box.hide()
+
+    def _connect(self) -> None:
+        controller = self._controller
+        controller.changed.connect(self._refresh)
+        controller.worker_event.connect(self._worker_event)
+        controller.job_ended.connect(self._job_ended)
+        controller.settings_changed.connect(self._show_unwatched)
+        self.form.submitted.connect(self._submitted)
+        self.form.fix_requested.connect(self._fix)
+        self.form.check_requested.connect(self._check)
+        self.toolbar.acted.connect(self._toolbar_act)
+        self.toolbar.live_requested.connect(self._follow)
+        self.toolbar.left_panel.clicked.connect(self.toggle_left)
+        self.toolbar.right_panel.clicked.connect(self.toggle_right)
+        self.banner.acted.connect(self._banner_act)
+        self.canvas.zoomed.connect(self.toolbar.set_zoom)
+        self.canvas.step_requested.connect(self._step)
+        self.canvas.delete_requested.connect(self.delete)
+        self.empty.example_chosen.connect(self._example)
+        self.empty.models_wanted.connect(lambda: ask_model(self, controller, folder=True))
+        self.receipt.toggled.connect(self._toggle_sheet)
+        self.sheet.message_requested.connect(self._unfold)
+        self.transport.cancel_requested.connect(self.escape)
+        self.transport.keep_requested.connect(self._keep)
+        self.history.picked.connect(self.pick)
+        self.history.collapse.connect(self.toggle_right)
+        self._show_unwatched()
+
+    def _unwatched_bar(self) -> MessageBar:
+        message = Message(
+            "warn",
+            tr("NaN check is off. Halftone cannot explain or recover black pictures."),
+            actions=(Act("on", tr("Turn on")),),
+        )
+        bar = MessageBar(message, closable=False)
+        bar.acted.connect(lambda _key: self._watch_again())
+        self._notes.addWidget(bar)
+        return bar
+
+    def _watch_again(self) -> None:
+        controller = self._controller
+        controller.update_numerics(msgspec.structs.replace(controller.settings.numerics, nan_check="every-step"))
+
+    def _show_unwatched(self) -> None:
+        self.unwatched.setVisible(self._controller.settings.numerics.nan_check == "off")
+        self._fit_notes()
+
+    def _fit_notes(self) -> None:
+        bars = [item.widget() for place in range(self._notes.count()) if (item := self._notes.itemAt(place)) is not None]
+        there = any(bar is not None and not bar.isHidden() for bar in bars)
+        margin = 8 if there else 0
+        self._notes.setContentsMargins(12, margin, 12, margin)
+        self._note_box.setVisible(there)
+
+    # --- making -----------------------------------------------------------------------------------------------------
+
+    def request(self) -> PictureRequest:
+        return self.form.request()
+
+    def set_request(self, request: PictureRequest) -> None:
+        self.form.set_request(request)
+
+    def generate(self) -> None:
+        """What Ctrl+Enter does."""
+        self.form.submit()
+
+    def _submitted(self, request: PictureRequest, endless: bool) -> None:
+        self._following = True
+        self._controller.generate(request, endless=endless)
+
+    def _example(self, prompt: str) -> None:
+        self.form.prompt.setPlainText(prompt)
+        self.form.submit()
+
+    def _keep(self) -> None:
+        job = self._controller.state.running_kind("Generate")
+        if job is not None:
+            self._controller.keep(job.id)
+
+    def escape(self) -> bool:
+        """Cancel the running picture, asking first where more than a minute would be lost. True if there was one."""
+        job = self._controller.state.running_kind("Generate")
+        if job is None:
+            return False
+        if job.started is not None and time.monotonic() - job.started > _ASK_AFTER and job.stopping != "cancel":
+            self._ask_to_cancel(job.id)
+        else:
+            self._controller.cancel(job.id)
+        return True
+
+    def _ask_to_cancel(self, job_id: str) -> None:
+        box = QMessageBox(self)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setText(tr("Cancel this picture? More than a minute of work would be lost."))
+        yes = box.addButton(tr("Cancel the picture"), QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton(tr("Go on"), QMessageBox.ButtonRole.RejectRole)
+        yes.clicked.connect(lambda: self._controller.cancel(job_id))
+        box.open()
+
+    def _fix(self) -> None:
+        model = self._controller.model
+        if model is not None:
+            self._controller.fix_model(model)
+
+    def _check(self) -> None:
+        model = self._controller.model
+        if model is not None:
+            self._controller.check(model)
+
+    # --- what the worker says ---------------------------------------------------------------------------------------
+
+    def _worker_event(self, event: AnyEvent, blob: bytes) -> None:
+        if isinstance(event, PreviewReady):
+            self._take_preview(event, blob)
+        elif isinstance(event, PictureReady):
+            self._take_picture(event, blob)
+
+    def _take_preview(self, event: PreviewReady, blob: bytes) -> None:
+        if len(blob) != event.width * event.height * 3:
+            _log.warning("a preview of %d bytes cannot be %d x %d", len(blob), event.width, event.height)
+            return
+        stride = event.width * 3
+        self._preview = QImage(blob, event.width, event.height, stride, QImage.Format.Format_RGB888).copy()
+        self.queue.set_preview(self._preview)
+        if self._following:
+            self._show_preview()
+
+    def _show_preview(self) -> None:
+        job = self._controller.state.running_kind("Generate")
+        if job is None or self._preview.isNull() or not isinstance(job.command, Generate):
+            return
+        request = job.command.request
+        nominal = (request.width, request.height) if request.width and request.height else None
+        self.canvas.set_image(self._preview, nominal)
+        self._show_canvas(True)
+
+    def _take_picture(self, event: PictureReady, blob: bytes) -> None:
+        job = self._controller.state.job(event.job or "")
+        if job is None or not isinstance(job.command, Generate):
+            return
+        request = msgspec.structs.replace(job.command.request, seed=event.facts.seed, batch=1)
+        self.form.learn(event.facts, request.model)
+        self.form.seed.show_seed(event.facts.seed)
+        end = event.thumbnail_size + event.failed_size
+        thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
+        self._shelf.add(event.facts, request, thumbnail, failed, self._made)
+
+    def _made(self, made: Made) -> None:
+        if made.facts.state not in ("not-recovered", "asking"):
+            self.history.add(made.thumb)
+        self.form.model_row.set_thumbnail(made.thumb.image)
+        if self._following:
+            self._show(made)
+        if self._first_time:
+            self._first_time = False
+            self._show_next_steps()
+
+    def _job_ended(self, ended: Ended) -> None:
+        if ended.job.kind != "Generate":
+            return
+        self._preview = QImage()
+        if ended.error is not None and ended.error.code == "picture-broken":
+            self._show_broken(ended)
+        elif self._following and not ended.job.pictures:
+            self._show(self._shown) if self._shown is not None else self._show_canvas(False)
+        self._following = True
+
+    def _show_broken(self, ended: Ended) -> None:
+        """M3 for a picture of which there is nothing to show."""
+        step = ended.error.facts.get("step") if ended.error is not None else None
+        message = text.broken_message(step if isinstance(step, int) else None)
+        self.banner.show_message(message, None, "float16", QImage(), QImage())
+
+    # --- what is shown ----------------------------------------------------------------------------------------------
+
+    def _history_read(self, found: list[Made]) -> None:
+        shown = [made for made in found if made.facts.state not in ("not-recovered", "asking")]
+        self.history.set_thumbs([made.thumb for made in shown])
+        self._first_time = not found
+        for made in reversed(found):
+            self.form.learn(made.facts, made.request.model)
+        if shown:
+            self.form.model_row.set_thumbnail(shown[0].thumb.image)
+            if self._shown is None and self._controller.state.running_kind("Generate") is None:
+                self._show(shown[0])
+
+    def pick(self, path: str) -> None:
+        """Show a picture of the history."""
+        made = self._shelf.get(path)
+        if made is not None:
+            self._following = self._controller.state.running_kind("Generate") is None
+            self._show(made)
+
+    def _follow(self) -> None:
+        self._following = True
+        self._show_preview()
+        self._refresh()
+
+    def _show(self, made: Made) -> None:
+        self._shown = made
+        self.history.select(made.facts.path)
+        self.receipt.show_picture(made.facts)
+        self.sheet.show_picture(made.facts, has_message=text.picture_message(made.facts) is not None)
+        self.canvas.set_before(made.failed)
+        self._shelf.image(made.facts.path, partial(self._image_read, made))
+        self._show_banner(made)
+        self._refresh()
+
+    def _image_read(self, made: Made, image: QImage) -> None:
+        if self._shown is not made or (self._following and not self._preview.isNull()):
+            return
+        if image.isNull():
+            image = made.failed if made.facts.state in ("not-recovered", "asking") else made.thumb.image
+        self.canvas.set_image(image, (made.facts.width, made.facts.height))
+        self.banner.evidence.recovered.show_image(image)
+        self._show_canvas(True)
+
+    def _show_canvas(self, there: bool) -> None:
+        self.canvas.setVisible(there)
+        self.empty.setVisible(not there)
+        file = self._shown is not None and self._shown.facts.state not in ("not-recovered", "asking")
+        self.toolbar.set_picture(there, has_file=file)
+
+    def _show_banner(self, made: Made) -> None:
+        facts = made.facts
+        message = text.picture_message(facts, text.price_line(self._controller.report(self._controller.model)), facts.steps)
+        quiet = made.request.numerics.on_black == "quiet" and facts.state == "recovered"
+        if message is None or facts.path in self._folded or quiet:
+            self.banner.hide()
+            return
+        self.banner.show_message(message, text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
+
+    def _unfold(self) -> None:
+        if self._shown is not None:
+            self._folded.discard(self._shown.facts.path)
+            self.receipt.setChecked(False)
+            made = self._shown
+            loud = msgspec.structs.replace(made.request.numerics, on_black="recover")
+            request = msgspec.structs.replace(made.request, numerics=loud)
+            self._show_banner(Made(made.facts, request, made.thumb, made.failed))
+
+    def _toggle_sheet(self, open_: bool) -> None:
+        self.sheet.setVisible(open_ and self._shown is not None)
+
+    def _refresh(self) -> None:
+        state = self._controller.state
+        job = state.running_kind("Generate")
+        following = job is not None and self._following
+        self.transport.setVisible(job is not None)
+        if job is not None:
+            self.transport.show_job(job, state.device)
+        shown = self._shown is not None and not following
+        self.receipt.setVisible(shown and job is None)
+        self.sheet.setVisible(shown and job is None and self.receipt.isChecked())
+        if following:
+            self.banner.hide()
+        self.toolbar.set_live(job is not None, self._following)
+        self._fit_right()
+        if self._shown is None and (job is None or self._preview.isNull()):
+            self._show_canvas(False)
+
+    def _show_next_steps(self) -> None:
+        """Shown once, after the very first picture."""
+        message = Message(
+            "ok",
+            tr("Saved. Next: add your own models, or see what your device can do."),
+            actions=(Act("models", tr("Add a model…")), Act("device", tr("Device"))),
+        )
+        bar = MessageBar(message)
+        self._notes.addWidget(bar)
+
+        def close() -> None:
+            bar.hide()
+            bar.deleteLater()
+            self._fit_notes()
+
+        def act(key: str) -> None:
+            close()
+            if key == "device":
+                self._controller.go("device")
+            else:
+                ask_model(self, self._controller, folder=True)
+
+        bar.closed.connect(close)
+        bar.acted.connect(act)
+        self._fit_notes()
+
+    # --- actions ----------------------------------------------------------------------------------------------------
+
+    def _banner_act(self, key: str) -> None:
+        controller, made = self._controller, self._shown
+        match key:
+            case "fix":
+                self._fix()
+                self._fold()
+            case "health" | "check":
+                controller.go("health")
+                if key == "check":
+                    self._check()
+            case "copy":
+                facts = made.facts if made is not None else None
+                QGuiApplication.clipboard().setText(text.copy_details(facts, controller.model, controller.state.device))
+                controller.take(Noted(kind="copied"))
+            case "recover" | "recover-fix" if made is not None:
+                controller.recover(made.facts, made.request)
+                self._fold()
+                if key == "recover-fix":
+                    self._fix()
+            case _:
+                self._fold()
+
+    def _fold(self) -> None:
+        if self._shown is not None:
+            self._folded.add(self._shown.facts.path)
+        self.banner.hide()
+
+    def _toolbar_act(self, key: str) -> None:
+        match key:
+            case "fit":
+                self.canvas.fit()
+            case "vary":
+                self._vary()
+            case "save":
+                self.save_as()
+            case "copy":
+                QGuiApplication.clipboard().setImage(self.canvas.image())
+                self._controller.take(Noted(kind="copied"))
+            case "show":
+                if self._shown is not None:
+                    QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(self._shown.facts.path).parent)))
+            case _:
+                self.delete()
+
+    def _vary(self) -> None:
+        made = self._shown
+        if made is not None:
+            self._following = True
+            request = msgspec.structs.replace(made.request, seed=made.facts.seed + 1, batch=4)
+            self._controller.generate(request)
+
+    def save_as(self) -> None:
+        """Copy the picture, with its settings inside, wherever the user likes."""
+        made = self._shown
+        if made is None or not self.toolbar.save.isEnabled():
+            return
+        source = Path(made.facts.path)
+        dialog = QFileDialog(self, tr("Save as"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setNameFilter(tr("Pictures ({0})", "*" + source.suffix))
+        dialog.setDefaultSuffix(source.suffix.lstrip("."))
+        dialog.selectFile(source.name)
+        dialog.fileSelected.connect(lambda target: self.copy_to(source, Path(target)))
+        dialog.open()
+
+    def copy_to(self, source: Path, target: Path) -> None:
+        """Copy a picture file; says where it went, or why it could not."""
+        controller = self._controller
+        controller.background.run(
+            lambda: shutil.copyfile(source, target),
+            lambda _done: controller.take(Noted(kind="saved", facts=(target.name, str(target)))),
+            lambda error: controller.take(Noted(kind="not-written", facts=(str(error),))),
+        )
+
+    def delete(self) -> None:
+        """Move the picture to the system's bin; the message offers to undo it."""
+        made = self._shown
+        if made is None or not self.toolbar.delete.isEnabled():
+            return
+        path = made.facts.path
+        file = QFile(path)
+        if not file.moveToTrash():
+            self._controller.take(Noted(kind="not-written", facts=(file.errorString(),)))
+            return
+        after = self.history.neighbour(path, 1) or self.history.neighbour(path, -1)
+        self.history.remove(path)
+        self._shown = None
+        if after:
+            self.pick(after)
+        else:
+            self.canvas.clear()
+            self.banner.hide()
+            self._refresh()
+        in_bin = file.fileName()
+        facts = (Path(path).name, path, in_bin) if in_bin and in_bin != path else (Path(path).name,)
+        self._controller.take(Noted(kind="deleted", facts=facts))
+
+    def picture_restored(self, path: str) -> None:
+        """A picture came back from the bin."""
+        made = self._shelf.get(path)
+        if made is not None:
+            self._shelf.load(self._history_read)
+            self._show(made)
+
+    def reuse_settings(self) -> None:
+        """Copy everything of the shown picture into the form, the seed too."""
+        made = self._shown
+        if made is None:
+            return
+        controller = self._controller
+        if made.request.model != controller.settings.last_model:
+            known = any(model.id == made.request.model for model in controller.models)
+            if known:
+                controller.select_model(made.request.model)
+            else:
+                current = controller.model.name if controller.model is not None else ""
+                controller.take(Noted(kind="other-model", facts=(made.request.model.rpartition("/")[2], current)))
+        self.form.set_request(made.request)
+
+    def new_seed(self) -> None:
+        self.form.seed.roll()
+
+    def focus_prompt(self) -> None:
+        self.form.prompt.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def focus_banner(self) -> bool:
+        """True if there is a banner to jump to."""
+        first = self.banner.first_button()
+        if self.banner.isHidden() or first is None:
+            return False
+        first.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        return True
+
+    def full_screen(self) -> None:
+        if not self.canvas.image().isNull():
+            FullScreen(self.canvas.image(), self.window()).showFullScreen()
+
+    def _step(self, by: int) -> None:
+        if self._shown is not None and (path := self.history.neighbour(self._shown.facts.path, by)):
+            self.pick(path)
+
+    # --- panels -----------------------------------------------------------------------------------------------------
+
+    def show_queue(self) -> None:
+        if self.right.isHidden():
+            self.toggle_right()
+        self.queue.more.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def toggle_left(self) -> None:
+        self.form.setVisible(self.form.isHidden())
+        self.toolbar.left_panel.setVisible(self.form.isHidden())
+
+    def toggle_right(self) -> None:
+        self.right.setVisible(self.right.isHidden())
+        self.toolbar.right_panel.setVisible(self.right.isHidden())
+
+    def set_compact(self, *, narrow: bool, low: bool) -> None:
+        """Narrow: less than 1180 wide; low: less than 720 high."""
+        if (narrow, low) == self._compact:
+            return
+        changed = narrow != self._compact[0]
+        self._compact = (narrow, low)
+        self.form.set_low(low)
+        for part in (self.form, self.toolbar, self.receipt, self.transport, self.banner):
+            part.set_narrow(narrow)
+        self.history.set_columns(1 if narrow else 2)
+        if changed:
+            self._fit_right()
+            self.splitter.set_defaults([280, 632, 112] if narrow else [336, 896, 208])
+            self.splitter.restore_defaults()
+
+    def _fit_right(self) -> None:
+        narrow = self._compact[0]
+        queue = bool(self._controller.state.jobs)
+        colours = theme.current()
+        self.form.setMinimumWidth(colours.px("layout.panel-left.min"))
+        self.form.setMaximumWidth(colours.px("layout.panel-left.max"))
+        least = 232 if queue and narrow else 256 if queue else 112 if narrow else 160
+        self.right.setMinimumWidth(least)
+        self.right.setMaximumWidth(colours.px("layout.panel-right.max"))
+
+    def splitter_state(self) -> dict[str, str]:
+        """Positions to be kept for the next start."""
+        return {"create": ",".join(str(size) for size in self.splitter.sizes())}
+
+    def _restore_splitter(self) -> None:
+        stored = self._controller.settings.splitters.get("create", "")
+        sizes = [int(part) for part in stored.split(",") if part.isdigit()]
+        if len(sizes) == 3 and all(sizes):
+            self.splitter.setSizes(sizes)
+        else:
+            self.splitter.restore_defaults()
+
+    def resizeEvent(self, event: object) -> None:
+        if not self.banner.isHidden():
+            self.banner.fit()
+
+
+def _failing_dtype(picture: PictureFacts) -> DType:
+    """The type in which the numbers went bad."""
+    event = text.main_event(picture)
+    limit = event.limit if event is not None else None
+    return "bfloat16" if limit is not None and limit > 1e9 else "float16"

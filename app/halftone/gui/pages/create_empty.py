@@ -1,0 +1,106 @@
+"""The canvas before the first picture: a dot field, a line of help and four examples; a click on one starts it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
+
+from halftone.gui import theme
+from halftone.gui.i18n import tr
+from halftone.gui.pages.create_model import paint_thumbnail
+from halftone.gui.widgets.common import HoverButton, button, column, label, row
+from halftone.gui.widgets.dots import DotField
+from halftone.gui.widgets.topbar import MarkLabel
+from halftone.settings.places import resources
+
+_CARD = QSize(254, 58)
+
+
+class ExampleCard(HoverButton):
+    """One example prompt with the picture it gave."""
+
+    def __init__(self, prompt: str, image: QImage) -> None:
+        super().__init__()
+        self.prompt = prompt
+        self._image = image
+        self.setFixedSize(_CARD)
+        self.setAccessibleName(prompt)
+        self.setToolTip(tr("Make this picture"))
+        self.setFont(theme.current().font("body"))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(colours.color("border-control" if self.hovered else "border-strong"), 1))
+        painter.setBrush(colours.color("hover" if self.hovered else "surface-raised"))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+        paint_thumbnail(painter, QRectF(9, (self.height() - 38) / 2, 38, 38), self._image)
+        painter.setPen(colours.color("text-secondary"))
+        painter.setFont(self.font())
+        flags = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
+        painter.drawText(QRectF(57, 4, self.width() - 66, self.height() - 8), flags, self.prompt)
+        painter.end()
+
+
+def example_image(index: int) -> QImage:
+    """The bundled picture of an example, a null image if there is none."""
+    file = resources() / "pocket" / "examples" / f"{index + 1}.png"
+    return QImage(str(file)) if file.is_file() else QImage()
+
+
+class EmptyCanvas(QWidget):
+    """Emits the prompt of an example, or that the user wants to add models."""
+
+    example_chosen = Signal(str)
+    models_wanted = Signal()
+
+    def __init__(self, prompts: Sequence[str]) -> None:
+        super().__init__()
+        self._field = DotField(self)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        title = label(tr("Describe your first picture"), "heading-l")
+        words = label(
+            tr(
+                "Type a sentence on the left and press Generate. Everything runs on your own computer. "
+                "Or start with one of these:"
+            ),
+            "body",
+            "secondary",
+            wrap=True,
+        )
+        words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        words.setFixedWidth(440)
+        self._cards = QWidget()
+        self._grid = QGridLayout(self._cards)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(10)
+        self.cards = [ExampleCard(prompt, example_image(index)) for index, prompt in enumerate(prompts[:4])]
+        for card in self.cards:
+            card.clicked.connect(lambda _on=False, prompt=card.prompt: self.example_chosen.emit(prompt))
+        link = button(tr("add your own models"), "link", clicked=self.models_wanted.emit)
+        self._foot = label(tr("Pocket is a small demo model. For finer pictures,"), "small", "muted")
+        foot = row(-1, self._foot, link, -1, spacing=2)
+        self._lines = column(
+            -1, MarkLabel(40), 12, title, words, 12, self._cards, 12, foot, -1, spacing=8, margins=(20, 20, 20, 20)
+        )
+        for place in range(self._lines.count()):
+            item = self._lines.itemAt(place)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                self._lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
+        self.setLayout(self._lines)
+        self._columns = 0
+        self._arrange(2)
+
+    def _arrange(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for index, card in enumerate(self.cards):
+            self._grid.addWidget(card, index // columns, index % columns)
+
+    def resizeEvent(self, event: object) -> None:
+        self._field.setGeometry(self.rect())
+        self._arrange(2 if self.width() >= 2 * _CARD.width() + 60 else 1)

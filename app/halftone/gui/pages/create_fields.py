@@ -1,0 +1,328 @@
+"""Fields of the Create form: slider with its number, size with presets, seed with dice and lock."""
+
+import random
+from typing import Final
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QValidator, QWheelEvent
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QSlider, QSpinBox, QWidget
+
+from halftone.gui import theme
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import Segmented, column, icon_button, label, repolish, row
+
+SIZE_STEP: Final = 8
+SIZE_RANGE: Final = (64, 4096)
+SEED_MAX: Final = 2**32 - 1
+RATIOS: Final[dict[str, tuple[int, int]]] = {"1:1": (1, 1), "3:2": (3, 2), "2:3": (2, 3), "16:9": (16, 9)}
+
+SAMPLERS: Final = (
+    "Euler",
+    "Euler a",
+    "DPM++ 2M",
+    "DPM++ 2M Karras",
+    "DPM++ 2M SDE",
+    "DPM++ 2M SDE Karras",
+    "DPM++ SDE",
+    "Heun",
+    "DDIM",
+    "DDPM",
+    "UniPC",
+    "LMS",
+    "PNDM",
+    "DEIS",
+    "LCM",
+)
+FLOW_SAMPLERS: Final = ("Euler", "Heun", "DPM++ 2M", "UniPC")
+_FLOW_FAMILIES: Final = ("SD 3", "FLUX", "Sana")
+
+
+def samplers_of(family: str) -> tuple[str, ...]:
+    """Samplers that fit a model family."""
+    return FLOW_SAMPLERS if family in _FLOW_FAMILIES else SAMPLERS
+
+
+def preset_size(ratio: str, native: tuple[int, int]) -> tuple[int, int]:
+    """Width and height of a ratio with about as many pixels as the native size, in multiples of 8 (64 for large models)."""
+    across, down = RATIOS[ratio]
+    if across == down and native[0] == native[1]:
+        return native
+    unit = 64 if min(native) >= 512 else SIZE_STEP
+    pixels = native[0] * native[1]
+    width = (pixels * across / down) ** 0.5
+    height = width * down / across
+    return max(unit, round(width / unit) * unit), max(unit, round(height / unit) * unit)
+
+
+def size_problem(value: int) -> str:
+    """Why a size cannot be used, in one sentence with a size that can; "" when it can."""
+    low, high = SIZE_RANGE
+    if not low <= value <= high:
+        return tr("Use a size from {0} to {1}.", figures.group(low), figures.group(high))
+    if value % SIZE_STEP:
+        nearest = max(low, min(high, round(value / SIZE_STEP) * SIZE_STEP))
+        return tr("Use a multiple of 8, for example {0}.", figures.group(nearest))
+    return ""
+
+
+class SliderField(QWidget):
+    """A label, a slider and its number, buddies of each other. Values are multiples of `step`."""
+
+    changed = Signal(float)
+
+    def __init__(self, name: str, tip: str, low: float, high: float, step: float = 1.0) -> None:
+        super().__init__()
+        self._step = step
+        places = 0 if step >= 1 else 1
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(round(low / step), round(high / step))
+        self.slider.setPageStep(max(1, round((high - low) / step / 10)))
+        self.spin = QDoubleSpinBox()
+        self.spin.setDecimals(places)
+        self.spin.setRange(low, high)
+        self.spin.setSingleStep(step)
+        self.spin.setFont(theme.current().font("body", numbers=True))
+        self.spin.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.spin.setFixedWidth(68)
+        words = label(name, "small", "secondary")
+        words.setMinimumWidth(62)
+        words.setBuddy(self.spin)
+        for part in (self.slider, self.spin, words):
+            part.setToolTip(tip)
+            part.setAccessibleName(name)
+        self.slider.valueChanged.connect(lambda value: self.spin.setValue(value * step))
+        self.spin.valueChanged.connect(self._spun)
+        layout = row(words, self.slider, self.spin, spacing=8)
+        layout.setStretch(1, 1)
+        self.setLayout(layout)
+
+    def _spun(self, value: float) -> None:
+        self.slider.blockSignals(True)
+        self.slider.setValue(round(value / self._step))
+        self.slider.blockSignals(False)
+        self.changed.emit(value)
+
+    def value(self) -> float:
+        return self.spin.value()
+
+    def set_value(self, value: float) -> None:
+        self.spin.setValue(value)
+
+
+class SizeBox(QSpinBox):
+    """One edge in pixels; any number may be typed, the form says which can be used."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setRange(1, 9999)
+        self.setSingleStep(SIZE_STEP)
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.setFont(theme.current().font("body", numbers=True))
+        self.setToolTip(tr("Multiple of 8, from {0} to {1}.", figures.group(SIZE_RANGE[0]), figures.group(SIZE_RANGE[1])))
+        self.setAccessibleName(name)
+
+    def stepBy(self, steps: int) -> None:
+        """Arrows go to the next multiple, also from a number between."""
+        unit = self.singleStep()
+        value = self.value()
+        below = value // unit * unit
+        start = value if below == value else below if steps > 0 else below + unit
+        self.setValue(max(SIZE_RANGE[0], min(SIZE_RANGE[1], start + steps * unit)))
+
+
+class SizeField(QWidget):
+    """Presets with about the same number of pixels, width, height, swap, and a sentence when a size cannot be used."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._native = (512, 512)
+        self.presets = Segmented([*((ratio, ratio) for ratio in RATIOS), ("custom", tr("Custom"))])
+        for ratio in RATIOS:
+            tip = tr("Presets keep about the same number of pixels, so time and memory stay alike.")
+            self.presets.set_tip(ratio, tip)
+        self.width_box = SizeBox(tr("Width"))
+        self.height_box = SizeBox(tr("Height"))
+        swap = icon_button("arrow-left-right", tr("Swap width and height"), clicked=self.swap)
+        self.problem_label = label("", "caption", "danger", wrap=True)
+        self.problem_label.hide()
+        edges = row(
+            label(tr("W"), "small", "secondary"),
+            self.width_box,
+            swap,
+            label(tr("H"), "small", "secondary"),
+            self.height_box,
+            spacing=6,
+        )
+        edges.setStretch(1, 1)
+        edges.setStretch(4, 1)
+        self.setLayout(column(self.presets, edges, self.problem_label, spacing=8))
+        self.presets.chosen.connect(self._preset)
+        self.width_box.valueChanged.connect(self._typed)
+        self.height_box.valueChanged.connect(self._typed)
+
+    def set_native(self, width: int, height: int) -> None:
+        """The size that the model was made for; presets follow it."""
+        self._native = (width, height)
+
+    def size_value(self) -> tuple[int, int]:
+        return self.width_box.value(), self.height_box.value()
+
+    def set_size(self, width: int, height: int) -> None:
+        self._set(width, height)
+        self._name_preset()
+        self._validate()
+
+    def swap(self) -> None:
+        width, height = self.size_value()
+        self.set_size(height, width)
+
+    def problem(self) -> str:
+        """Why this size cannot be used, "" when it can."""
+        return size_problem(self.width_box.value()) or size_problem(self.height_box.value())
+
+    def _set(self, width: int, height: int) -> None:
+        for box, value in ((self.width_box, width), (self.height_box, height)):
+            box.blockSignals(True)
+            box.setValue(value)
+            box.blockSignals(False)
+        self.changed.emit()
+
+    def _preset(self, ratio: str) -> None:
+        if ratio in RATIOS:
+            self._set(*preset_size(ratio, self._native))
+        else:
+            self.width_box.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.width_box.selectAll()
+        self._validate()
+
+    def _typed(self) -> None:
+        self._name_preset()
+        self._validate()
+        self.changed.emit()
+
+    def _name_preset(self) -> None:
+        size = self.size_value()
+        match = next((ratio for ratio in RATIOS if preset_size(ratio, self._native) == size), "custom")
+        self.presets.set_value(match)
+
+    def _validate(self) -> None:
+        for box in (self.width_box, self.height_box):
+            bad = bool(size_problem(box.value()))
+            if bool(box.property("invalid")) != bad:
+                box.setProperty("invalid", bad)
+                repolish(box)
+        problem = self.problem()
+        self.problem_label.setText(problem)
+        self.problem_label.setVisible(bool(problem))
+
+
+class _SeedEdit(QLineEdit):
+    """Digits in groups of three while nobody types in it; empty means random."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFont(theme.current().font("body", numbers=True))
+        self.setPlaceholderText(tr("Random"))
+        self.setToolTip(tr("Same seed and settings give the same picture."))
+        self.setAccessibleName(tr("Seed"))
+        self.setValidator(_SeedValidator(self))
+        self.editingFinished.connect(self._group)
+
+    def seed(self) -> int | None:
+        digits = "".join(character for character in self.text() if character.isdigit())
+        return min(int(digits), 2**63 - 1) if digits else None
+
+    def set_seed(self, seed: int | None) -> None:
+        self.setText("" if seed is None else figures.group(seed))
+        self.setCursorPosition(0)
+
+    def _group(self) -> None:
+        self.set_seed(self.seed())
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        seed = self.seed()
+        self.setText("" if seed is None else str(seed))
+        super().focusInEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._group()
+
+
+class _SeedValidator(QValidator):
+    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
+        fine = all(character.isdigit() or character.isspace() for character in text) and len(text) < 26
+        return (QValidator.State.Acceptable if fine else QValidator.State.Invalid), text, position
+
+
+class SeedField(QWidget):
+    """Seed, dice and lock. Unlocked, every picture takes a new random seed unless one was typed."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edit = _SeedEdit()
+        self.dice = icon_button("dices", tr("New random seed"), kind="framed", clicked=self.roll)
+        self.lock = icon_button("lock", tr("Keep this seed for the next picture"), kind="framed", checkable=True)
+        for made in (self.dice, self.lock):
+            made.setFixedSize(QSize(28, 28))
+        self.lock.toggled.connect(self._locked)
+        self.edit.textEdited.connect(self._typed)
+        layout = row(self.edit, self.dice, self.lock, spacing=5)
+        layout.setStretch(0, 1)
+        self.setLayout(layout)
+
+    def roll(self) -> None:
+        """A new random seed, kept for the next picture."""
+        self.edit.set_seed(random.randint(0, SEED_MAX))
+        self.changed.emit()
+
+    def seed_for_next(self) -> int | None:
+        """The seed of the next picture; None: a random one."""
+        return self.edit.seed()
+
+    def after_picture(self) -> None:
+        """A picture was queued: without the lock, the next one gets another seed."""
+        if not self.lock.isChecked():
+            self.edit.set_seed(None)
+
+    def show_seed(self, seed: int) -> None:
+        """The seed of the newest picture, so that locking keeps it."""
+        self._last = seed
+
+    def set_seed(self, seed: int | None, *, lock: bool = False) -> None:
+        self.edit.set_seed(seed)
+        self.lock.setChecked(lock)
+
+    _last: int | None = None
+
+    def _locked(self, on: bool) -> None:
+        if on and self.edit.seed() is None:
+            if self._last is not None:
+                self.edit.set_seed(self._last)
+            else:
+                self.roll()
+        self.changed.emit()
+
+    def _typed(self) -> None:
+        self.changed.emit()
+
+
+def combo(name: str, tip: str) -> QComboBox:
+    """A plain drop-down whose wheel does not change it by accident."""
+    made = _QuietCombo()
+    made.setAccessibleName(name)
+    made.setToolTip(tip)
+    made.setMinimumContentsLength(6)
+    made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    return made
+
+
+class _QuietCombo(QComboBox):
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """The form scrolls instead."""
+        event.ignore()

@@ -1,0 +1,556 @@
+"""The left panel of Create: model, prompt, size, steps, seed and the pinned footer with estimate and Generate."""
+
+from functools import partial
+
+import msgspec
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtWidgets import QLayout, QMenu, QPlainTextEdit, QPushButton, QScrollArea, QSizePolicy, QSpinBox, QWidget
+
+from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import DType, Precision
+from halftone.gui import icons, theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
+from halftone.gui.pages.create_model import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
+from halftone.gui.text import TYPE_NAMES
+from halftone.gui.tokens import Counter, make_counter, reading_length
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import (
+    HoverButton,
+    IconLabel,
+    Segmented,
+    button,
+    column,
+    hline,
+    label,
+    row,
+    set_tone,
+    surface,
+)
+from halftone.settings.places import resources
+
+
+def examples() -> tuple[str, ...]:
+    """The prompts that the demo model is good at."""
+    return tuple(msgspec.json.decode((resources() / "pocket" / "examples.json").read_bytes(), type=list[str]))
+
+
+class PromptEdit(QPlainTextEdit):
+    """Plain text; Tab leaves the field, Ctrl+Enter is left to the window."""
+
+    def __init__(self, name: str, tip: str, placeholder: str) -> None:
+        super().__init__()
+        self.setTabChangesFocus(True)
+        self.setAccessibleName(name)
+        self.setToolTip(tip)
+        self.setPlaceholderText(placeholder)
+        self.setProperty("ownFocus", True)
+        self.setFont(theme.current().font("body"))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.update()
+
+
+class GenerateButton(QPushButton):
+    """Generate, or Add to queue in the same place, with its keys in a small frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("size", "hero")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(40)
+        self.setIconSize(QSize(18, 18))
+        self.keys = label("Ctrl Enter", "caption")
+        self.keys.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.words = label("", "body-strong")
+        font = self.words.font()
+        font.setPixelSize(14)
+        self.words.setFont(font)
+        self.words.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.glyph = IconLabel("", "text", 18)
+        self.glyph.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setLayout(row(-1, self.glyph, self.words, self.keys, -1, spacing=10, margins=(8, 0, 8, 0)))
+        self._queueing: bool | None = None
+        theme.watcher().changed.connect(self._dress)
+        self.set_queueing(False)
+
+    def set_queueing(self, queueing: bool) -> None:
+        """True while a job runs: the button then adds to the queue."""
+        if queueing == self._queueing:
+            return
+        self._queueing = queueing
+        words = tr("Add to queue") if queueing else tr("Generate")
+        self.words.setText(words)
+        self.setAccessibleName(words)
+        self.glyph.setVisible(queueing)
+        self.setProperty("kind", "" if queueing else "primary")
+        self._dress()
+
+    def setEnabled(self, enabled: bool) -> None:
+        super().setEnabled(enabled)
+        self._dress()
+
+    def _dress(self) -> None:
+        colours = theme.current()
+        enabled = self.isEnabled()
+        ink = colours.color("text-disabled" if not enabled else "text" if self._queueing else "on-accent").name()
+        self.words.setStyleSheet(f"color: {ink};")
+        self.keys.setStyleSheet(f"color: {ink}; border: 1px solid {ink}; border-radius: 3px; padding: 0 5px;")
+        self.glyph.set("list-end", "text" if enabled else "text-disabled")
+        self.style().unpolish(self)
+        self.style().polish(self)
+
+
+class FoldedRow(HoverButton):
+    """A row that opens and closes what stands below it; its value is shown at the right."""
+
+    def __init__(self, name: str, inside: QWidget) -> None:
+        super().__init__()
+        self.setCheckable(True)
+        self.setFixedHeight(34)
+        self.setAccessibleName(name)
+        self._inside = inside
+        self._chevron = IconLabel("chevron-right", "text-secondary", 14)
+        self.value = label("", "small", "muted")
+        words = label(name, "small")
+        for part in (self._chevron, words, self.value):
+            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setLayout(row(self._chevron, words, -1, self.value, spacing=8, margins=(14, 0, 14, 0)))
+        self.toggled.connect(self._fold)
+        inside.hide()
+
+    def _fold(self, open_: bool) -> None:
+        self._chevron.set("chevron-down" if open_ else "chevron-right", "text-secondary")
+        self._inside.setVisible(open_)
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, 34)
+
+    def paintEvent(self, event: object) -> None:
+        return
+
+
+class CreateForm(QWidget):
+    """Everything that a picture depends on. `submitted` carries the request and whether to go on until stopped."""
+
+    submitted = Signal(object, bool)
+    fix_requested = Signal()
+    check_requested = Signal()
+    fragile_requested = Signal()
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self._controller = controller
+        self._counter: Counter | None = None
+        self._defaults_of = ""
+        self._picture_seconds: dict[tuple[str, int, int, int], list[float]] = {}
+        self._build()
+        self._connect()
+        self._model_changed()
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        body = QWidget()
+        body.setObjectName("scrolled")
+        body.setLayout(
+            column(
+                self._model_part(),
+                hline(),
+                self._prompt_part(),
+                hline(),
+                self._size_part(),
+                hline(),
+                self._sampling_part(),
+                hline(),
+                *self._numerics_part(),
+                hline(),
+                -1,
+                spacing=0,
+            )
+        )
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setWidget(body)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        frame = surface("plain")
+        frame.setLayout(column(self.area, hline(), self._footer(), spacing=0))
+        self.setLayout(column(frame, spacing=0))
+
+    def _model_part(self) -> QWidget:
+        self.model_row = ModelRow(framed=True)
+        self.model_row.setToolTip(tr("The model that makes the picture. The badge says how its numbers behave on this device."))
+        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model file of your own"))
+        self.open_link.setFont(theme.current().font("small"))
+        self.note_icon = IconLabel("info", "text-muted", 14)
+        self.note = label("", "caption", "muted", wrap=True)
+        self.note_link = button("", "link")
+        self.note_link.setFont(theme.current().font("caption"))
+        self.note_line = QWidget()
+        line = row(self.note_icon, self.note, self.note_link, spacing=6, margins=(0, 0, 0, 0))
+        line.setStretch(1, 1)
+        self.note_line.setLayout(line)
+        return _part(row(label(tr("Model"), "small", "secondary"), -1, self.open_link), self.model_row, self.note_line, spacing=4)
+
+    def _prompt_part(self) -> QWidget:
+        self.prompt = PromptEdit(
+            tr("Prompt"),
+            tr("Describe what you want to see. The counter shows how much of the model's reading length is used."),
+            tr("Describe a picture, for example: {0}", examples()[0]),
+        )
+        self.prompt.setFixedHeight(104)
+        self.counter = label("", "caption", "muted", numbers=True)
+        self.negative = PromptEdit(
+            tr("Negative prompt"),
+            tr("What to leave out. Has no effect at guidance 1."),
+            tr("What to leave out (optional)"),
+        )
+        self.negative.setFixedHeight(38)
+        return _part(
+            row(label(tr("Prompt"), "small", "secondary"), -1, self.counter),
+            self.prompt,
+            2,
+            label(tr("Negative prompt"), "small", "secondary"),
+            self.negative,
+            spacing=6,
+        )
+
+    def _size_part(self) -> QWidget:
+        self.size_field = SizeField()
+        return _part(label(tr("Size"), "small", "secondary"), self.size_field, spacing=6)
+
+    def _sampling_part(self) -> QWidget:
+        self.steps = SliderField(tr("Steps"), tr("More steps refine the picture and take longer. 1 to 150."), 1, 150)
+        guidance_tip = tr("How strictly the picture follows the prompt. 1 to 30.")
+        self.guidance = SliderField(tr("Guidance"), guidance_tip, 1, 30, 0.1)
+        self.sampler = combo(tr("Sampler"), tr("How noise is removed at each step."))
+        self.seed = SeedField()
+        self.batch = QSpinBox()
+        self.batch.setRange(1, 64)
+        self.batch.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.batch.setToolTip(tr("How many pictures, one after another. 1 to 64."))
+        self.batch.setAccessibleName(tr("Batch"))
+        self.batch.setFixedWidth(68)
+        seed_column = column(label(tr("Seed"), "small", "secondary"), self.seed, spacing=5)
+        batch_column = column(label(tr("Batch"), "small", "secondary"), self.batch, spacing=5)
+        bottom = row(seed_column, batch_column, spacing=8)
+        bottom.setStretch(0, 1)
+        sampler_column = column(label(tr("Sampler"), "small", "secondary"), self.sampler, spacing=5)
+        return _part(column(self.steps, self.guidance, spacing=4), sampler_column, bottom, spacing=10)
+
+    def _numerics_part(self) -> tuple[QWidget, QWidget]:
+        self.precision = Segmented(
+            [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
+        )
+        self.precision.set_value("settings")
+        self.precision.setToolTip(tr("Precision for this picture only. Normally leave it as it is set."))
+        inside = _part(
+            self.precision,
+            label(tr("Precision for this picture only. Normally leave it as it is set."), "caption", "muted", wrap=True),
+            spacing=6,
+        )
+        self.numerics_row = FoldedRow(tr("Numerics"), inside)
+        return self.numerics_row, inside
+
+    def _footer(self) -> QWidget:
+        self.clock = IconLabel("clock", "text-muted", 14)
+        self.estimate = label("", "small", "secondary", numbers=True)
+        self.fits_icon = IconLabel("", "danger", 14)
+        self.fits = label("", "small-strong", "danger")
+        self.generate_button = GenerateButton()
+        self.more = button("", "primary", tip=tr("More ways to generate"))
+        self.more.setAccessibleName(tr("More ways to generate"))
+        self.more.setFixedSize(34, 40)
+        self.more.setIcon(icons.icon("chevron-down", "on-accent"))
+        self.more.setProperty("size", "hero")
+        self.more.setStyleSheet("padding: 0;")
+        buttons = row(self.generate_button, self.more, spacing=8)
+        line = row(self.clock, self.estimate, -1, self.fits_icon, self.fits, spacing=6)
+        made = surface("plain")
+        made.setFixedHeight(88)
+        made.setLayout(column(line, buttons, spacing=8, margins=(14, 10, 14, 12)))
+        return made
+
+    def _connect(self) -> None:
+        controller = self._controller
+        controller.models_changed.connect(self._model_changed)
+        controller.model_selected.connect(self._model_changed)
+        controller.badges_changed.connect(self._badge_changed)
+        controller.settings_changed.connect(self._show_precision)
+        controller.changed.connect(self._state_changed)
+        self.model_row.clicked.connect(self._open_list)
+        self.open_link.clicked.connect(lambda: ask_model(self, controller, folder=False))
+        self.note_link.clicked.connect(self._note_clicked)
+        self.prompt.textChanged.connect(self._count)
+        self.size_field.changed.connect(self._refresh_footer)
+        self.steps.changed.connect(self._refresh_footer)
+        self.batch.valueChanged.connect(self._refresh_footer)
+        self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
+        self.precision.chosen.connect(self._show_precision)
+        self.generate_button.clicked.connect(lambda _on=False: self.submit())
+        self.more.clicked.connect(self._open_menu)
+
+    # --- the request ------------------------------------------------------------------------------------------------
+
+    def request(self) -> PictureRequest:
+        """What the form asks for, as it stands."""
+        width, height = self.size_field.size_value()
+        settings = self._controller.settings
+        numerics = settings.numerics
+        chosen = self.precision.value()
+        if chosen != "settings":
+            numerics = msgspec.structs.replace(numerics, precision=_precision(chosen))
+        sampler = self.sampler.currentData()
+        return PictureRequest(
+            prompt=self.prompt.toPlainText().strip(),
+            negative=self.negative.toPlainText().strip(),
+            model=settings.last_model,
+            device=settings.device,
+            width=width,
+            height=height,
+            steps=round(self.steps.value()),
+            guidance=round(self.guidance.value(), 1),
+            sampler=sampler if isinstance(sampler, str) and sampler else None,
+            seed=self.seed.seed_for_next(),
+            batch=self.batch.value(),
+            output=settings.pictures_folder,
+            numerics=numerics,
+        )
+
+    def set_request(self, request: PictureRequest, *, seed: bool = True) -> None:
+        """Fill the form from an earlier request; the model stays the selected one."""
+        self.prompt.setPlainText(request.prompt)
+        self.negative.setPlainText(request.negative)
+        if request.width is not None and request.height is not None:
+            self.size_field.set_size(request.width, request.height)
+        if request.steps is not None:
+            self.steps.set_value(request.steps)
+        if request.guidance is not None:
+            self.guidance.set_value(request.guidance)
+        self.sampler.setCurrentIndex(max(0, self.sampler.findData(request.sampler or "")))
+        if seed and request.seed is not None:
+            self.seed.set_seed(request.seed)
+        self.batch.setValue(request.batch)
+        self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
+
+    def submit(self, *, count: int | None = None, endless: bool = False, precision: Precision | None = None) -> bool:
+        """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
+        if self.refusal():
+            return False
+        if not self.prompt.toPlainText().strip():
+            self.prompt.setPlainText(examples()[0])
+        request = self.request()
+        if count is not None:
+            request = msgspec.structs.replace(request, batch=count)
+        if precision is not None:
+            request = msgspec.structs.replace(request, numerics=msgspec.structs.replace(request.numerics, precision=precision))
+        self.submitted.emit(request, endless)
+        self.seed.after_picture()
+        return True
+
+    def refusal(self) -> str:
+        """Why Generate is disabled, "" when it is not."""
+        error = self._controller.model_error
+        return problem_words(error) if error is not None else self.size_field.problem()
+
+    # --- model ------------------------------------------------------------------------------------------------------
+
+    def _model_changed(self) -> None:
+        controller = self._controller
+        model = controller.model
+        if model is None:
+            error = controller.model_error
+            name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
+            self.model_row.show_model(name, problem_words(error) if error is not None else "", "unchecked")
+        else:
+            self._take_defaults(model)
+            self._prepare_counter(model)
+        self._badge_changed()
+        self._refresh_footer()
+
+    def _take_defaults(self, model: ModelFacts) -> None:
+        """Size, steps, guidance and samplers of a model that was just chosen."""
+        if self._defaults_of == model.id:
+            return
+        self._defaults_of = model.id
+        self.size_field.set_native(model.native_width, model.native_height)
+        self.size_field.set_size(model.native_width, model.native_height)
+        self.steps.set_value(model.default_steps)
+        self.guidance.set_value(model.default_guidance)
+        self.sampler.clear()
+        self.sampler.addItem(tr("Model's own"), "")
+        for name in samplers_of(model.family):
+            self.sampler.addItem(name, name)
+
+    def _prepare_counter(self, model: ModelFacts) -> None:
+        self._counter = None
+        self._controller.background.run(partial(make_counter, model), self._counter_ready)
+
+    def _counter_ready(self, counter: Counter | None) -> None:
+        self._counter = counter
+        self._count()
+
+    def _count(self) -> None:
+        model, counter = self._controller.model, self._counter
+        if model is None or counter is None:
+            self.counter.setText("")
+            return
+        used, room = counter(self.prompt.toPlainText()), reading_length(model)
+        self.counter.setText(f"{figures.group(used)} / {figures.group(room)}")
+        set_tone(self.counter, "warn" if used > room else "muted")
+        self.counter.setToolTip(tr("The model reads only the first {0} parts of words.", room) if used > room else "")
+
+    def _badge_changed(self) -> None:
+        controller = self._controller
+        model = controller.model
+        if model is None:
+            error = controller.model_error
+            self._show_note("" if error is None else problem_words(error), tr("Locate…"), "danger")
+            return
+        badge = controller.badge(model)
+        self.model_row.show_model(model.name, model_line(model), badge.state)
+        report = controller.report(model)
+        self.model_row.setToolTip(badge_tip(badge, report.checked_at if report is not None else ""))
+        match badge.state:
+            case "unchecked":
+                words = tr("Not checked on this device yet.") if report is None else tr("Changed since the last check.")
+                seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
+                self._show_note(words, tr("Check") + seconds, "muted")
+            case "overflows":
+                self._show_note(tr("Some pictures will come out black."), tr("Fix this model"), "warn")
+            case "broken":
+                self._show_note(tr("The model file is damaged."), tr("See model health"), "danger")
+            case _:
+                self._show_note("", "", "muted")
+
+    def _show_note(self, words: str, link: str, tone: str) -> None:
+        self.note_line.setVisible(bool(words))
+        self.note.setText(words)
+        self.note_link.setText(link)
+        set_tone(self.note, tone)
+        self.note_icon.set("info" if tone == "muted" else "triangle-alert", "text-muted" if tone == "muted" else tone)
+
+    def _note_clicked(self) -> None:
+        controller = self._controller
+        if controller.model is None:
+            ask_model(self, controller, folder=False)
+            return
+        match controller.badge(controller.model).state:
+            case "overflows":
+                self.fix_requested.emit()
+            case "broken":
+                controller.go("health")
+            case _:
+                self.check_requested.emit()
+
+    def _open_list(self) -> None:
+        controller = self._controller
+        made = ModelList(self)
+        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        made.fill(controller.models, controller.settings.last_model, controller.badge)
+        made.chosen.connect(controller.select_model)
+        made.open_file.connect(lambda: ask_model(self, controller, folder=False))
+        made.open_folder.connect(lambda: ask_model(self, controller, folder=True))
+        made.make_fragile.connect(self.fragile_requested)
+        made.show_under(self.model_row)
+
+    # --- footer -----------------------------------------------------------------------------------------------------
+
+    def learn(self, picture: PictureFacts, model: str) -> None:
+        """Remember how long a picture of this size took; the estimate is their mean."""
+        times = self._picture_seconds.setdefault((model, picture.width, picture.height, picture.steps), [])
+        times.append(picture.seconds)
+        del times[:-5]
+        self._refresh_footer()
+
+    def seconds_per_picture(self) -> tuple[float, int] | None:
+        """Mean seconds of the last pictures like this one, and how many they were; None if there was none."""
+        width, height = self.size_field.size_value()
+        key = (self._controller.settings.last_model, width, height, round(self.steps.value()))
+        times = self._picture_seconds.get(key)
+        return (sum(times) / len(times), len(times)) if times else None
+
+    def _state_changed(self) -> None:
+        state = self._controller.state
+        job = state.running
+        self.generate_button.set_queueing(bool(state.jobs) and (job is None or job.kind == "Generate" or len(state.jobs) > 0))
+        self._show_precision()
+        self._refresh_footer()
+
+    def _refresh_footer(self) -> None:
+        known = self.seconds_per_picture()
+        count = self.batch.value()
+        if known is None:
+            self.estimate.setText(tr("Time not measured yet for this size"))
+            self.estimate.setToolTip("")
+        else:
+            total = figures.duration(known[0] * count)
+            self.estimate.setText(tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count))
+            one = tr("Measured with your last picture of this size.")
+            self.estimate.setToolTip(one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1]))
+        self._show_memory()
+        problem = self.refusal()
+        self.generate_button.setEnabled(not problem)
+        self.more.setEnabled(not problem)
+        queueing = bool(self._controller.state.jobs)
+        tip = tr("Put the picture behind the running one (Ctrl+Enter)") if queueing else tr("Make the picture (Ctrl+Enter)")
+        self.generate_button.setToolTip(problem or tip)
+        self.more.setIcon(icons.icon("chevron-down", "on-accent" if not problem else "text-disabled"))
+
+    def _show_memory(self) -> None:
+        """Say so when not even the model's weights find room; what a picture needs beyond them is not known before."""
+        memory, model, loaded = self._controller.state.memory, self._controller.model, self._controller.state.loaded
+        short = False
+        if memory is not None and model is not None and (loaded is None or loaded.id != model.id):
+            free = max(0, memory.total - memory.others)
+            short = model.size_bytes > free
+            self.fits.setToolTip(tr("Model {0}, free memory {1}", figures.size(model.size_bytes), figures.size(free)))
+        self.fits.setText(tr("Does not fit") if short else "")
+        self.fits_icon.set("octagon-alert" if short else "", "danger")
+
+    def _show_precision(self) -> None:
+        dtype: DType = self._controller.precision[0]
+        chosen = self.precision.value()
+        wanted = self._controller.settings.numerics.precision if chosen in ("settings", "") else chosen
+        auto = wanted == "auto"
+        self.numerics_row.value.setText(f"{tr('Auto')} · {TYPE_NAMES[dtype]}" if auto else TYPE_NAMES[wanted])
+
+    def _open_menu(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(tr("Generate 4"), lambda: self.submit(count=4))
+        menu.addAction(tr("Generate until stopped"), lambda: self.submit(endless=True))
+        menu.addAction(tr("Generate in FP32 once"), lambda: self.submit(precision="float32"))
+        corner = self.more.mapToGlobal(QPoint(self.more.width(), 0))
+        size = menu.sizeHint()
+        menu.popup(corner - QPoint(size.width(), size.height() + 4))
+
+    def set_low(self, low: bool) -> None:
+        """In a low window the prompt is 66 high."""
+        self.prompt.setFixedHeight(66 if low else 104)
+
+    def set_narrow(self, narrow: bool) -> None:
+        self.model_row.set_compact(narrow)
+
+
+def _precision(value: str) -> Precision:
+    table: dict[str, Precision] = {"auto": "auto", "float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
+    return table[value]
+
+
+def _part(*items: QWidget | QLayout | int, spacing: int = 6) -> QWidget:
+    """A block of the form with its margins."""
+    made = QWidget()
+    made.setLayout(column(*items, spacing=spacing, margins=(14, 12, 14, 12)))
+    return made

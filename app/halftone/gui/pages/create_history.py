@@ -1,0 +1,112 @@
+"""Pictures made before: read from the list and decoded off the UI thread."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.gallery.history import Entry, History
+from halftone.gui.background import Background
+from halftone.gui.pages.create_side import Thumb
+
+_LIMIT = 120
+_THUMB = 256
+
+
+@dataclass(frozen=True)
+class Made:
+    """A finished picture with the request it came from. failed: what the failing precision gave, for this session."""
+
+    facts: PictureFacts
+    request: PictureRequest
+    thumb: Thumb
+    failed: QImage
+
+
+def read_recent() -> list[Made]:
+    """The latest pictures whose files are there, newest first. Runs on another thread."""
+    with History() as history:
+        history.forget_missing()
+        entries = history.recent(_LIMIT)
+    return [_made(entry) for entry in entries]
+
+
+def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:
+    """Put a picture on the list. Runs on another thread."""
+    with History() as history:
+        entry = history.add(facts, request, thumbnail)
+    return _made(entry, failed)
+
+
+def forget(path: str) -> None:
+    """Take one picture off the list. Runs on another thread."""
+    with History() as history:
+        history.forget([entry for entry in history.recent(10_000) if entry.facts.path == path])
+
+
+def read_image(path: str) -> QImage:
+    """A picture file, decoded. Runs on another thread."""
+    return QImage(path)
+
+
+def _made(entry: Entry, failed: bytes = b"") -> Made:
+    image = QImage.fromData(entry.thumbnail) if entry.thumbnail else QImage()
+    if image.isNull():
+        image = QImage(entry.facts.path)
+    if max(image.width(), image.height()) > _THUMB:
+        keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
+        image = image.scaled(_THUMB, _THUMB, keep, smooth)
+    thumb = Thumb(entry.facts.path, image, entry.facts.state, _moment(entry.made_at), entry.request.prompt)
+    return Made(entry.facts, entry.request, thumb, QImage.fromData(failed) if failed else QImage())
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.now(UTC)
+
+
+class Shelf:
+    """The pictures that this window knows, by path."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._made: dict[str, Made] = {}
+
+    def get(self, path: str) -> Made | None:
+        return self._made.get(path)
+
+    def load(self, ready: Callable[[list[Made]], None]) -> None:
+        """Read the list; pictures of this session keep what they know."""
+
+        def take(found: list[Made]) -> None:
+            self._made = {made.facts.path: self._made.get(made.facts.path, made) for made in found}
+            ready(list(self._made.values()))
+
+        self._background.run(read_recent, take)
+
+    def add(
+        self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes, ready: Callable[[Made], None]
+    ) -> None:
+        def take(made: Made) -> None:
+            self._made = {made.facts.path: made, **self._made}
+            ready(made)
+
+        self._background.run(lambda: remember(facts, request, thumbnail, failed), take)
+
+    def remove(self, path: str) -> None:
+        self._made.pop(path, None)
+        self._background.run(lambda: forget(path), _nothing)
+
+    def image(self, path: str, ready: Callable[[QImage], None]) -> None:
+        """The picture file, decoded."""
+        self._background.run(lambda: read_image(path), ready)
+
+
+def _nothing(result: object) -> None:
+    del result

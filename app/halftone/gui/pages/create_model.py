@@ -1,0 +1,226 @@
+"""The model row of the Create form and the list it opens."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal, SignalInstance
+from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtWidgets import QFileDialog, QFrame, QSizePolicy, QVBoxLayout, QWidget
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import ModelFacts
+from halftone.gui import icons, text, theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, paint_badge
+from halftone.gui.widgets.dots import paint_danger_dots
+from halftone.health.judge import Badge
+
+_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+
+
+def model_line(model: ModelFacts) -> str:
+    """SDXL · FP16 · 6.9 GB"""
+    stored = text.TYPE_NAMES.get(model.stored_dtype, model.stored_dtype)
+    family = tr("Small demo model") if model.id == "pocket" else model.family
+    return " · ".join(filter(None, (family, stored, figures.size(model.size_bytes))))
+
+
+def badge_tip(badge: Badge, report_date: str) -> str:
+    """What stands behind a badge."""
+    parts: list[str] = []
+    if badge.room_bits is not None:
+        parts.append(tr("Smallest room {0}", figures.bits(badge.room_bits)))
+    if report_date:
+        parts.append(tr("checked {0} on this device", figures.moment(report_date)))
+    words = ", ".join(parts) + "." if parts else ""
+    return " ".join(filter(None, (words, tr(badge.reason) if badge.reason else "")))
+
+
+class ModelRow(HoverButton):
+    """Thumbnail, name, line and badge of one model; as the form's button it also has a frame and a chevron."""
+
+    def __init__(self, *, framed: bool = False) -> None:
+        super().__init__()
+        self._framed = framed
+        self._compact = False
+        self._name = ""
+        self._line = ""
+        self._state = "unchecked"
+        self._chosen = False
+        self._thumbnail = QImage()
+        self.setFixedHeight(54 if framed else 42)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def show_model(self, name: str, line: str, state: str, *, chosen: bool = False) -> None:
+        self._name, self._line, self._state, self._chosen = name, line, state, chosen
+        self.setAccessibleName(f"{name}, {tr('Model health: {0}', health_word(state))}")
+        self.update()
+
+    def set_thumbnail(self, image: QImage) -> None:
+        """A picture that this model made; a null image shows a pattern of dots."""
+        self._thumbnail = image
+        self.update()
+
+    def set_compact(self, compact: bool) -> None:
+        """The badge as icon only."""
+        self._compact = compact
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(280, self.height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._paint_ground(painter)
+        side = 40 if self._framed else 30
+        picture = QRectF(7 if self._framed else 10, (self.height() - side) / 2, side, side)
+        paint_thumbnail(painter, picture, self._thumbnail)
+        right = self.width() - 10.0
+        if self._framed:
+            icons.paint(
+                painter, "chevron-down", QRectF(right - 16, self.height() / 2 - 8, 16, 16), colours.color("text-secondary")
+            )
+            right -= 24
+        elif self._chosen:
+            icons.paint(painter, "check", QRectF(right - 16, self.height() / 2 - 8, 16, 16), colours.color("accent-text"))
+        if not self._framed:
+            right -= 24
+        right = self._paint_badge(painter, right) - 8
+        self._paint_words(painter, picture.right() + 9, right)
+        painter.end()
+
+    def _paint_ground(self, painter: QPainter) -> None:
+        colours = theme.current()
+        box = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        if self._framed:
+            painter.setPen(QPen(colours.color("border-control" if self.hovered else "border-strong"), 1))
+            painter.setBrush(colours.color("field"))
+            painter.drawRoundedRect(box, 5, 5)
+        elif self._chosen or self.hovered or self.hasFocus():
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colours.color("selected" if self._chosen else "hover"))
+            painter.drawRect(self.rect())
+
+    def _paint_badge(self, painter: QPainter, right: float) -> float:
+        """Returns the left edge of what was painted."""
+        icon, tone = HEALTH_LOOK.get(self._state, HEALTH_LOOK["unchecked"])
+        words = "" if self._compact else health_word(self._state)
+        metrics = QFontMetrics(theme.current().font("caption-strong"))
+        width = 26 if self._compact else 6 + 14 + 5 + metrics.horizontalAdvance(words) + 8
+        box = QRectF(right - width, self.height() / 2 - 10, width, 20)
+        paint_badge(painter, box, icon, words, tone)
+        return box.left()
+
+    def _paint_words(self, painter: QPainter, left: float, right: float) -> None:
+        colours = theme.current()
+        strong, small = colours.font("body-strong"), colours.font("caption")
+        width = int(right - left)
+        middle = self.height() / 2
+        painter.setFont(strong)
+        painter.setPen(colours.color("text"))
+        name = QFontMetrics(strong).elidedText(self._name, Qt.TextElideMode.ElideRight, width)
+        painter.drawText(QRectF(left, middle - 18, width, 18), _LEFT, name)
+        painter.setFont(small)
+        painter.setPen(colours.color("text-muted"))
+        line = QFontMetrics(small).elidedText(self._line, Qt.TextElideMode.ElideRight, width)
+        painter.drawText(QRectF(left, middle + 1, width, 16), _LEFT, line)
+
+
+def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage) -> None:
+    """A square crop of a picture with small round corners, or dots where there is none yet."""
+    painter.save()
+    path = QPainterPath()
+    path.addRoundedRect(rect, 3, 3)
+    painter.setClipPath(path)
+    if image.isNull():
+        painter.fillRect(rect, theme.current().color("surface-overlay"))
+        paint_danger_dots(painter, rect.adjusted(2, 2, 0, -1), theme.current().color("text-muted"))
+    else:
+        side = min(image.width(), image.height())
+        crop = QRectF((image.width() - side) / 2, (image.height() - side) / 2, side, side)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        painter.drawImage(rect, image, crop)
+    painter.restore()
+
+
+class ModelList(QFrame):
+    """The list that the model row opens: models, then ways to get more."""
+
+    chosen = Signal(str)
+    open_file = Signal()
+    open_folder = Signal()
+    make_fragile = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setObjectName("modelList")
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(1, 4, 1, 4)
+        self._layout.setSpacing(0)
+        colours = theme.current()
+        self.setStyleSheet(
+            f"QFrame#modelList {{ background: {colours.color('surface-overlay').name()};"
+            f" border: 1px solid {colours.color('border-strong').name()}; }}"
+        )
+
+    def fill(self, models: Sequence[ModelFacts], selected: str, badge: Callable[[ModelFacts], Badge]) -> None:
+        for model in models:
+            entry = ModelRow()
+            entry.show_model(model.name, model_line(model), badge(model).state, chosen=model.id == selected)
+            entry.clicked.connect(lambda _on=False, model=model: self._choose(model.id))
+            self._layout.addWidget(entry)
+        self._layout.addWidget(hline())
+        for words, icon, signal in (
+            (tr("Open a model file…"), "file-plus", self.open_file),
+            (tr("Open a model folder…"), "folder-plus", self.open_folder),
+            (tr("Make the fragile demo model"), "flask-conical", self.make_fragile),
+        ):
+            made = button(words, "row", icon)
+            made.clicked.connect(lambda _on=False, signal=signal: self._leave(signal))
+            self._layout.addWidget(made)
+
+    def _choose(self, model: str) -> None:
+        self.close()
+        self.chosen.emit(model)
+
+    def _leave(self, signal: SignalInstance) -> None:
+        self.close()
+        signal.emit()
+
+    def show_under(self, anchor: QWidget) -> None:
+        """Below the anchor, as wide as it or a little wider."""
+        self.setFixedWidth(max(anchor.width(), 320))
+        self.adjustSize()
+        self.move(anchor.mapToGlobal(QPoint(0, anchor.height() + 3)))
+        self.show()
+        self.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Down:
+            self.focusNextChild()
+        elif event.key() == Qt.Key.Key_Up:
+            self.focusPreviousChild()
+        else:
+            super().keyPressEvent(event)
+
+
+def ask_model(parent: QWidget, controller: Controller, *, folder: bool) -> None:
+    """Let the user choose a diffusers folder or a .safetensors file, and use it."""
+    dialog = QFileDialog(parent, tr("Open a model"))
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    if folder:
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+    else:
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilter(tr("Models ({0})", "*.safetensors"))
+    dialog.fileSelected.connect(lambda path: controller.select_model(str(Path(path))))
+    dialog.open()
+
+
+def problem_words(error: ErrorFacts) -> str:
+    """Why the model of the form cannot be used, in a few words."""
+    return tr("File not found") if error.code == "model-missing" else text.error_sentence(error)

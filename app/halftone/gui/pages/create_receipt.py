@@ -1,0 +1,133 @@
+"""The bar under a finished picture: its size, seed, time and numerics receipt; a click opens the whole receipt."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from halftone.contract.facts import PictureFacts
+from halftone.gui import text
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, set_tone, surface
+from halftone.gui.widgets.dots import RoomGauge
+
+
+def receipt_rows(picture: PictureFacts) -> list[tuple[str, str]]:
+    """The whole receipt: what ran in which type, what was found, what was done."""
+    rows = [(text.component_name(name), text.TYPE_NAMES[dtype]) for name, dtype in picture.dtypes.items()]
+    watched = picture.state != "unwatched"
+    rows.append((tr("Bad numbers"), tr("{0} found", len(picture.events)) if watched else tr("not looked for")))
+    if picture.room_bits is not None:
+        rows.append((tr("Smallest room"), figures.bits(picture.room_bits)))
+    for event in picture.events:
+        where = event.module or text.component_name(event.component)
+        done = text.cure_name(event.cure)
+        rows.append((where, f"{done}, {figures.duration(event.seconds)}" if event.seconds else done))
+    rows.append((tr("Steps"), str(picture.steps)))
+    rows.append((tr("File"), picture.path))
+    return rows
+
+
+class ReceiptBar(HoverButton):
+    """44 high."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(44)
+        self.setCheckable(True)
+        self.setToolTip(tr("Show the whole receipt"))
+        self._narrow = False
+        self.size_words = label("", "small", "secondary", numbers=True)
+        self.seed_words = label("", "small", "secondary", numbers=True)
+        self.time_words = label("", "small", "secondary", numbers=True)
+        self.state_icon = IconLabel("circle-check", "ok", 16)
+        self.word = label("", "small-strong", "ok")
+        self.sentence = label("", "small", "secondary")
+        self.gauge = RoomGauge()
+        self.room = label("", "small", "secondary", numbers=True)
+        self.chevron = IconLabel("chevron-up", "text-secondary", 16)
+        frame = surface("plain", "top")
+        frame.setLayout(
+            row(
+                self.size_words,
+                self.seed_words,
+                self.time_words,
+                -1,
+                self.state_icon,
+                self.word,
+                self.sentence,
+                4,
+                self.gauge,
+                self.room,
+                8,
+                self.chevron,
+                spacing=8,
+                margins=(16, 0, 20, 0),
+            )
+        )
+        for part in frame.findChildren(QWidget):
+            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        frame.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setLayout(column(frame, spacing=0))
+        self.toggled.connect(lambda on: self.chevron.set("chevron-down" if on else "chevron-up", "text-secondary"))
+
+    def show_picture(self, picture: PictureFacts) -> None:
+        icon, tone, word, sentence = text.receipt(picture)
+        self.size_words.setText(f"{figures.group(picture.width)} × {figures.group(picture.height)}")
+        self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
+        self.time_words.setText("  " + _seconds(picture.seconds))
+        self.state_icon.set(icon, tone)
+        self.word.setText(word)
+        set_tone(self.word, tone)
+        self.sentence.setText(sentence)
+        room = picture.room_bits if picture.state == "clean" else None
+        self.gauge.set_bits(room)
+        self.gauge.setVisible(room is not None)
+        self.room.setVisible(room is not None)
+        self.room.setText("" if room is None else tr("{0} of room", figures.bits(room)))
+        self.setAccessibleName(f"{word}. {sentence}")
+        self._fit()
+
+    def set_narrow(self, narrow: bool) -> None:
+        self._narrow = narrow
+        self._fit()
+
+    def _fit(self) -> None:
+        self.seed_words.setVisible(not self._narrow)
+        self.time_words.setVisible(not self._narrow)
+        self.sentence.setVisible(not (self._narrow and not self.gauge.isHidden()))
+
+    def paintEvent(self, event: object) -> None:
+        return
+
+
+def _seconds(seconds: float) -> str:
+    return tr("{0} s", figures.decimal(seconds)).replace(" ", figures.HARD) if seconds < 60 else figures.duration(seconds)
+
+
+class ReceiptSheet(QWidget):
+    """The whole receipt, between picture and bar."""
+
+    message_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        frame = surface("raised", "top")
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(24)
+        self._grid.setVerticalSpacing(5)
+        self._message = button(tr("What happened"), "link", clicked=self.message_requested.emit)
+        head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
+        frame.setLayout(column(head, self._grid, spacing=8, margins=(16, 12, 16, 12)))
+        self.setLayout(column(frame, spacing=0))
+        self.hide()
+
+    def show_picture(self, picture: PictureFacts, *, has_message: bool) -> None:
+        """has_message: there is a banner that can be opened again."""
+        self._message.setVisible(has_message)
+        clear(self._grid)
+        for index, (name, value) in enumerate(receipt_rows(picture)):
+            words = label(value, "small", numbers=True, wrap=True)
+            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(words, index, 1)
+        self._grid.setColumnStretch(1, 1)

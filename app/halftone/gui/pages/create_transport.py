@@ -1,0 +1,202 @@
+"""The panel under the canvas while a picture is made: phases, steps, time left, cancel, and the numbers so far."""
+
+from typing import Final, cast
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.words import FLOAT_LIMITS, Phase
+from halftone.gui import text, theme
+from halftone.gui.i18n import tr
+from halftone.gui.state import Job
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import IconLabel, button, column, label, row, set_tone, surface, vline
+from halftone.gui.widgets.dots import PeakStrip, StepDots
+
+PHASES: Final[tuple[Phase, ...]] = ("load", "encode", "denoise", "decode", "save")
+_SAMPLES: Final = 3
+"""Steps measured before a time left is given."""
+
+
+def seconds_left(job: Job) -> float | None:
+    """Seconds until the last step, from the mean of the steps so far; None before there are three."""
+    if len(job.steps) < _SAMPLES or job.total is None or job.phase != "denoise":
+        return None
+    mean = sum(step.seconds for step in job.steps) / len(job.steps)
+    return mean * max(0, job.total - job.done)
+
+
+def steps_per_second(job: Job) -> float | None:
+    """Mean speed of the steps so far, None before the first."""
+    total = sum(step.seconds for step in job.steps)
+    return len(job.steps) / total if total > 0 else None
+
+
+class PhaseRow(QWidget):
+    """Load, Encode prompt, Denoise, Decode, Save: done, running, to come; shape and word, not colour alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._icons: dict[Phase, IconLabel] = {}
+        self._words: dict[Phase, QWidget] = {}
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        for phase in PHASES:
+            icon = IconLabel("circle", "border-control", 14)
+            words = label(text.phase_name(phase), "small", "muted")
+            self._icons[phase], self._words[phase] = icon, words
+            layout.addWidget(icon)
+            layout.addWidget(words)
+            layout.addSpacing(10)
+        layout.addStretch(1)
+
+    def show_phase(self, phase: Phase | None, done: tuple[Phase, ...]) -> None:
+        place = PHASES.index(phase) if phase in PHASES else -1
+        for index, name in enumerate(PHASES):
+            words = self._words[name]
+            if index == place:
+                self._icons[name].set("circle-dot", "accent")
+                words.setFont(theme.current().font("small-strong"))
+                set_tone(words, "")
+            elif name in done or index < place:
+                self._icons[name].set("check", "ok")
+                words.setFont(theme.current().font("small"))
+                set_tone(words, "secondary")
+            else:
+                self._icons[name].set("circle", "border-control")
+                words.setFont(theme.current().font("small"))
+                set_tone(words, "muted")
+
+
+class TransportPanel(QWidget):
+    """130 high; the right half with the peaks is hidden in narrow windows."""
+
+    cancel_requested = Signal()
+    keep_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(134)
+        self.phases = PhaseRow()
+        self.title = label("", "heading-s", numbers=True)
+        self.left = label("", "body", "secondary", numbers=True)
+        self.speed = label("", "small", "muted", numbers=True)
+        self.dots = StepDots()
+        self.cancel = button(tr("Cancel"), "", "x", tip=tr("Stop this picture (Esc)"), clicked=self.cancel_requested.emit)
+        self.keep = button(
+            tr("Stop and keep"),
+            "quiet",
+            "square-check-big",
+            tip=tr("Shows the picture as it is at this step"),
+            clicked=self.keep_requested.emit,
+        )
+        self.hint = label(tr("Shows the picture as it is at this step"), "caption", "muted")
+        left = column(
+            self.phases,
+            row(self.title, self.left, self.speed, -1, spacing=12),
+            self.dots,
+            -1,
+            row(self.cancel, self.keep, self.hint, -1, spacing=8),
+            spacing=5,
+        )
+        self.strip = PeakStrip()
+        self.finite_icon = IconLabel("circle-check", "ok", 14)
+        self.finite = label("", "small-strong", "ok", numbers=True)
+        self.room = label("", "caption", "muted", numbers=True)
+        right = column(
+            row(label(tr("Numbers so far"), "small"), -1, self.finite_icon, self.finite, spacing=5),
+            self.strip,
+            row(label(tr("Peak per step, log scale"), "caption", "muted"), -1, self.room),
+            spacing=5,
+        )
+        self.right = QWidget()
+        inner = row(vline(104), right, spacing=12)
+        inner.setStretch(1, 1)
+        self.right.setLayout(inner)
+        self.right.setFixedWidth(312)
+        frame = surface("plain", "top")
+        layout = row(left, self.right, spacing=14, margins=(16, 11, 16, 11))
+        layout.setStretch(0, 1)
+        frame.setLayout(layout)
+        self.setLayout(column(frame, spacing=0))
+
+    def set_narrow(self, narrow: bool) -> None:
+        self.right.setVisible(not narrow)
+        self.hint.setVisible(not narrow)
+
+    def show_job(self, job: Job, device: DeviceFacts | None) -> None:
+        """The running picture as it stands."""
+        del device
+        self.phases.show_phase(job.phase, job.phases_done)
+        self._show_progress(job)
+        self._show_numbers(job)
+        stopping = job.stopping != ""
+        self.cancel.setEnabled(job.stopping != "cancel")
+        self.keep.setEnabled(not stopping and job.phase == "denoise")
+
+    def _show_progress(self, job: Job) -> None:
+        total = job.total if job.phase == "denoise" and job.total else len(job.steps)
+        self.dots.set_steps(job.done if job.phase == "denoise" else len(job.steps), total)
+        speed = steps_per_second(job)
+        self.speed.setText("" if speed is None else tr("{0} steps/s", figures.decimal(speed, 2 if speed < 10 else 0)))
+        left = seconds_left(job)
+        if job.stopping == "cancel":
+            self.title.setText(tr("Cancelling…"))
+            self.left.setText("")
+            return
+        if job.phase == "denoise" and job.total:
+            self.title.setText(tr("Step {0} of {1}", job.done, job.total))
+            waiting = tr("estimating") if job.total > _SAMPLES else ""
+            self.left.setText(tr("about {0} left", figures.duration(left)) if left is not None else waiting)
+            return
+        self.title.setText(_phase_sentence(job))
+        self.left.setText(_load_words(job))
+
+    def _show_numbers(self, job: Job) -> None:
+        limit = FLOAT_LIMITS[_denoiser_dtype(job)]
+        peaks = [step.peak for step in job.steps]
+        self.strip.set_peaks(peaks, job.total or len(peaks) if job.phase == "denoise" else len(peaks), limit)
+        read = [step for step in job.steps if step.finite is not None]
+        good = sum(1 for step in read if step.finite)
+        bad = len(read) - good
+        self.finite.setText(tr("{0} of {1} steps finite", good, len(read)) if read else "")
+        self.finite_icon.set("" if not read else "triangle-alert" if bad else "circle-check", "warn" if bad else "ok")
+        set_tone(self.finite, "warn" if bad else "ok")
+        known = [peak for peak in peaks if peak]
+        if known:
+            room = figures.bits(_room(max(known), limit))
+            shown = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
+            self.room.setText(tr("Limit {0} · {1} of room", shown, room))
+        else:
+            self.room.setText("")
+
+
+def _room(peak: float, limit: float) -> float:
+    import math
+
+    return math.log2(limit / peak) if math.isfinite(peak) else -math.inf
+
+
+def _denoiser_dtype(job: Job) -> str:
+    dtypes = job.plan.dtypes if job.plan is not None else {}
+    return next((cast("str", dtypes[name]) for name in ("unet", "transformer") if name in dtypes), "float32")
+
+
+def _phase_sentence(job: Job) -> str:
+    match job.phase:
+        case "encode":
+            return tr("Reading the prompt")
+        case "decode":
+            return tr("Decoding the picture")
+        case "save":
+            return tr("Saving the picture")
+        case _:
+            return tr("Loading the model")
+
+
+def _load_words(job: Job) -> str:
+    if job.phase != "load" or not job.total or job.total < 1_000_000:
+        return ""
+    return tr("{0} of {1}", figures.size(job.done), figures.size(job.total))
