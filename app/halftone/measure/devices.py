@@ -106,7 +106,7 @@ def _cuda_devices() -> Iterator[DeviceFacts]:
             memory_total=properties.total_memory,
             driver=_amd_driver() if hip else _nvidia_driver(),
             capability=f"{properties.major}.{properties.minor}",
-            torch_version=torch.__version__,
+            torch_version=str(torch.__version__),
             details=_filled(details),
         )
 
@@ -129,7 +129,7 @@ def _xpu_devices() -> Iterator[DeviceFacts]:
             name=str(properties.name),
             memory_total=int(properties.total_memory),
             driver=str(getattr(properties, "driver_version", "")) or None,
-            torch_version=torch.__version__,
+            torch_version=str(torch.__version__),
             details=_filled({"Platform": str(getattr(properties, "platform_name", ""))}),
         )
 
@@ -143,7 +143,7 @@ def _mps_devices() -> Iterator[DeviceFacts]:
         name=_cpu_name(),
         memory_total=psutil.virtual_memory().total,
         driver=platform.mac_ver()[0] or None,
-        torch_version=torch.__version__,
+        torch_version=str(torch.__version__),
         details=_filled({"macOS": platform.mac_ver()[0]}),
     )
 
@@ -155,7 +155,7 @@ def _cpu_device() -> DeviceFacts:
         backend="cpu",
         name=_cpu_name(),
         memory_total=psutil.virtual_memory().total,
-        torch_version=torch.__version__,
+        torch_version=str(torch.__version__),
         threads=torch.get_num_threads(),
         details=_filled(
             {

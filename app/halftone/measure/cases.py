@@ -1,0 +1,269 @@
+"""Operations with known answers, as a table: what a diffusion model is made of, in small and in realistic sizes.
+
+Inputs are drawn in float32 on the CPU, rounded to the format under test, and the reference is computed from the rounded inputs in
+float64 on the CPU. So an error is the device's own. Of large results a sample of rows or channels is compared, and all of it
+is looked through for what is not finite.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import Tensor
+
+from halftone.measure.modes import Mode
+
+Make = Callable[[torch.Generator, Mode], tuple[Tensor, ...]]
+Run = Callable[..., Tensor]
+Cut = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operation in one size.
+
+    make: float32 inputs; run: the operation, on any device and format; factor: tolerance in units of the format's epsilon.
+    core: an error makes the format wrong; otherwise it is a note (see `selftest.judge_dtype`). cut: inputs -> the inputs that
+    give a sample of the result, which `pick` takes from the whole result. flops: floating-point operations, for the cases that
+    are timed.
+    """
+
+    operation: str
+    size: str
+    make: Make
+    run: Run
+    factor: float = 4.0
+    core: bool = True
+    cut: Cut | None = None
+    pick: Callable[[Tensor], Tensor] | None = None
+    flops: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation}, {self.size}"
+
+
+def tolerance(case: Case, mode: Mode) -> float:
+    """Allowed |error| over the largest |reference|.
+
+    A few units of the last place of the format; float32 sums of thousands of terms lose some more, sums kept in float16 many.
+    """
+    if mode.half_sums and case.operation in {"matmul", "convolution", "attention"}:
+        return 0.1
+    return max(case.factor * mode.epsilon, 1e-4)
+
+
+def cases_for(kind: str) -> tuple[Case, ...]:
+    """The table for a device kind ("cpu", "cuda", "xpu", "mps"). Realistic sizes differ: a processor has seconds, not
+    teraflops.
+    """
+    return (*_SMALL, *(_CPU_SIZES if kind == "cpu" else _GPU_SIZES), *_NOTES)
+
+
+def _normal(*shapes: tuple[int, ...], scale: float = 1.0, offset: float = 0.0) -> Make:
+    def make(generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
+        return tuple(torch.randn(shape, generator=generator) * scale + offset for shape in shapes)
+
+    return make
+
+
+def _weighted(signal: tuple[int, ...], weight: tuple[int, ...]) -> Make:
+    """A signal of size one and weights that keep it there (variance 1 / number of terms)."""
+
+    def make(generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
+        rows, *rest = weight
+        terms = math.prod(rest) if len(rest) > 1 else rows
+        return torch.randn(signal, generator=generator), torch.randn(weight, generator=generator) / math.sqrt(terms)
+
+    return make
+
+
+def _filled(shape: tuple[int, ...], share: float) -> Make:
+    """Values of both signs spread over 0.9 to 1 times `share` of the limit (of 1e30 for the wide formats, whose squares end
+    there).
+    """
+
+    def make(generator: torch.Generator, mode: Mode) -> tuple[Tensor, ...]:
+        top = share * min(mode.limit, 1e15)
+        size = (0.9 + 0.1 * torch.rand(shape, generator=generator)) * top
+        return (torch.where(torch.rand(shape, generator=generator) < 0.5, -size, size),)
+
+    return make
+
+
+def _positive(*shapes: tuple[int, ...]) -> Make:
+    def make(generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
+        return tuple(0.5 + 0.5 * torch.rand(shape, generator=generator) for shape in shapes)
+
+    return make
+
+
+def _ramp(low: float, high: float, count: int = 4096) -> Make:
+    def make(_generator: torch.Generator, _mode: Mode) -> tuple[Tensor, ...]:
+        return (torch.linspace(low, high, count),)
+
+    return make
+
+
+def _tiny(generator: torch.Generator, mode: Mode) -> tuple[Tensor, ...]:
+    """A product of numbers below the smallest normal one of float16 with large ones; small but normal ones in the wide
+    formats.
+    """
+    small = 2.0**-20 if mode.dtype == "float16" else 2.0**-100
+    return small * (1 + torch.rand(64, 64, generator=generator)), 512 * torch.eye(64)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+def _doubled(a: Tensor, _b: Tensor) -> Tensor:
+    return a + a
+
+
+def _conv3(x: Tensor, w: Tensor) -> Tensor:
+    return F.conv2d(x, w, padding=1)
+
+
+def _conv1(x: Tensor, w: Tensor) -> Tensor:
+    return F.conv2d(x, w)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def _group_norm(x: Tensor) -> Tensor:
+    return F.group_norm(x, min(32, x.shape[1] // 4))
+
+
+def _layer_norm(x: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def _rms_norm(x: Tensor) -> Tensor:
+    return F.rms_norm(x, x.shape[-1:], eps=1e-6)
+
+
+def _softmax(x: Tensor) -> Tensor:
+    return x.softmax(dim=-1)
+
+
+def _sums(x: Tensor) -> Tensor:
+    return x.sum(dim=-1)
+
+
+def _mean(x: Tensor) -> Tensor:
+    return x.mean(dim=-1)
+
+
+def _tanh_gelu(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def _wave(x: Tensor) -> Tensor:
+    """Timestep embedding: sines and cosines of up to 1000 radians, computed in float32 as every model does, then rounded."""
+    angles = x.float() if x.dtype != torch.float64 else x
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype)
+
+
+def _first_rows(count: int) -> tuple[Cut, Callable[[Tensor], Tensor]]:
+    """A sample of a product or of attention: the first `count` rows of the left input."""
+    return (lambda inputs: (inputs[0][..., :count, :], *inputs[1:])), (lambda result: result[..., :count, :])
+
+
+def _first_channels(count: int) -> tuple[Cut, Callable[[Tensor], Tensor]]:
+    """A sample of a convolution: the first `count` output channels."""
+    return (lambda inputs: (inputs[0], inputs[1][:count])), (lambda result: result[:, :count])
+
+
+def _matmul(rows: int, terms: int, columns: int, *, sample: int = 0) -> Case:
+    cut, pick = _first_rows(sample) if sample else (None, None)
+    make = _weighted((rows, terms), (terms, columns))
+    size = f"{rows} × {terms} × {columns}"
+    return Case("matmul", size, make, _product, cut=cut, pick=pick, flops=2.0 * rows * terms * columns)
+
+
+def _convolution(batch: int, channels: int, edge: int, kernel: int, *, sample: int = 0) -> Case:
+    cut, pick = _first_channels(sample) if sample else (None, None)
+    make = _weighted((batch, channels, edge, edge), (channels, channels, kernel, kernel))
+    size = f"{kernel} × {kernel}, {batch} × {channels} × {edge} × {edge}"
+    flops = 2.0 * batch * channels * channels * kernel * kernel * edge * edge
+    return Case("convolution", size, make, _conv3 if kernel == 3 else _conv1, cut=cut, pick=pick, flops=flops)
+
+
+def _attend(batch: int, heads: int, tokens: int, width: int, *, keys: int = 0, sample: int = 0) -> Case:
+    cut, pick = _first_rows(sample) if sample else (None, None)
+    keys = keys or tokens
+    make = _normal((batch, heads, tokens, width), (batch, heads, keys, width), (batch, heads, keys, width))
+    size = f"{tokens} × {keys} tokens, {heads} heads of {width}"
+    flops = 4.0 * batch * heads * tokens * keys * width
+    return Case("attention", size, make, _attention, factor=8.0, cut=cut, pick=pick, flops=flops)
+
+
+_SMALL: Final = (
+    _matmul(16, 64, 32),
+    _convolution(1, 16, 8, 3),
+    _attend(1, 2, 16, 32),
+    Case("group-norm", "1 × 32 × 8 × 8", _normal((1, 32, 8, 8)), _group_norm),
+    Case("layer-norm", "16 × 64", _normal((16, 64)), _layer_norm),
+    Case("softmax", "16 × 64", _normal((16, 64), scale=4.0), _softmax),
+    Case("softmax", "scores up to 30 000", _normal((16, 64), scale=8000.0), _softmax),
+    Case("group-norm", "values of 2 000", _normal((1, 64, 16, 16), scale=2000.0), _group_norm),
+    Case("layer-norm", "values of 2 000", _normal((64, 256), scale=2000.0), _layer_norm),
+    Case("functions", "exp", _ramp(-10.0, 10.0), torch.exp),
+    Case("functions", "GELU", _ramp(-12.0, 12.0), F.gelu),
+    Case("functions", "GELU with tanh", _ramp(-12.0, 12.0), _tanh_gelu),
+    Case("functions", "SiLU", _ramp(-12.0, 12.0), F.silu),
+    Case("functions", "sigmoid", _ramp(-12.0, 12.0), torch.sigmoid),
+    Case("functions", "timestep embedding", _ramp(0.0, 999.0, 1000), _wave),
+    Case("long-sums", "4 096 products", _positive((8, 4096), (4096, 8)), _product),
+    Case("long-sums", "32 768 terms", _positive((8, 32768)), _sums),
+    Case("long-sums", "mean of 65 536", _positive((8, 65536)), _mean),
+)
+
+_CPU_SIZES: Final = (
+    _matmul(154, 768, 320),
+    _matmul(512, 512, 512),
+    _convolution(1, 64, 32, 3),
+    _convolution(1, 128, 16, 1),
+    _attend(1, 8, 256, 40),
+    _attend(1, 8, 256, 40, keys=77),
+    Case("group-norm", "2 × 320 × 32 × 32", _normal((2, 320, 32, 32), offset=3.0), _group_norm),
+    Case("layer-norm", "1 024 × 320", _normal((1024, 320), offset=3.0), _layer_norm),
+    Case("softmax", "8 × 256 × 256", _normal((8, 256, 256), scale=4.0), _softmax),
+)
+
+_GPU_SIZES: Final = (
+    _matmul(154, 768, 1280),
+    _matmul(1024, 1024, 1024, sample=64),
+    _matmul(4096, 4096, 4096, sample=16),
+    _matmul(8192, 1280, 5120, sample=16),
+    _convolution(2, 320, 64, 3, sample=8),
+    _convolution(1, 128, 512, 3, sample=2),
+    _convolution(2, 1280, 16, 3, sample=8),
+    _convolution(2, 640, 32, 1, sample=16),
+    _attend(2, 8, 4096, 40, sample=16),
+    _attend(2, 8, 4096, 40, keys=77, sample=64),
+    _attend(2, 20, 1024, 64, sample=32),
+    Case("group-norm", "2 × 320 × 64 × 64", _normal((2, 320, 64, 64), offset=3.0), _group_norm),
+    Case("group-norm", "1 × 128 × 512 × 512", _normal((1, 128, 512, 512), offset=3.0), _group_norm),
+    Case("layer-norm", "8 192 × 1 280", _normal((8192, 1280), offset=3.0), _layer_norm),
+    Case("softmax", "8 × 1 024 × 1 024", _normal((8, 1024, 1024), scale=4.0), _softmax),
+)
+
+_NOTES: Final = (
+    Case("near-limit", "SiLU", _filled((4096,), 0.99), F.silu, core=False),
+    Case("near-limit", "GELU", _filled((4096,), 0.99), F.gelu, core=False),
+    Case("near-limit", "GELU with tanh", _filled((4096,), 0.99), _tanh_gelu, core=False),
+    Case("near-limit", "layer norm", _filled((64, 64), 0.99), _layer_norm, core=False),
+    Case("near-limit", "group norm", _filled((1, 32, 8, 8), 0.99), _group_norm, core=False),
+    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), _rms_norm, core=False),
+    Case("near-limit", "softmax", _filled((64, 64), 0.99), _softmax, core=False),
+    Case("near-limit", "sum of halves", _filled((64, 2), 0.45), _sums, core=False),
+    Case("tiny-values", "matrix product", _tiny, _product, core=False),
+    Case("tiny-values", "doubling", _tiny, _doubled, core=False),
+)

@@ -1,0 +1,330 @@
+"""What each value of each Numerics setting does on this device: time and error against the default value, or why it does nothing.
+
+Measured on a piece of a denoiser (residual block and attention), of a picture decoder, or on the operation that the setting
+acts on. Times are ratios of the shortest of several runs, taken in turns; errors are root-mean-square against float32 on this
+device.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from halftone.contract.facts import DeviceFacts, SettingEffect
+from halftone.contract.words import DType
+from halftone.measure.modes import MODES, in_mode, seconds_of, switched
+from halftone.measure.stats import peak_bits
+
+log = logging.getLogger(__name__)
+
+_NVIDIA_ONLY: Final = "Only on NVIDIA cards."
+_NO_DIFFERENCE: Final = 0.03
+"""Times within 3 % and equal results: the setting does nothing here."""
+_BACKENDS: Final = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+_CPU_BACKENDS: Final = ("flash", "math")
+_SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
+    ("fp16_reduction", "allow_fp16_reduced_precision_reduction", True, "float16"),
+    ("bf16_reduction", "allow_bf16_reduced_precision_reduction", True, "bfloat16"),
+    ("fp16_accumulation", "allow_fp16_accumulation", True, "float16"),
+    ("tf32", "fp32_precision", "tf32", "float32"),
+)
+_ALL_FULL: Final = "Everything runs in FP32 here."
+_NO_TYPE: Final = "This device cannot compute in it."
+_FAULTY: Final = 0.1
+"""Relative error above which an attention backend is called wrong."""
+_SAME_DB: Final = 150.0
+_STEPS: Final = 28
+_MODE: Final = {m.dtype: m for m in MODES if not m.tf32 and not m.half_sums}
+
+Run = Callable[[], Tensor]
+Within = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A computation and the format it runs in."""
+
+    run: Run
+    dtype: DType
+    within: Within = nullcontext
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The device, the dtype Auto takes there, and the size of the pieces (channels, edge and tokens)."""
+
+    device: DeviceFacts
+    auto: DType
+    channels: int
+    edge: int
+
+    @property
+    def id(self) -> str:
+        return self.device.id
+
+    @property
+    def half(self) -> DType:
+        """The 16-bit type in use, float16 when Auto takes float32."""
+        return "float16" if self.auto == "float32" else self.auto
+
+
+def measure_effects(
+    device: DeviceFacts, auto: DType, dtypes: Sequence[DType], check: Callable[[], None]
+) -> tuple[SettingEffect, ...]:
+    """Effects of all settings of the Numerics page. auto: what Auto takes here; dtypes: those that this device can compute in.
+
+    check() is called before each setting and may raise to end the run.
+    """
+    small = device.backend == "cpu"
+    bench = Bench(device, auto, channels=64 if small else 320, edge=16 if small else 64)
+    effects: list[SettingEffect] = []
+    for measure in (
+        lambda: _precision(bench, dtypes),
+        lambda: _upcasts(bench),
+        lambda: _sampling(bench),
+        lambda: _sums(bench, dtypes),
+        lambda: _math_sums(bench, dtypes),
+        lambda: _backends(bench),
+        lambda: _nan_check(bench),
+    ):
+        check()
+        effects += measure()
+    return (*effects, *_without_price())
+
+
+def _precision(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
+    pieces = {dtype: _denoiser(bench, dtype) for dtype in dtypes}
+    exact = _result(_denoiser(bench, "float32"))
+    errors = {dtype: _error(_result(piece), exact) for dtype, piece in pieces.items()}
+    times = {dtype: _seconds(bench, piece) for dtype, piece in pieces.items()}
+    effects = [_effect("precision", "auto", 1.0, errors[bench.auto], errors[bench.auto])]
+    for dtype in ("float16", "bfloat16", "float32"):
+        if dtype in pieces:
+            ratio = times[dtype] / times[bench.auto]
+            effects.append(_effect("precision", dtype, ratio, errors[dtype], errors[bench.auto]))
+        else:
+            effects.append(_note("precision", dtype, _NO_TYPE))
+    return effects
+
+
+def _upcasts(bench: Bench) -> list[SettingEffect]:
+    """Picture decoder and attention scores in float32."""
+    effects: list[SettingEffect] = []
+    for setting, build, until in (
+        ("vae_float32", _decoder, "a picture decoder overflows"),
+        ("upcast_cross_attention", _attention, "attention scores overflow"),
+    ):
+        if bench.auto == "float32":
+            effects += [_note(setting, value, _ALL_FULL) for value in ("always", "never")]
+            continue
+        usual, full = build(bench, bench.auto), build(bench, "float32")
+        error = _error(_result(usual), _result(full))
+        effects.append(_effect(setting, "always", _seconds(bench, full) / _seconds(bench, usual), 0.0, error))
+        effects.append(_note(setting, "never", f"Costs and saves nothing until {until}."))
+    return effects
+
+
+def _sampling(bench: Bench) -> list[SettingEffect]:
+    """The arithmetic of 28 steps in the 16-bit type, as a share of 28 calls of a piece of the denoiser."""
+    if bench.auto == "float32":
+        return [_note("upcast_sampling", "false", _ALL_FULL)]
+    whole, low = _steps(bench, "float32"), _steps(bench, bench.auto)
+    call = _seconds(bench, _denoiser(bench, bench.auto)) * _STEPS
+    ratio = (call + _seconds(bench, low)) / (call + _seconds(bench, whole))
+    return [_effect("upcast_sampling", "false", ratio, _error(_result(low), _result(whole)), 0.0)]
+
+
+def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
+    """How partial sums of matrix products are kept."""
+    effects: list[SettingEffect] = []
+    matmul = torch.backends.cuda.matmul
+    for setting, attribute, value, dtype in _SUM_SWITCHES:
+        if bench.device.backend != "cuda":
+            effects.append(_note(setting, "true", _NVIDIA_ONLY))
+        elif not hasattr(matmul, attribute):
+            effects.append(_note(setting, "true", "This version of PyTorch has no such switch."))
+        elif dtype not in dtypes:
+            effects.append(_note(setting, "true", _NO_TYPE))
+        else:
+            usual, exact = _product(bench, dtype), _result(_product(bench, "float32"))
+            changed = _within(usual, lambda a=attribute, v=value: switched([(matmul, a, v)]))
+            effects.append(_compared(bench, setting, usual, changed, exact))
+    return effects
+
+
+def _math_sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
+    """Half-precision sums in the math backend of attention: acts on every device, but only with that backend."""
+    if bench.half not in dtypes:
+        return [_note("math_attention_reduction", "true", _NO_TYPE)]
+    usual = _within(_attention(bench, bench.half), lambda: sdpa_kernel(SDPBackend.MATH))
+    changed = _within(_attention(bench, bench.half), _math_in_half)
+    return [_compared(bench, "math_attention_reduction", usual, changed, _result(_attention(bench, "float32")))]
+
+
+def _backends(bench: Bench) -> list[SettingEffect]:
+    usual = _attention(bench, bench.auto)
+    exact = _result(_attention(bench, "float32"))
+    error, seconds = _error(_result(usual), exact), _seconds(bench, usual)
+    effects: list[SettingEffect] = []
+    for name, backend in _BACKENDS.items():
+        if bench.device.backend == "cpu" and name not in _CPU_BACKENDS:
+            effects.append(_note("attention_backend", name, "Not available on a processor."))
+            continue
+        piece = _within(usual, lambda backend=backend: sdpa_kernel(backend))
+        try:
+            own = _error(_result(piece), exact)
+        except RuntimeError as problem:
+            log.info("attention backend %s: %s", name, problem)
+            effects.append(_note("attention_backend", name, "Not available on this device."))
+            continue
+        if own <= _FAULTY:
+            effects.append(_effect("attention_backend", name, _seconds(bench, piece) / seconds, own, error))
+        else:  # nan too
+            effects.append(_note("attention_backend", name, "Gives wrong results on this device."))
+    return effects
+
+
+def _nan_check(bench: Bench) -> list[SettingEffect]:
+    """What looking at the latents after each step costs, as a share of a piece of the denoiser."""
+    latents = torch.randn(1, 4, bench.edge, bench.edge, device=bench.id)
+    look = seconds_of(lambda: peak_bits(latents), bench.id)
+    call = _seconds(bench, _denoiser(bench, bench.auto))
+    return [SettingEffect(setting="nan_check", value=value, time_ratio=call / (call + look)) for value in ("at-end", "off")]
+
+
+def _without_price() -> list[SettingEffect]:
+    return [_note("on_black", value, "Changes nothing while the numbers are sound.") for value in ("quiet", "ask", "stop")]
+
+
+def _denoiser(bench: Bench, dtype: DType) -> Piece:
+    """Residual block, then attention over its positions: most of what a UNet computes."""
+    c = bench.channels
+    x, w1, w2 = _tensors(bench, dtype, (2, c, bench.edge, bench.edge), (c, c, 3, 3), (c, c, 3, 3))
+    (qkv,) = _tensors(bench, dtype, (c, 3 * c))
+
+    def run() -> Tensor:
+        h = F.conv2d(F.silu(F.group_norm(x, 32)), w1, padding=1)
+        h = x + F.conv2d(F.silu(F.group_norm(h, 32)), w2, padding=1)
+        rows = F.layer_norm(h.flatten(2).transpose(1, 2), (c,))
+        q, k, v = (part.unflatten(-1, (8, -1)).transpose(1, 2) for part in (rows @ qkv).chunk(3, dim=-1))
+        return F.scaled_dot_product_attention(q, k, v)
+
+    return Piece(run, dtype)
+
+
+def _decoder(bench: Bench, dtype: DType) -> Piece:
+    """Upsampling, convolution and norm of a picture decoder."""
+    c = bench.channels // 2
+    x, w = _tensors(bench, dtype, (1, c, bench.edge, bench.edge), (c, c, 3, 3))
+
+    def run() -> Tensor:
+        h = F.interpolate(x, scale_factor=2.0, mode="nearest")
+        return F.conv2d(F.silu(F.group_norm(F.conv2d(h, w, padding=1), 32)), w, padding=1)
+
+    return Piece(run, dtype)
+
+
+def _attention(bench: Bench, dtype: DType) -> Piece:
+    shape = (2, 8, bench.edge * bench.edge, bench.channels // 8)
+    q, k, v = _tensors(bench, dtype, shape, shape, shape, scaled=False)
+    return Piece(lambda: F.scaled_dot_product_attention(q, k, v), dtype)
+
+
+def _product(bench: Bench, dtype: DType) -> Piece:
+    """A matrix product with long sums."""
+    n = bench.channels * 4
+    a, b = _tensors(bench, dtype, (n, 4 * n), (4 * n, n))
+    return Piece(lambda: a @ b, dtype)
+
+
+def _steps(bench: Bench, dtype: DType) -> Piece:
+    """28 Euler steps on latents with a fixed prediction."""
+    x, prediction = _tensors(bench, dtype, (1, 4, bench.edge, bench.edge), (1, 4, bench.edge, bench.edge), scaled=False)
+    sigmas = [14.6 * (1 - i / _STEPS) ** 3 for i in range(_STEPS + 1)]
+
+    def run() -> Tensor:
+        latents = x * sigmas[0]
+        for now, following in pairwise(sigmas):
+            latents = latents + prediction * (following - now)
+        return latents
+
+    return Piece(run, dtype)
+
+
+def _tensors(bench: Bench, dtype: DType, *shapes: tuple[int, ...], scaled: bool = True) -> list[Tensor]:
+    """The same numbers for every format. scaled: weights keep the size of what they multiply."""
+    generator = torch.Generator().manual_seed(11)
+    found: list[Tensor] = []
+    for index, shape in enumerate(shapes):
+        terms = math.prod(shape[1:]) if len(shape) == 4 else shape[0]
+        size = 1 / math.sqrt(terms) if scaled and (index > 0 or len(shapes) == 1) else 1.0
+        found.append((torch.randn(shape, generator=generator) * size).to(bench.id, getattr(torch, dtype)))
+    return found
+
+
+@contextmanager
+def _math_in_half() -> Generator[None]:
+    before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    try:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
+
+
+def _within(piece: Piece, within: Within) -> Piece:
+    return Piece(piece.run, piece.dtype, within)
+
+
+def _result(piece: Piece) -> Tensor:
+    with in_mode(_MODE[piece.dtype]), piece.within():
+        return piece.run().to("cpu", torch.float32)
+
+
+def _seconds(bench: Bench, piece: Piece) -> float:
+    with in_mode(_MODE[piece.dtype]), piece.within():
+        return seconds_of(piece.run, bench.id, budget=0.06)
+
+
+def _compared(bench: Bench, setting: str, usual: Piece, changed: Piece, exact: Tensor) -> SettingEffect:
+    """A switch turned on. Equal results in about equal time: it does nothing here."""
+    before, after = _result(usual), _result(changed)
+    ratio = _seconds(bench, changed) / _seconds(bench, usual)
+    if torch.equal(before, after) and abs(ratio - 1) < _NO_DIFFERENCE:
+        return _note(setting, "true", "Changes nothing on this device.")
+    return _effect(setting, "true", ratio, _error(after, exact), _error(before, exact))
+
+
+def _effect(setting: str, value: str, time_ratio: float, error: float, usual_error: float) -> SettingEffect:
+    ratio = error / usual_error if usual_error > 0 and math.isfinite(error) else None
+    return SettingEffect(setting=setting, value=value, time_ratio=time_ratio, error_ratio=ratio, closeness_db=_decibels(error))
+
+
+def _note(setting: str, value: str, words: str) -> SettingEffect:
+    return SettingEffect(setting=setting, value=value, note=words)
+
+
+def _error(result: Tensor, exact: Tensor) -> float:
+    """Root-mean-square difference over the root-mean-square of `exact`; nan when anything is not finite."""
+    return float(torch.linalg.vector_norm(result - exact) / torch.linalg.vector_norm(exact))
+
+
+def _decibels(error: float) -> float | None:
+    """-20 log10 of a relative error, 150 for none that float32 can show; None when it is not finite."""
+    if not math.isfinite(error):
+        return None
+    return min(_SAME_DB, -20 * math.log10(error)) if error > 0 else _SAME_DB

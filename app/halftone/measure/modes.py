@@ -1,0 +1,127 @@
+"""The number formats a device is tested in, and the torch switches each of them needs."""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import msgspec
+import torch
+
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.words import DType
+
+
+class Mode(msgspec.Struct, frozen=True, kw_only=True):
+    """One format with its way of summing.
+
+    bits: significant bits, the implicit one included; epsilon: distance from 1 to the next number; limit: largest finite number.
+    """
+
+    name: str
+    dtype: DType
+    bits: int
+    limit: float
+    tf32: bool = False
+    half_sums: bool = False
+
+    @property
+    def epsilon(self) -> float:
+        return 2.0 ** (1 - self.bits)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return getattr(torch, self.dtype)
+
+
+_FULL: Final = 3.4028234663852886e38
+MODES: Final = (
+    Mode(name="float32", dtype="float32", bits=24, limit=_FULL),
+    Mode(name="tf32", dtype="float32", bits=11, limit=_FULL, tf32=True),
+    Mode(name="float16", dtype="float16", bits=11, limit=65504.0),
+    Mode(name="float16-sums", dtype="float16", bits=11, limit=65504.0, half_sums=True),
+    Mode(name="bfloat16", dtype="bfloat16", bits=8, limit=3.3895313892515355e38),
+)
+
+
+def modes_for(device: DeviceFacts) -> tuple[Mode, ...]:
+    """The modes that mean something on this device: TF32 and float16 sums are switches of NVIDIA's matrix units."""
+    nvidia = device.backend == "cuda"
+    tf32 = nvidia and _major(device) >= 8
+    half_sums = nvidia and _major(device) >= 7 and hasattr(torch.backends.cuda.matmul, "allow_fp16_accumulation")
+    return tuple(m for m in MODES if (tf32 or not m.tf32) and (half_sums or not m.half_sums))
+
+
+def _major(device: DeviceFacts) -> int:
+    major = (device.capability or "0").partition(".")[0]
+    return int(major) if major.isdigit() else 0
+
+
+@contextmanager
+def switched(changes: list[tuple[Any, str, object]]) -> Generator[None]:
+    """Attributes of torch's switchboards set to a value inside the block, and put back after it.
+
+    A switch that this torch does not have is left out.
+    """
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes if hasattr(owner, name)]
+    try:
+        for owner, name, value in changes:
+            if hasattr(owner, name):
+                setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+@contextmanager
+def in_mode(mode: Mode) -> Generator[None]:
+    """No gradients, and sums as the mode says; on devices other than NVIDIA's the switches do nothing."""
+    matmul = torch.backends.cuda.matmul
+    precision = "tf32" if mode.tf32 else "ieee"
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(
+            switched(
+                [
+                    (matmul, "allow_fp16_accumulation", mode.half_sums),
+                    (matmul, "allow_fp16_reduced_precision_reduction", False),
+                    (matmul, "allow_bf16_reduced_precision_reduction", False),
+                    (matmul, "fp32_precision", precision),
+                    (getattr(torch.backends.cudnn, "conv", None), "fp32_precision", precision),
+                ]
+            )
+        )
+        yield
+
+
+def synchronize(device: str) -> None:
+    """Wait for the device; a CPU is never behind."""
+    kind = device.partition(":")[0]
+    if kind == "cuda":
+        torch.cuda.synchronize(torch.device(device))
+    elif kind == "xpu":
+        torch.xpu.synchronize(torch.device(device))
+    elif kind == "mps":
+        torch.mps.synchronize()
+
+
+def seconds_of(run: Callable[[], object], device: str, *, budget: float = 0.1, rounds: int = 5) -> float:
+    """Shortest of several timed runs, in seconds; as many as fit into `budget` seconds, at least one after one to warm up.
+
+    A run that fills the budget alone is taken as it is.
+    """
+    best = _timed(run, device)
+    spent = best
+    while rounds and (spent < budget or best == spent < 2 * budget):
+        latest = _timed(run, device)
+        best, spent, rounds = min(best, latest), spent + latest, rounds - 1
+    return max(best, 1e-7)
+
+
+def _timed(run: Callable[[], object], device: str) -> float:
+    synchronize(device)
+    start = time.perf_counter()
+    run()
+    synchronize(device)
+    return time.perf_counter() - start

@@ -1,0 +1,309 @@
+"""What the device can really do: every operation of `cases` in every mode against a float64 reference, times, bits and settings.
+
+How a format is judged (`judge_dtype`):
+
+* `missing`: the device or this torch cannot run it at all.
+* `wrong`: a core operation gave NaN, infinity, zeros or values beyond its tolerance. The first such test is named.
+* `slow`: right, but matrix product, convolution and attention together take no less time than in float32.
+* `works`: right and faster than float32. float32 itself works when it is right.
+
+Tests near the limit and with tiny values are notes: a function that fails at 60 000, or a unit that flushes subnormal numbers,
+does not make pictures of sound models wrong, and the check of a model sees its effect there. They are listed in the reason.
+Modes that share a type (TF32, float16 sums) are settings that are off unless the user turns them on: they never judge the type.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import torch
+
+from halftone.contract.facts import (
+    BitsResult,
+    DeviceFacts,
+    DTypeReport,
+    OperationResult,
+    SelfTestReport,
+    SpeedResult,
+)
+from halftone.contract.words import DType
+from halftone.health.precision import choose_auto
+from halftone.measure.cases import Case, cases_for, tolerance
+from halftone.measure.effects import measure_effects
+from halftone.measure.modes import Mode, in_mode, modes_for, seconds_of
+
+log = logging.getLogger(__name__)
+
+OnTest = Callable[[OperationResult, int, int], None]
+Check = Callable[[], None]
+
+BITS_TERMS: Final = 4096
+_TIMED: Final = ("matmul", "convolution", "attention")
+_MISSING_WORDS: Final = ("not implemented", "not support", "unsupported", "no kernel", "not available", "not compiled")
+_OPERATION_WORDS: Final = {
+    "matmul": "matrix product",
+    "long-sums": "long sum",
+    "near-limit": "near the limit",
+    "tiny-values": "tiny values",
+}
+
+
+def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTestReport:
+    """Everything that is measured of one device; seconds, not minutes.
+
+    on_test(result, done, total) is called after each test; check() before each one, and may raise to end the run (JobCancelled).
+    """
+    started = time.perf_counter()
+    modes = modes_for(device)
+    cases = cases_for(device.id.partition(":")[0])
+    total = len(modes) * (len(cases) + 1)
+    tests: list[OperationResult] = []
+    for mode in modes:
+        for result in _run_mode(mode, cases, device.id, check):
+            tests.append(result)
+            on_test(result, len(tests), total)
+    speeds = _speeds(modes, cases, tests, device.id, check)
+    dtypes = tuple(judge_dtype(dtype, tests, speeds) for dtype in ("float16", "bfloat16", "float32"))
+    auto, reason = choose_auto(dtypes)
+    effects = measure_effects(device, auto, [d.dtype for d in dtypes if d.state != "missing"], check)
+    return SelfTestReport(
+        device=device,
+        dtypes=dtypes,
+        tests=tuple(tests),
+        speeds=tuple(s for s in speeds if s.operation != "convolution"),
+        bits=_bits(modes, tests, device.id, check),
+        effects=effects,
+        auto=auto,
+        auto_reason=reason,
+        measured_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
+    """One test. An operation that this device lacks, or that does not fit, is "missing"; any other error is "wrong"."""
+    inputs = _inputs(case, mode)
+    expected = _reference(case, inputs)
+    started = time.perf_counter()
+    try:
+        with in_mode(mode):
+            result = case.run(*(tensor.to(device) for tensor in inputs)).to("cpu", torch.float64)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        return _failed(case, mode, error, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    finite = bool(torch.isfinite(result).all())
+    sample = case.pick(result) if case.pick else result
+    outcome, worst, error = compare(expected, sample, tolerance(case, mode), whole_finite=finite)
+    return OperationResult(
+        mode=mode.name,
+        operation=case.operation,
+        size=case.size,
+        outcome=outcome,
+        expected=_json(float(expected.flatten()[worst])),
+        got=_json(float(sample.flatten()[worst])),
+        error=_json(error),
+        tolerance=tolerance(case, mode),
+        seconds=seconds,
+    )
+
+
+def compare(expected: torch.Tensor, got: torch.Tensor, allowed: float, *, whole_finite: bool = True) -> tuple[str, int, float]:
+    """(outcome, flat index of the worst value, largest |error| over largest |expected|) of two float64 tensors of one shape.
+
+    "zeros": at least half of the values that should not be zero are. whole_finite: the full result, of which `got` is a
+    sample, is.
+    """
+    scale = max(float(expected.abs().max()), 1e-300)
+    off = (got - expected).abs() / scale
+    bad = ~torch.isfinite(got)
+    if bool(bad.any()) or not whole_finite:
+        return "nonfinite", int(bad.to(torch.uint8).argmax()), math.inf
+    worst = int(off.argmax())
+    error = float(off.flatten()[worst])
+    if error <= allowed:
+        return "right", worst, error
+    telling = expected.abs() > allowed * scale
+    lost = (got == 0) & telling
+    outcome = "zeros" if bool(telling.any()) and float(lost.sum()) >= 0.5 * float(telling.sum()) else "wrong"
+    return outcome, worst, error
+
+
+_CASTING: Final = Case("casting", "bit by bit", lambda _generator, _mode: (), torch.clone, factor=0.0)
+
+
+def check_casting(mode: Mode, device: str) -> OperationResult:
+    """float32 to the format and back, bit by bit: rounding to nearest even, the limit, infinity, NaN, subnormal numbers."""
+    values = _casting_values()
+    started = time.perf_counter()
+    try:
+        got = torch.from_numpy(values).to(device).to(mode.torch_dtype).to(torch.float32).cpu().numpy()
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        return _failed(_CASTING, mode, error, time.perf_counter() - started)
+    expected = rounded(values, mode.dtype)
+    wrong = np.flatnonzero(~((got == expected) | (np.isnan(got) & np.isnan(expected))))
+    index = int(wrong[0]) if wrong.size else 0
+    return OperationResult(
+        mode=mode.name,
+        operation="casting",
+        size=f"{values.size} values, bit by bit",
+        outcome="wrong" if wrong.size else "right",
+        expected=_json(float(expected[index])),
+        got=_json(float(got[index])),
+        error=wrong.size / values.size,
+        tolerance=0.0,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def rounded(values: np.ndarray[tuple[int], np.dtype[np.float32]], dtype: DType) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """float32 values rounded to `dtype` (to nearest, ties to even) and back, by numpy and by bits: no torch in between."""
+    if dtype == "float32":
+        return values
+    if dtype == "float16":
+        with np.errstate(over="ignore"):
+            return values.astype(np.float16).astype(np.float32)
+    bits = values.view(np.uint32).astype(np.uint64)
+    cut = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(values), values, cut).astype(np.float32)
+
+
+def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence[SpeedResult]) -> DTypeReport:
+    """The verdict on one format; the rule stands at the top of this module."""
+    own = [t for t in tests if t.mode == dtype]
+    core = [t for t in own if t.operation not in {"near-limit", "tiny-values"}]
+    notes = [t for t in own if t.operation in {"near-limit", "tiny-values"} and t.outcome not in {"right", "missing"}]
+    speed = _ratio(speeds, dtype, ("matmul",))
+    failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
+    if failing is not None:
+        return DTypeReport(dtype=dtype, state="wrong", reason=_fault_words(failing), speed=speed, failing=failing)
+    ran = [t for t in core if t.outcome == "right"]
+    if len(ran) <= len(core) / 2:
+        return DTypeReport(dtype=dtype, state="missing", reason="This device cannot compute in it.", speed=None)
+    said = f"{_count(len(ran), 'test')} passed" + _notes_words(notes) + "."
+    whole = _ratio(speeds, dtype, _TIMED)
+    if dtype != "float32" and whole is not None and whole <= 1.0:
+        reason = f"Takes {1 / whole:.1f} × the time of FP32. {said}"
+        return DTypeReport(dtype=dtype, state="slow", reason=reason, speed=speed)
+    return DTypeReport(dtype=dtype, state="works", reason=said, speed=speed)
+
+
+def _run_mode(mode: Mode, cases: Sequence[Case], device: str, check: Check) -> Iterable[OperationResult]:
+    for case in cases:
+        check()
+        yield run_case(case, mode, device)
+    check()
+    yield check_casting(mode, device)
+
+
+def _inputs(case: Case, mode: Mode) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(20)
+    return tuple(tensor.to(mode.torch_dtype) for tensor in case.make(generator, mode))
+
+
+def _reference(case: Case, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    with torch.no_grad():
+        return case.run(*(tensor.to(torch.float64) for tensor in (case.cut(inputs) if case.cut else inputs)))
+
+
+def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> OperationResult:
+    text = str(error).lower()
+    missing = isinstance(error, NotImplementedError | torch.OutOfMemoryError) or any(word in text for word in _MISSING_WORDS)
+    log.warning("self-test %s in %s: %s", case.name, mode.name, error)
+    return OperationResult(
+        mode=mode.name,
+        operation=case.operation,
+        size=case.size,
+        outcome="missing" if missing else "wrong",
+        expected=None,
+        got=None,
+        error=None,
+        tolerance=tolerance(case, mode),
+        seconds=seconds,
+    )
+
+
+def _speeds(
+    modes: Sequence[Mode], cases: Sequence[Case], tests: Sequence[OperationResult], device: str, check: Check
+) -> list[SpeedResult]:
+    """Of the largest matrix product, convolution and attention in each mode that can run them."""
+    speeds: list[SpeedResult] = []
+    for mode in modes:
+        for operation in _TIMED:
+            case = max((c for c in cases if c.operation == operation), key=lambda c: c.flops)
+            ran = next(t for t in tests if (t.mode, t.operation, t.size) == (mode.name, operation, case.size))
+            if ran.outcome == "missing" or ran.error is None:
+                continue
+            check()
+            with in_mode(mode):
+                inputs = [tensor.to(device) for tensor in _inputs(case, mode)]
+                seconds = seconds_of(lambda case=case, inputs=inputs: case.run(*inputs), device)
+            speeds.append(SpeedResult(mode=mode.name, operation=operation, tflops=case.flops / seconds / 1e12, seconds=seconds))
+    return speeds
+
+
+def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, check: Check) -> tuple[BitsResult, ...]:
+    """Bits that are right in sums of BITS_TERMS positive products, from the largest relative error of 64 of them."""
+    results: list[BitsResult] = []
+    for mode in modes:
+        if all(t.outcome == "missing" for t in tests if t.mode == mode.name):
+            continue
+        check()
+        generator = torch.Generator().manual_seed(7)
+        drawn = [0.5 + 0.5 * torch.rand(shape, generator=generator) for shape in ((8, BITS_TERMS), (BITS_TERMS, 8))]
+        left, right = (tensor.to(mode.torch_dtype) for tensor in drawn)
+        try:
+            with in_mode(mode):
+                got = (left.to(device) @ right.to(device)).to("cpu", torch.float64)
+        except (RuntimeError, NotImplementedError) as error:
+            log.warning("bits of %s: %s", mode.name, error)
+            continue
+        expected = left.to(torch.float64) @ right.to(torch.float64)
+        worst = float(((got - expected) / expected).abs().max())
+        kept = min(float(mode.bits), -math.log2(worst)) if 0 < worst < math.inf else (mode.bits if worst == 0 else 0.0)
+        results.append(BitsResult(mode=mode.name, bits_kept=max(0.0, kept), bits=mode.bits, terms=BITS_TERMS))
+    return tuple(results)
+
+
+def _casting_values() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Ties, the limit and what lies beyond, subnormal numbers, zeros, infinities, NaN, 4096 random values of all sizes."""
+    random = np.random.default_rng(5)
+    edges = [0.0, -0.0, 1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, 65504, 65519, 65520, 70000, -65520, 2**-14, 2**-24]
+    edges += [2**-25, 1.5 * 2**-25, 3e-8, math.inf, -math.inf, math.nan, 3.3e38, 1e-37]
+    drawn = np.ldexp(random.uniform(-1, 1, 4096), random.integers(-30, 18, 4096))
+    return np.concatenate([np.array(edges), drawn]).astype(np.float32)
+
+
+def _ratio(speeds: Sequence[SpeedResult], dtype: DType, operations: Sequence[str]) -> float | None:
+    """Seconds of float32 over seconds of `dtype`, summed over those operations that both ran."""
+    times = {(s.mode, s.operation): s.seconds for s in speeds}
+    both = [o for o in operations if ("float32", o) in times and (dtype, o) in times]
+    if not both:
+        return None
+    return sum(times["float32", o] for o in both) / sum(times[dtype, o] for o in both)
+
+
+def _fault_words(test: OperationResult) -> str:
+    what = {"nonfinite": "bad numbers", "zeros": "zeros", "wrong": "wrong values"}[test.outcome]
+    name = _OPERATION_WORDS.get(test.operation, test.operation.replace("-", " "))
+    return f"{name.capitalize()} ({test.size}) gives {what}."
+
+
+def _notes_words(notes: Sequence[OperationResult]) -> str:
+    if not notes:
+        return ""
+    by_kind: dict[str, list[str]] = {}
+    for note in notes:
+        by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
+    return "; not right " + ", ".join(f"{kind}: {', '.join(sizes)}" for kind, sizes in by_kind.items())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _json(value: float) -> float | None:
+    return value if math.isfinite(value) else None
