@@ -167,7 +167,7 @@ class TestMatrix(QWidget):
     """Row and column of the chosen mark."""
 
     HEAD = 40
-    LINE = 46
+    LINE = 42
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -254,7 +254,11 @@ class TestMatrix(QWidget):
         for column, name in enumerate(self._columns):
             x = self._label_width() + column * self._pitch()
             painter.drawText(QRectF(x + 1, 0, self._pitch() - 2, self.HEAD - 8), flags, name)
-        painter.drawText(QRectF(self.width() - 70, 0, 70, self.HEAD - 8), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom, tr("Passed"))
+        painter.drawText(
+            QRectF(self.width() - 70, 0, 70, self.HEAD - 8),
+            Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom,
+            tr("Passed"),
+        )
 
     def _paint_row(self, painter: QPainter, row: int) -> None:
         style = theme.current()
@@ -263,7 +267,9 @@ class TestMatrix(QWidget):
         painter.drawLine(QPointF(0, top - 0.5), QPointF(self.width(), top - 0.5))
         painter.setFont(style.font("small-strong"))
         painter.setPen(style.color("text"))
-        name = QFontMetricsF(painter.font()).elidedText(self._rows[row].name, Qt.TextElideMode.ElideRight, self._label_width() - 6)
+        name = QFontMetricsF(painter.font()).elidedText(
+            self._rows[row].name, Qt.TextElideMode.ElideRight, self._label_width() - 6
+        )
         painter.drawText(QRectF(0, top, self._label_width(), self.LINE), ALIGN_LEFT, name)
         painter.setFont(style.font("small", numbers=True))
         painter.setPen(style.color("text-secondary"))

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
-from halftone.gui.widgets import figures
 
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 TIME, MEMORY, CLOSENESS = 164, 76, 204
@@ -91,7 +90,8 @@ class EffectCell(QWidget):
             return
         style = theme.current()
         zero, reach, middle = 32.0, 30.0, self.height() / 2
-        share = max(-1.0, min(1.0, math.log2(max(effect.time_ratio, 1e-6)) / 1.25))
+        doublings = math.log2(max(effect.time_ratio, 1e-6)) / 1.25
+        share = math.copysign(min(1.0, abs(doublings)) ** 0.6, doublings)  # bent, so that a few percent can still be seen
         painter.setPen(Qt.PenStyle.NoPen)
         length = max(1.5, abs(share) * reach) if abs(effect.time_ratio - 1) >= 0.0005 else 0.0
         if share < 0:
@@ -111,7 +111,9 @@ class EffectCell(QWidget):
         painter.setPen(Qt.PenStyle.NoPen)
         for index in range(DOTS):
             filled = index < round(effect.dots)
-            painter.setBrush(style.color("warn" if effect.warn else "chart.series-3") if filled else style.color("text-muted", 0.8))
+            painter.setBrush(
+                style.color("warn" if effect.warn else "chart.series-3") if filled else style.color("text-muted", 0.8)
+            )
             radius = 3.2 if filled else 0.9
             painter.drawEllipse(QPointF(x + 5 + index * 8.2, self.height() / 2), radius, radius)
         x += DOTS * 8.2 + 10

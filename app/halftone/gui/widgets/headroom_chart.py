@@ -13,7 +13,7 @@ from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_words
 from halftone.gui.widgets.headroom_chart_model import EMPTY, ChartData, Column, Layer, PartBox, build, build_blocks, lay_out
-from halftone.gui.widgets.headroom_chart_paint import Disc, Frame
+from halftone.gui.widgets.headroom_chart_paint import Disc
 
 REFRESH_MS = 100
 MAX_ZOOM = 60.0
@@ -22,9 +22,9 @@ MAX_ZOOM = 60.0
 class HeadroomChart(QWidget):
     """x: layers in running order; y: log2 of their largest value. compact: the small chart of a recovered picture's banner."""
 
-    findingSelected = Signal(int)
+    finding_selected = Signal(int)
     """Number of the finding (from 1) whose disc or bar was clicked."""
-    layerFocused = Signal(int)
+    layer_focused = Signal(int)
     """Index of the layer reached with the arrow keys."""
 
     def __init__(self, parent: QWidget | None = None, *, compact: bool = False) -> None:
@@ -63,7 +63,7 @@ class HeadroomChart(QWidget):
         plan: Plan | None = None,
         share: float = 1.0,
     ) -> None:
-        """Show these layers. share: how much of the check is done; the rest of the width stays open. Repaints at most every 100 ms."""
+        """Show these layers. share: how much of the check is done; the rest of the width stays open. Painted at most every 100 ms."""
         if self._compact:
             self._data = build_blocks(layers, dtype)
         else:
@@ -280,7 +280,7 @@ class HeadroomChart(QWidget):
         number = self._disc_at(event.position()) or self._disc_number(self._column_at(event.position().x()))
         if number is not None:
             self.select_finding(number)
-            self.findingSelected.emit(number)
+            self.finding_selected.emit(number)
 
     def leaveEvent(self, event: QEvent) -> None:
         self._hover = None
@@ -326,7 +326,7 @@ class HeadroomChart(QWidget):
         self._layer = layers[min(max(0, position), len(layers) - 1)].index
         self._show_layer()
         self._speak()
-        self.layerFocused.emit(self._layer)
+        self.layer_focused.emit(self._layer)
 
     def _show_layer(self) -> None:
         """Puts the hover card on the focused layer, panning if it lies outside the view."""
@@ -358,7 +358,7 @@ class HeadroomChart(QWidget):
         number = next((mark.number for mark in self._data.marks if mark.layer == self._layer), None)
         if number is not None:
             self.select_finding(number)
-            self.findingSelected.emit(number)
+            self.finding_selected.emit(number)
 
     def focusOutEvent(self, event: QEvent) -> None:
         self._layer = None

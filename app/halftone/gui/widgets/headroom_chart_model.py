@@ -1,4 +1,4 @@
-"""What the headroom chart shows, as pure data: parts, columns, room, findings, and the sentences that say it without a picture."""
+"""What the headroom chart shows, as pure data: parts, columns, room and findings."""
 
 import math
 from collections.abc import Sequence

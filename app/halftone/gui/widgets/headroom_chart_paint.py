@@ -194,18 +194,20 @@ def _zone_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, 
 
 
 def _bar_tops(frame: Frame, boxes: Iterable[PartBox], *, after: bool) -> Tops:
-    return [(column.x, column.x + column.width, bar_top(frame, column.top, after=after)) for box in boxes for column in box.columns]
+    return [
+        (column.x, column.x + column.width, bar_top(frame, column.top, after=after)) for box in boxes for column in box.columns
+    ]
 
 
-def _words_on(
-    painter: QPainter, theme: Theme, frame: Frame, at: QPointF, text: str, colour: QColor, tops: Tops
-) -> None:
+def _words_on(painter: QPainter, theme: Theme, frame: Frame, at: QPointF, text: str, colour: QColor, tops: Tops) -> None:
     """Small words in front of the dots, on a patch of the card's own colour, where no bar or disc is; else left out."""
     font = theme.font("caption")
     width = QFontMetricsF(font).horizontalAdvance(text) + 12
     x = at.x()
     while x + width <= frame.plot.right():
-        blocking = [right for left, right, top in tops if right > x - 12 and left < x + width + 12 and top - 2 * DISC - 8 < at.y() + 16]
+        blocking = [
+            right for left, right, top in tops if right > x - 12 and left < x + width + 12 and top - 2 * DISC - 8 < at.y() + 16
+        ]
         if not blocking:
             break
         x = max(blocking) + 13

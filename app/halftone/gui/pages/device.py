@@ -1,0 +1,329 @@
+"""The Device page: what this device really does. Opens first, measures by itself, and leads to the first picture."""
+
+import time
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QButtonGroup,
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QMenu,
+    QRadioButton,
+    QScrollArea,
+    QWidget,
+)
+
+from halftone.contract.messages import SelfTest
+from halftone.gui import icons, theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.pages import device_report, device_view
+from halftone.gui.pages.device_cards import BitsCard, DeviceCard, PromiseCard, SpeedCard, TestsCard, VerdictCard
+from halftone.gui.pages.health_style import apply_style
+from halftone.gui.state import Job
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import IconLabel, button, clear, column, label, row, surface
+
+NARROW = 1180
+
+
+class DevicePage(QWidget):
+    """Follows the controller; with first run on, it shows the tour strip above and the way on below."""
+
+    make_first_picture = Signal()
+    skip_tour = Signal()
+
+    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self._first_run = False
+        self._narrow: bool | None = None
+        self._shown_report: object = ()
+        self._known_devices: tuple[str, ...] = ()
+        self.setObjectName("page")
+        self.verdict = VerdictCard()
+        self.device = DeviceCard()
+        self.promises = PromiseCard()
+        self.speed = SpeedCard()
+        self.bits = BitsCard()
+        self.tests = TestsCard()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(60)
+        self._timer.timeout.connect(self.refresh)
+        self._clock = QTimer(self)
+        self._clock.setInterval(1000)
+        self._clock.timeout.connect(self.refresh)
+        self._build()
+        self._connect()
+        apply_style(self)
+        self.refresh()
+
+    # layout
+
+    def _build(self) -> None:
+        self.tour = self._tour_strip()
+        self.header = self._header()
+        self.footer = self._footer()
+        self.choice = QFrame()
+        self.choice.setProperty("card", "true")
+        self._choice_rows = column(spacing=6)
+        self.choice.setLayout(column(label(tr("Devices"), "heading-s"), self._choice_rows, spacing=8, margins=(16, 12, 16, 12)))
+        self._left = QWidget()
+        self._left.setLayout(column(self.choice, self.verdict, self.device, self.promises, -1, spacing=12))
+        self._pair = row(self.speed, self.bits, spacing=12)
+        self._pair.setStretch(0, 4)
+        self._pair.setStretch(1, 5)
+        right = QWidget()
+        lines = column(self._pair, self.tests, spacing=12)
+        lines.setStretch(1, 1)
+        right.setLayout(lines)
+        self._body: QHBoxLayout = row(self._left, right, spacing=12, margins=(20, 16, 20, 16))
+        self._body.setStretch(1, 1)
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        inner.setLayout(self._body)
+        scroll = QScrollArea()
+        scroll.setWidget(inner)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.tests.matrix.selected.connect(lambda _row, _column: QTimer.singleShot(0, self, self._show_detail))
+        self._scroll = scroll
+        page = column(self.tour, self.header, scroll, self.footer, spacing=0)
+        page.setStretch(2, 1)
+        self.setLayout(page)
+        self._show_first_run()
+
+    def _show_detail(self) -> None:
+        """The numbers behind a mark scroll into view."""
+        self._scroll.ensureWidgetVisible(self.tests.detail, 0, 16)
+
+    def _tour_strip(self) -> QFrame:
+        strip = surface("plain", "bottom")
+        strip.setFixedHeight(60)
+        self._tour_icon = IconLabel("circle-dot", "accent-text", 22)
+        self._tour_state = label("", "caption", "secondary", numbers=True)
+        self.skip_button = button(tr("Skip the tour"), "quiet", clicked=self.skip_tour.emit)
+        self._tour_title = label(tr("Your GPU"), "body-strong")
+        line = row(
+            self._tour_icon,
+            column(-1, self._tour_title, self._tour_state, -1, spacing=0),
+            *self._tour_step("2", tr("First picture"), tr("A demo model is included")),
+            *self._tour_step("3", tr("Your models"), tr("Optional, can wait")),
+            -1,
+            self.skip_button,
+            spacing=12,
+            margins=(20, 0, 20, 0),
+        )
+        strip.setLayout(line)
+        return strip
+
+    def _tour_step(self, number: str, title: str, caption: str) -> tuple[QWidget, ...]:
+        dash = QFrame()
+        dash.setProperty("line", "h")
+        dash.setFixedSize(56, 1)
+        disc = label(number, "caption-strong", "secondary")
+        disc.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        disc.setFixedSize(22, 22)
+        disc.setObjectName("disc")
+        words = QWidget()
+        words.setLayout(column(-1, label(title, "body-strong", "secondary"), label(caption, "caption", "muted"), -1, spacing=0))
+        return dash, disc, words
+
+    def _header(self) -> QWidget:
+        self._title = label(tr("Device"), "heading-m")
+        self._measured = label("", "small", "secondary")
+        self.measure_button = button(tr("Measure again"), "", "refresh-cw", clicked=self.measure)
+        self.export_button = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
+        made = QWidget()
+        made.setLayout(
+            row(self._title, self._measured, -1, self.measure_button, self.export_button, spacing=12, margins=(20, 12, 20, 0))
+        )
+        return made
+
+    def _footer(self) -> QFrame:
+        strip = surface("plain", "top")
+        strip.setFixedHeight(60)
+        self.foot_measure = button(tr("Measure again"), "quiet", "refresh-cw", clicked=self.measure)
+        self.foot_export = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
+        self.add_models = button(tr("Add my models…"), "", size="large")
+        menu = QMenu(self)
+        menu.addAction(icons.icon("file-plus"), tr("Open a model file…")).triggered.connect(lambda: self.ask_model(folder=False))
+        menu.addAction(icons.icon("folder-open"), tr("Open a model folder…")).triggered.connect(
+            lambda: self.ask_model(folder=True)
+        )
+        self.add_models.setMenu(menu)
+        self.first_picture = button(
+            tr("Make my first picture"), "primary", "arrow-right", size="large", clicked=self.make_first_picture.emit
+        )
+        self.first_picture.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        strip.setLayout(
+            row(self.foot_measure, self.foot_export, -1, self.add_models, self.first_picture, spacing=8, margins=(20, 0, 20, 0))
+        )
+        return strip
+
+    def _connect(self) -> None:
+        control = self._controller
+        for signal in (control.changed, control.settings_changed):
+            signal.connect(self._soon)
+        theme.watcher().changed.connect(self._dress)
+        self.verdict.skip.connect(self.skip)
+        self.verdict.measure.connect(self.measure)
+        self.promises.change.connect(lambda: control.go("settings"))
+
+    def set_first_run(self, on: bool) -> None:
+        """Show or hide the tour strip and the way to the first picture."""
+        if on != self._first_run:
+            self._first_run = on
+            self._show_first_run()
+            self.refresh()
+
+    @property
+    def first_run(self) -> bool:
+        return self._first_run
+
+    def _show_first_run(self) -> None:
+        self.tour.setVisible(self._first_run)
+        self.footer.setVisible(self._first_run)
+        self.header.setVisible(not self._first_run)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
+        if self._first_run:
+            self.first_picture.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._left.setFixedWidth(300 if narrow else 372)
+            self._pair.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
+
+    # what is shown
+
+    def _dress(self) -> None:
+        apply_style(self)
+
+    def _soon(self) -> None:
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _job(self) -> Job | None:
+        return next((job for job in self._controller.state.jobs if isinstance(job.command, SelfTest)), None)
+
+    def refresh(self) -> None:
+        """Show what is known now."""
+        self._timer.stop()
+        state, numerics = self._controller.state, self._controller.settings.numerics
+        job = self._job()
+        said = device_view.verdict(state.self_test, state.device, job, time.monotonic())
+        fraction = job.fraction if job is not None and job.running else None
+        self.verdict.set_verdict(said, fraction, first_run=self._first_run, can_measure=state.device is not None)
+        self.device.setVisible(state.device is not None)
+        if state.device is not None:
+            self.device.set_device(state.device, state.memory)
+        self.promises.setVisible(state.device is not None)
+        self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.precision))
+        if state.self_test is not self._shown_report:
+            self._shown_report = state.self_test
+            self.speed.set_report(state.self_test)
+            self.bits.set_report(state.self_test)
+        tests = job.tests if job is not None and job.tests else state.self_test.tests if state.self_test is not None else ()
+        self.tests.set_tests(tests, numerics)
+        self._show_devices()
+        self._show_buttons(job)
+        if job is not None and job.running:
+            self._clock.start()
+        else:
+            self._clock.stop()
+
+    def _show_buttons(self, job: Job | None) -> None:
+        state = self._controller.state
+        report = state.self_test
+        for made in (self.measure_button, self.foot_measure):
+            words = tr("Measure again") if report is not None else tr("Measure now")
+            made.setText(words if report is None else f"{words} · {figures.duration(report.seconds)}")
+            made.setEnabled(job is None and state.device is not None)
+            made.setToolTip(
+                tr("About {0}. Pictures wait meanwhile.", figures.duration(report.seconds)) if report is not None else ""
+            )
+        for made in (self.export_button, self.foot_export):
+            made.setEnabled(report is not None)
+            made.setToolTip(tr("Saves every number of this page as JSON."))
+        measured = (
+            tr("Measured {0}, {1}", figures.moment(report.measured_at), figures.duration(report.seconds))
+            if report is not None
+            else ""
+        )
+        self._measured.setText(measured)
+        done = report is not None and job is None
+        self._tour_icon.set("circle-check" if done else "circle-dot", "ok" if done else "accent-text")
+        self._tour_title.setText(tr("Your processor") if device_view.on_processor(state.device) else tr("Your GPU"))
+        took = tr("Measured in {0}", figures.duration(report.seconds)) if report is not None else tr("Not measured yet")
+        self._tour_state.setText(tr("Measuring…") if job is not None else took)
+
+    def _show_devices(self) -> None:
+        """A list only where there is a choice."""
+        state = self._controller.state
+        key = tuple(one.id for one in state.devices) + ((state.device.id,) if state.device is not None else ())
+        self.choice.setVisible(len(state.devices) > 1)
+        if key == self._known_devices:
+            return
+        self._known_devices = key
+        clear(self._choice_rows)
+        group = QButtonGroup(self.choice)
+        for one in state.devices:
+            size = "" if one.memory_total is None else f" · {figures.size(one.memory_total)}"
+            made = QRadioButton(f"{one.name}{size}")
+            made.setToolTip(tr("Use this device"))
+            made.setChecked(state.device is not None and one.id == state.device.id)
+            made.clicked.connect(lambda _on=False, device=one: self._controller.use_device(device))
+            group.addButton(made)
+            self._choice_rows.addWidget(made)
+
+    # actions
+
+    def measure(self) -> None:
+        if self._job() is None:
+            self._controller.measure()
+
+    def skip(self) -> None:
+        """Stop measuring; FP32 is used until a later measurement."""
+        job = self._job()
+        if job is not None:
+            self._controller.cancel(job.id)
+
+    def ask_model(self, *, folder: bool) -> None:
+        dialog = QFileDialog(self, tr("Open a model folder") if folder else tr("Open a model file"))
+        dialog.setFileMode(QFileDialog.FileMode.Directory if folder else QFileDialog.FileMode.ExistingFile)
+        if not folder:
+            dialog.setNameFilter(tr("Model files (*.safetensors)"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self._controller.select_model)
+        dialog.fileSelected.connect(lambda _path: self.make_first_picture.emit())
+        dialog.open()
+
+    def ask_export(self) -> None:
+        dialog = QFileDialog(self, tr("Export report"), str(Path.home() / "halftone-device.json"))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setNameFilter(tr("Report (*.json)"))
+        dialog.setDefaultSuffix("json")
+        dialog.selectFile("halftone-device.json")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self.export)
+        dialog.open()
+
+    def export(self, path: str) -> None:
+        report = self._controller.state.self_test
+        if report is None:
+            return
+        problem = device_report.save(report, Path(path))
+        self._measured.setText(problem or tr("Report saved: {0}", Path(path).name))

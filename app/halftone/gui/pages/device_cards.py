@@ -1,0 +1,430 @@
+"""Cards of the Device page: verdict, the device itself, what Halftone will do, speed, correctness, tests."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QVBoxLayout, QWidget
+
+from halftone.contract.facts import DeviceFacts, MemoryFacts, OperationResult, SelfTestReport
+from halftone.contract.request import Numerics
+from halftone.gui import icons, theme
+from halftone.gui.i18n import tr
+from halftone.gui.pages import device_view
+from halftone.gui.pages.device_view import Promise, Verdict
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, clear, column, hline, label, repolish, row, set_tone
+from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, TestMatrix
+
+
+class VerdictCard(QFrame):
+    """The sentence that counts; while measuring, its progress with Skip."""
+
+    skip = Signal()
+    measure = Signal()
+    help_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "unknown")
+        self._icon = IconLabel("circle-dashed", "unknown", 26)
+        self._title = label("", "heading-s", wrap=True)
+        self._text = label("", "body", "secondary", wrap=True)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(tr("Progress of the measurement"))
+        self._help_text = label("", "small", "secondary", wrap=True)
+        self._skip = button(tr("Skip, use safe settings"), "", clicked=self.skip.emit)
+        self._measure = button(tr("Measure now"), "primary", "gauge", clicked=self.measure.emit)
+        self._help = button(tr("How to fix this"), "link", clicked=self._toggle_help)
+        buttons = row(self._skip, self._measure, self._help, -1)
+        words = column(self._title, self._text, self._bar, self._help_text, 2, buttons, spacing=6)
+        top = row(self._icon, words, spacing=14, margins=(16, 14, 16, 14))
+        top.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
+        top.setStretch(1, 1)
+        self.setLayout(top)
+        self._help_text.hide()
+
+    def _toggle_help(self) -> None:
+        self._help_text.setText(
+            tr(
+                "Install the driver of your card's maker and start Halftone again with its launcher: it then chooses the PyTorch "
+                "build that fits the card. Supported are NVIDIA, AMD (ROCm), Intel (XPU) and Apple cards."
+            )
+        )
+        self._help_text.setVisible(self._help_text.isHidden())
+
+    def set_verdict(self, verdict: Verdict, fraction: float | None, *, first_run: bool, can_measure: bool) -> None:
+        card = verdict.state
+        if self.property("card") != card:
+            self.setProperty("card", card)
+            repolish(self)
+        tone = {"info": "accent-text"}.get(verdict.state, verdict.state)
+        self._icon.set(verdict.icon, tone)
+        self._title.setText(verdict.title)
+        self._text.setText(verdict.text)
+        self._bar.setVisible(verdict.measuring)
+        self._bar.setRange(0, 0 if fraction is None and verdict.measuring else 1000)
+        self._bar.setValue(round((fraction or 0.0) * 1000))
+        self._skip.setVisible(verdict.measuring)
+        self._skip.setText(tr("Skip, use safe settings") if first_run else tr("Cancel"))
+        self._measure.setVisible(not verdict.measuring and verdict.state == "unknown" and can_measure and not verdict.no_gpu)
+        self._help.setVisible(verdict.no_gpu)
+        if not verdict.no_gpu:
+            self._help_text.hide()
+        self.setAccessibleName(f"{verdict.title}. {verdict.text}")
+
+    def title(self) -> str:
+        return self._title.text()
+
+    def text(self) -> str:
+        return self._text.text()
+
+
+class MemoryBar(QWidget):
+    """Other programs, Halftone, free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(10)
+        self._memory: MemoryFacts | None = None
+        theme.watcher().changed.connect(self.update)
+
+    def set_memory(self, memory: MemoryFacts) -> None:
+        if memory != self._memory:
+            self._memory = memory
+            self.setAccessibleName(
+                tr(
+                    "Memory: {0} other programs, {1} Halftone, {2} in all",
+                    figures.size(memory.others),
+                    figures.size(memory.own),
+                    figures.size(memory.total),
+                )
+            )
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._memory is None or self._memory.total <= 0:
+            return
+        style = theme.current()
+        painter = QPainter(self)
+        width, total = float(self.width()), self._memory.total
+        painter.fillRect(self.rect(), style.color("border"))
+        others = width * self._memory.others / total
+        painter.fillRect(QRectF(0, 0, others, 10), style.color("text-muted"))
+        painter.fillRect(QRectF(others, 0, max(1.0, width * self._memory.own / total), 10), style.color("chart.series-1"))
+        painter.end()
+
+
+class LegendDot(QWidget):
+    """A small square of a legend."""
+
+    def __init__(self, token: str, *, hollow: bool = False) -> None:
+        super().__init__()
+        self.setFixedSize(10, 10)
+        self._token = token
+        self._hollow = hollow
+        theme.watcher().changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colour = theme.current().color(self._token)
+        if self._hollow:
+            painter.setPen(colour)
+            painter.drawRect(1, 1, 7, 7)
+        else:
+            painter.fillRect(1, 1, 8, 8, colour)
+        painter.end()
+
+
+class DeviceTile(QWidget):
+    """The device's icon on a pale square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedSize(40, 40)
+        self._icon = "gpu"
+        theme.watcher().changed.connect(self.update)
+
+    def set_icon(self, name: str) -> None:
+        self._icon = name
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        style = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(style.color("accent-subtle"))
+        painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
+        icons.paint(painter, self._icon, QRectF(9, 9, 22, 22), style.color("accent-text"))
+        painter.end()
+
+
+class DeviceCard(QFrame):
+    """The device: name, memory and the facts that were read from the system."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._tile = DeviceTile()
+        self._name = label("", "heading-s", wrap=True)
+        self._caption = label("", "small", "secondary", wrap=True)
+        self._memory_words = label("", "small", numbers=True)
+        self._bar = MemoryBar()
+        self._others = label("", "caption", "secondary", numbers=True)
+        self._own = label("", "caption", "secondary", numbers=True)
+        self._free = label("", "caption", "secondary", numbers=True)
+        legend = row(
+            LegendDot("text-muted"),
+            self._others,
+            4,
+            LegendDot("chart.series-1"),
+            self._own,
+            4,
+            LegendDot("border-control", hollow=True),
+            self._free,
+            -1,
+            spacing=5,
+        )
+        self._memory = QWidget()
+        words = row(label(tr("Memory"), "small", "secondary"), -1, self._memory_words)
+        self._memory.setLayout(column(words, self._bar, legend, 4, hline(), spacing=6))
+        self._rows = QGridLayout()
+        self._rows.setHorizontalSpacing(12)
+        self._rows.setVerticalSpacing(9)
+        self._rows.setColumnMinimumWidth(0, 96)
+        self._rows.setColumnStretch(1, 1)
+        self._shown: list[tuple[str, str]] | None = None
+        names = column(self._name, self._caption, spacing=1)
+        top = row(self._tile, names, spacing=12)
+        top.setStretch(1, 1)
+        self.setLayout(column(top, self._memory, self._rows, spacing=12, margins=(16, 14, 16, 14)))
+
+    def set_device(self, device: DeviceFacts, memory: MemoryFacts | None) -> None:
+        self._tile.set_icon("cpu" if device.backend == "cpu" else "gpu")
+        self._name.setText(device.name)
+        self._caption.setText(device_view.device_caption(device))
+        self._memory.setVisible(memory is not None and memory.total > 0)
+        if memory is not None and memory.total > 0:
+            used = memory.own + memory.others
+            self._memory_words.setText(tr("{0} of {1} in use", figures.size(used), figures.size(memory.total)))
+            self._others.setText(tr("Other apps {0}", figures.size(memory.others)))
+            self._own.setText(f"Halftone {figures.size(memory.own)}")
+            self._free.setText(tr("Free {0}", figures.size(max(0, memory.total - used))))
+            self._bar.set_memory(memory)
+        rows = device_view.device_rows(device)
+        if memory is None and device.memory_total:
+            rows.insert(0, (tr("Memory"), figures.size(device.memory_total)))
+        rows += [(tr("Known"), hint) for hint in device.hints]
+        if rows != self._shown:
+            self._fill(rows)
+
+    def _fill(self, rows: list[tuple[str, str]]) -> None:
+        self._shown = rows
+        clear(self._rows)
+        for index, (name, value) in enumerate(rows):
+            left = label(name, "small", "secondary")
+            right = label(value, "small", wrap=True, numbers=True)
+            right.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self._rows.addWidget(left, index, 0, Qt.AlignmentFlag.AlignTop)
+            self._rows.addWidget(right, index, 1)
+
+
+class PromiseCard(QFrame):
+    """What Halftone will do, each with its measured reason."""
+
+    change = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._rows = QVBoxLayout()
+        self._rows.setSpacing(8)
+        head = row(label(tr("What Halftone will do"), "heading-s"), -1, button(tr("Change"), "link", clicked=self.change.emit))
+        self.setLayout(column(head, self._rows, spacing=8, margins=(16, 10, 16, 14)))
+        self._shown: tuple[Promise, ...] | None = None
+
+    def set_promises(self, promises: tuple[Promise, ...]) -> None:
+        if promises == self._shown:
+            return
+        self._shown = promises
+        clear(self._rows)
+        for one in promises:
+            text = label(one.text, "body")
+            text.setToolTip(one.tip)
+            reason = ElidedLabel(one.reason, "small", "secondary")
+            reason.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            line = row(IconLabel("check", "ok", 16), text, reason, spacing=8)
+            line.setStretch(2, 1)
+            self._rows.addLayout(line)
+
+
+class SpeedCard(QFrame):
+    """One bar per measured speed; the longest fills the track."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._body = QVBoxLayout()
+        self._body.setSpacing(0)
+        self._caption = label("", "small", "secondary", wrap=True)
+        head = row(label(tr("Speed"), "heading-s"), -1, label(tr("higher is better"), "small", "secondary"))
+        self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
+
+    def set_report(self, report: SelfTestReport | None) -> None:
+        clear(self._body)
+        shown = device_view.speeds(report) if report is not None else []
+        self._caption.setText(
+            tr("Measured on this processor.")
+            if report is not None and report.device.backend == "cpu"
+            else tr("Measured on this GPU.")
+        )
+        if report is None or not shown:
+            self._caption.setText(tr("Not measured yet."))
+            return
+        most = max(one.tflops for one in shown)
+        for one in shown:
+            caption = device_view.speed_caption(one, report)
+            self._body.addWidget(SpeedBar(device_view.mode_name(one.mode), caption, one.tflops, one.tflops / most if most else 0))
+
+
+class BitsCard(QFrame):
+    """How many bits of a long sum were right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self._hint = label("", "small", "secondary")
+        self._caption = label("", "small", "secondary", wrap=True)
+        self._body = QVBoxLayout()
+        self._body.setSpacing(0)
+        head = row(label(tr("Correctness"), "heading-s"), -1, self._hint)
+        self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
+
+    def set_report(self, report: SelfTestReport | None) -> None:
+        clear(self._body)
+        shown = device_view.bits(report) if report is not None else []
+        self._hint.setText(tr("Bits kept in a sum of {0} products", figures.group(shown[0].terms)) if shown else "")
+        self._caption.setText(
+            tr("Rings are the bits the type has. Filled dots are the bits that were right.") if shown else tr("Not measured yet.")
+        )
+        for one in shown:
+            fine = device_view.bits_fine(one)
+            caption = device_view.bits_caption(one)
+            self._body.addWidget(BitsRow(device_view.mode_name(one.mode), caption, one.bits_kept, one.bits, fine=fine))
+
+
+class TestsCard(QFrame):
+    """The matrix, and the numbers behind the selected mark."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("card", "true")
+        self.matrix = TestMatrix()
+        self.matrix.selected.connect(self._show)
+        self._summary = label("", "small", "secondary")
+        self._legend = label(tr("Select a mark to see the numbers behind it."), "caption", "secondary")
+        self._detail_title = label("", "small-strong")
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(20)
+        self._grid.setVerticalSpacing(4)
+        self.detail = QFrame()
+        self.detail.setProperty("surface", "plain")
+        self.detail.setLayout(column(self._detail_title, self._grid, spacing=6, margins=(12, 8, 12, 10)))
+        self.detail.hide()
+        self._cells: dict[tuple[int, int], tuple[OperationResult, ...]] = {}
+        self._tests: tuple[OperationResult, ...] | None = None
+        legend = row(
+            _LegendMark("right"),
+            label(tr("Right answer"), "caption", "secondary"),
+            8,
+            _LegendMark("wrong"),
+            label(tr("Wrong or not a number"), "caption", "secondary"),
+            8,
+            self._legend,
+            -1,
+            spacing=6,
+        )
+        head = row(label(tr("Tests with known answers"), "heading-s"), -1, self._summary)
+        self.setLayout(column(head, self.matrix, 10, legend, 8, self.detail, -1, spacing=2, margins=(16, 12, 16, 12)))
+
+    def set_tests(self, tests: Sequence[OperationResult], numerics: Numerics) -> None:
+        self._summary.setText(device_view.matrix_summary(tests, numerics) if tests else tr("Not measured yet."))
+        if tuple(tests) == self._tests:
+            return
+        self._tests = tuple(tests)
+        made = device_view.matrix(tests)
+        self._cells = made.cells
+        self.matrix.set_tests(made.columns, made.rows)
+        if self.matrix.cell is None:
+            self.detail.hide()
+        else:
+            self._show(*self.matrix.cell)
+
+    def _show(self, line: int, place: int) -> None:
+        results = self._cells.get((line, place), ())
+        clear(self._grid)
+        self.detail.setVisible(bool(results))
+        if not results:
+            return
+        first = results[0]
+        self._detail_title.setText(f"{device_view.mode_name(first.mode)} · {device_view.operation_name(first.operation)}")
+        heads = (tr("Input size"), tr("Expected"), tr("Result"), tr("Error"), tr("Allowed error"), tr("Time"), "")
+        for place_of, words in enumerate(heads):
+            self._grid.addWidget(label(words, "caption", "secondary"), 0, place_of)
+        self._grid.setColumnStretch(len(heads), 1)
+        for index, one in enumerate(results, start=1):
+            self._add_result(index, one)
+
+    def _add_result(self, line: int, one: OperationResult) -> None:
+        cells = (
+            one.size,
+            number_words(one.expected),
+            number_words(one.got),
+            number_words(one.error),
+            number_words(one.tolerance),
+            milliseconds(one.seconds) if one.outcome != "missing" else "–",
+        )
+        for place, words in enumerate(cells):
+            self._grid.addWidget(label(words, "small", numbers=True), line, place)
+        state = label(device_view.outcome_words(one.outcome), "small-strong")
+        set_tone(state, {"right": "ok", "missing": "muted"}.get(one.outcome, "warn"))
+        self._grid.addWidget(state, line, len(cells))
+
+
+class _LegendMark(QWidget):
+    """A mark of the matrix, small, for its legend."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__()
+        self.setFixedSize(14, 14)
+        self._right = state == "right"
+        theme.watcher().changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        style = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self._right:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(style.color("chart.series-3"))
+            painter.drawEllipse(QRectF(2.5, 2.5, 9, 9))
+        else:
+            icons.paint(painter, "triangle-alert", QRectF(0, 0, 14, 14), style.color("warn"))
+        painter.end()
+
+
+def number_words(value: float | None) -> str:
+    """A number of a test; nothing measured is a dash."""
+    if value is None:
+        return "–"
+    if value != 0 and abs(value) < 1000:
+        return figures.peak(value) if abs(value) < 0.01 else figures.decimal(value, 4)
+    return figures.peak(value)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{figures.decimal(seconds * 1000, 2)}{figures.HARD}ms"

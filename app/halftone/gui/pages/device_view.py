@@ -1,0 +1,362 @@
+"""What the Device page says, decided from the self-test alone: verdict, speeds, bits, the matrix of tests. No widget in here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SettingEffect, SpeedResult
+from halftone.contract.request import Numerics
+from halftone.gui.i18n import tr
+from halftone.gui.state import Job
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.device_widgets import Mark, MatrixRow
+from halftone.gui.widgets.headroom_chart_words import type_name
+
+MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")
+BITS_LOST = 2.0
+"""A sum may lose less than this many bits and still count as right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """state: 'ok', 'warn', 'danger' or 'unknown' (the card's look); measuring: a self-test runs or waits."""
+
+    state: str
+    icon: str
+    title: str
+    text: str
+    measuring: bool = False
+    no_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One line of What Halftone will do, and why."""
+
+    text: str
+    reason: str
+    tip: str = ""
+
+
+def on_processor(device: DeviceFacts | None) -> bool:
+    return device is not None and device.backend == "cpu"
+
+
+def mode_name(mode: str) -> str:
+    names = {"tf32": "TF32", "float16-sums": tr("FP16, FP16 sums")}
+    return names.get(mode) or type_name(mode)
+
+
+def operation_name(operation: str) -> str:
+    """The plain name of a test; an unknown one is shown as it is."""
+    names = {
+        "gemm": tr("Matrix product"),
+        "matmul": tr("Matrix product"),
+        "matrix-product": tr("Matrix product"),
+        "conv2d": tr("Convolution"),
+        "convolution": tr("Convolution"),
+        "attention": tr("Attention"),
+        "softmax": tr("Softmax"),
+        "group-norm": tr("Group norm"),
+        "layer-norm": tr("Layer norm"),
+        "long-sum": tr("Long sums"),
+        "long-sums": tr("Long sums"),
+        "functions": tr("exp, erf, sin"),
+        "elementwise": tr("exp, erf, sin"),
+        "near-limit": tr("Near the limit"),
+        "tiny": tr("Tiny values"),
+        "tiny-values": tr("Tiny values"),
+        "cast": tr("Casting"),
+        "casting": tr("Casting"),
+    }
+    return names.get(operation, operation.replace("-", " ").capitalize())
+
+
+def verdict(report: SelfTestReport | None, device: DeviceFacts | None, job: Job | None, now: float) -> Verdict:
+    """The sentence at the top left."""
+    if job is not None:
+        return _measuring(job, device, now)
+    if device is None:
+        return Verdict(
+            "unknown", "circle-dashed", tr("Looking for devices"), tr("The part of Halftone that computes is starting.")
+        )
+    if report is None:
+        text = tr("Until then Halftone runs in FP32, which is always right.")
+        title = tr("This processor is not measured yet") if on_processor(device) else tr("This GPU is not measured yet")
+        return Verdict("unknown", "circle-dashed", title, text)
+    if on_processor(device):
+        return _processor(report)
+    return _gpu(report)
+
+
+def _measuring(job: Job, device: DeviceFacts | None, now: float) -> Verdict:
+    what = tr("Measuring your processor") if on_processor(device) else tr("Measuring your GPU")
+    if job.stopping:
+        return Verdict("info", "gauge", tr("Stopping the measurement"), tr("Finished tests are kept."), measuring=True)
+    if not job.running:
+        return Verdict("info", "gauge", what, tr("Waits until the running job is done."), measuring=True)
+    words: list[str] = []
+    if job.total:
+        words.append(tr("Test {0} of {1}", min(job.done + 1, job.total), job.total))
+        left = time_left(job, now)
+        words.append(tr("estimating") if left is None else tr("about {0} left", figures.duration(left)))
+    return Verdict("info", "gauge", what, ", ".join(words) + "." if words else tr("Starting."), measuring=True)
+
+
+def time_left(job: Job, now: float) -> float | None:
+    """Seconds left of a self-test, None before three tests are done."""
+    if job.started is None or not job.total or job.done < 3:
+        return None
+    return (now - job.started) * (job.total - job.done) / job.done
+
+
+def passed(tests: Sequence[OperationResult]) -> tuple[int, int]:
+    """Right answers, and tests that could run."""
+    ran = [one for one in tests if one.outcome != "missing"]
+    return sum(1 for one in ran if one.outcome == "right"), len(ran)
+
+
+def _speed_words(report: SelfTestReport) -> str:
+    auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
+    if report.auto == "float32" or auto is None or auto.speed is None:
+        return tr("Halftone will use {0}.", type_name(report.auto))
+    return tr(
+        "Halftone will use {0}; matrix products run {1} as fast as in FP32.", type_name(report.auto), figures.times(auto.speed)
+    )
+
+
+def _tests_words(report: SelfTestReport) -> str:
+    """Which types were right, and in how many tests."""
+    good = [type_name(one.dtype) for one in report.dtypes if one.state in ("works", "slow") and one.dtype != "float32"]
+    right, ran = passed([one for one in report.tests if one.mode in ("float16", "bfloat16")])
+    if not good:
+        return tr("{0} of {1} half-precision tests were right.", right, ran)
+    if right == ran:
+        return tr("{0} gave correct answers in all {1} tests.", _and(good), ran)
+    return tr("{0} gave correct answers; {1} of {2} half-precision tests were right.", _and(good), right, ran)
+
+
+def _and(names: Sequence[str]) -> str:
+    return tr("{0} and {1}", names[0], names[1]) if len(names) == 2 else ", ".join(names)
+
+
+def _states(report: SelfTestReport) -> dict[str, str]:
+    return {one.dtype: one.state for one in report.dtypes}
+
+
+def _gpu(report: SelfTestReport) -> Verdict:
+    states = _states(report)
+    half, brain = states.get("float16", "missing"), states.get("bfloat16", "missing")
+    text = f"{_tests_words(report)} {_speed_words(report)}"
+    auto = type_name(report.auto)
+    if not report.complete:
+        return Verdict(
+            "warn",
+            "triangle-alert",
+            tr("This GPU is measured in part"),
+            tr("Open tests read Not measured; FP32 is used for them."),
+        )
+    if half == "wrong":
+        speed = next((one.speed for one in report.dtypes if one.dtype == "float16"), None)
+        if report.auto == "float32" and speed is not None and speed > 1.05:
+            end = tr("Halftone uses FP32 and everything still works, about {0} slower.", figures.times(speed))
+        else:
+            end = tr("Halftone uses {0} and everything still works.", auto)
+        return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), f"{end} {_failing(report)}".strip())
+    if half == "works" and brain == "slow":
+        return Verdict(
+            "ok", "circle-check", tr("Half precision works on this GPU"), f"{text} {tr('BF16 is slow here. Halftone uses FP16.')}"
+        )
+    if "works" in (half, brain):
+        return Verdict("ok", "circle-check", tr("Half precision works on this GPU"), text)
+    if half == "slow" or brain == "slow":
+        return Verdict("ok", "circle-check", tr("Half precision is right here, but not faster"), text)
+    return Verdict(
+        "warn", "triangle-alert", tr("This GPU has no half precision"), tr("Halftone uses {0} and everything still works.", auto)
+    )
+
+
+def _failing(report: SelfTestReport) -> str:
+    """Which test went wrong."""
+    bad = next((one.failing for one in report.dtypes if one.dtype == "float16" and one.failing is not None), None)
+    if bad is None:
+        return ""
+    return tr("It failed at: {0}, {1}.", operation_name(bad.operation), bad.size)
+
+
+def _processor(report: SelfTestReport) -> Verdict:
+    text = f"{_tests_words(report)} {_speed_words(report)}"
+    title = tr("No supported GPU found. Halftone can run the demo model on the processor, slowly.")
+    state = "warn" if report.complete else "unknown"
+    return Verdict(state, "cpu", title, text, no_gpu=True)
+
+
+def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> tuple[Promise, ...]:
+    """What Halftone will do with these settings on this device."""
+    lines = [
+        Promise(tr("Compute in {0}", type_name(precision[0])), _precision_reason(report, numerics, precision[0]), precision[1])
+    ]
+    if precision[0] != "float32":
+        lines.append(_sums_promise(report, numerics))
+    lines.append(_attention_promise(report, numerics))
+    lines.append(_check_promise(report, numerics))
+    return tuple(lines)
+
+
+def _precision_reason(report: SelfTestReport | None, numerics: Numerics, dtype: str) -> str:
+    """A short form of the reason; the whole sentence stands in the tooltip."""
+    if numerics.precision != "auto":
+        return tr("as set")
+    if report is None:
+        return tr("until this device is measured")
+    return tr("fastest type that passed") if dtype != "float32" else tr("no other type was right and faster")
+
+
+def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
+    tests = [one for one in report.tests if one.mode == "float16-sums"] if report is not None else []
+    right, ran = passed(tests)
+    reason = ""
+    if ran:
+        reason = (
+            tr("FP16 sums failed {0} of {1} tests", ran - right, ran) if right < ran else tr("FP16 sums passed {0} tests", ran)
+        )
+    return Promise(tr("Add sums up in FP16") if numerics.fp16_accumulation else tr("Add sums up in FP32"), reason)
+
+
+def find_effect(report: SelfTestReport | None, setting: str, value: str) -> SettingEffect | None:
+    effects = report.effects if report is not None else ()
+    return next((one for one in effects if one.setting == setting and one.value == value), None)
+
+
+def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
+    names = {"flash": "Flash", "efficient": "Efficient", "cudnn": "cuDNN", "math": "Math"}
+    backend = numerics.attention_backend
+    text = tr("Use Auto attention") if backend == "auto" else tr("Use {0} attention", names[backend])
+    math_effect = find_effect(report, "attention_backend", "math")
+    reason = ""
+    if backend != "math" and math_effect is not None and math_effect.time_ratio is not None and math_effect.time_ratio > 1.05:
+        reason = tr("{0} faster than Math", figures.times(math_effect.time_ratio))
+    return Promise(text, reason)
+
+
+def _check_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
+    words = {
+        "every-step": tr("Check every step"),
+        "at-end": tr("Check the finished picture"),
+        "off": tr("Not check for bad numbers"),
+    }
+    effect = find_effect(report, "nan_check", numerics.nan_check)
+    reason = ""
+    if effect is not None and effect.time_ratio is not None:
+        reason = tr("costs {0}", figures.change(effect.time_ratio).lstrip("+"))
+    return Promise(words[numerics.nan_check], reason)
+
+
+def _by_mode(mode: str) -> int:
+    return MODES.index(mode) if mode in MODES else len(MODES)
+
+
+def speeds(report: SelfTestReport) -> list[SpeedResult]:
+    """Products first, in the order of the modes; then what else was timed."""
+    return sorted(report.speeds, key=lambda one: (one.operation == "attention", _by_mode(one.mode)))
+
+
+def speed_caption(result: SpeedResult, report: SelfTestReport) -> str:
+    if result.mode == report.auto and result.operation != "attention":
+        return tr("Used by Auto")
+    return operation_name(result.operation)
+
+
+def bits(report: SelfTestReport) -> list[BitsResult]:
+    return sorted(report.bits, key=lambda one: _by_mode(one.mode))
+
+
+def bits_fine(result: BitsResult) -> bool:
+    return result.bits - result.bits_kept < BITS_LOST
+
+
+def bits_caption(result: BitsResult) -> str:
+    if not bits_fine(result):
+        return tr("Loses {0} bits here", figures.decimal(result.bits - result.bits_kept))
+    return tr("{0} + 1 bits", result.bits - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """columns: operations; cells: results behind each mark."""
+
+    columns: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    cells: dict[tuple[int, int], tuple[OperationResult, ...]]
+
+
+def matrix(tests: Sequence[OperationResult]) -> Matrix:
+    """Modes down, operations across, one mark for all sizes of an operation."""
+    operations = list(dict.fromkeys(one.operation for one in tests))
+    modes = sorted(dict.fromkeys(one.mode for one in tests), key=_by_mode)
+    rows: list[MatrixRow] = []
+    cells: dict[tuple[int, int], tuple[OperationResult, ...]] = {}
+    for line, mode in enumerate(modes):
+        marks: list[Mark | None] = []
+        for column, operation in enumerate(operations):
+            results = tuple(one for one in tests if one.mode == mode and one.operation == operation)
+            marks.append(_mark(results))
+            if results:
+                cells[line, column] = results
+        right, ran = passed([one for one in tests if one.mode == mode])
+        rows.append(MatrixRow(mode, mode_name(mode), tuple(marks), tr("{0} of {1}", right, ran)))
+    return Matrix(tuple(operation_name(one) for one in operations), tuple(rows), cells)
+
+
+def _mark(results: Sequence[OperationResult]) -> Mark | None:
+    if not results:
+        return None
+    right, ran = passed(results)
+    if ran == 0:
+        return Mark("missing", tr("not there on this device"))
+    if right == ran:
+        return Mark("right", tr("right in {0} of {1} tests", right, ran))
+    return Mark("wrong", tr("wrong in {0} of {1} tests", ran - right, ran))
+
+
+def matrix_summary(tests: Sequence[OperationResult], numerics: Numerics) -> str:
+    """262 of 268 passed. The 6 that failed use a setting that is off."""
+    right, ran = passed(tests)
+    words = tr("{0} of {1} passed.", right, ran)
+    failed = [one for one in tests if one.outcome not in ("right", "missing")]
+    off = {"float16-sums": not numerics.fp16_accumulation, "tf32": not numerics.tf32}
+    if failed and all(off.get(one.mode, False) for one in failed):
+        words += " " + (
+            tr("The one that failed uses a setting that is off.")
+            if len(failed) == 1
+            else tr("The {0} that failed use a setting that is off.", len(failed))
+        )
+    return words
+
+
+def outcome_words(outcome: str) -> str:
+    return {
+        "right": tr("Right answer"),
+        "wrong": tr("Wrong answer"),
+        "nonfinite": tr("Not a number"),
+        "zeros": tr("Zeros instead of numbers"),
+        "missing": tr("Not there"),
+    }.get(outcome, outcome)
+
+
+def device_rows(device: DeviceFacts) -> list[tuple[str, str]]:
+    """Facts that were really read from the system."""
+    rows: list[tuple[str, str]] = []
+    if device.driver:
+        rows.append((tr("Driver"), device.driver))
+    if device.torch_version:
+        rows.append(("PyTorch", device.torch_version))
+    if device.threads:
+        rows.append((tr("Threads"), str(device.threads)))
+    rows += [(tr(name), value) for name, value in device.details.items()]
+    return rows
+
+
+def device_caption(device: DeviceFacts) -> str:
+    names = {"cuda": "CUDA", "rocm": "ROCm", "mps": "Metal", "xpu": "XPU", "cpu": tr("Processor")}
+    base = names.get(device.backend, device.backend)
+    return tr("{0}, compute capability {1}", base, device.capability) if device.capability else base

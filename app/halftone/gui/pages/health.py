@@ -1,0 +1,442 @@
+"""The Health page: one verdict, the evidence, the cheapest cure."""
+
+import time
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFileDialog, QScrollArea, QVBoxLayout, QWidget
+
+from halftone.contract.errors import remedy, say, sentence
+from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
+from halftone.contract.messages import Examine, LayersMeasured, Repair
+from halftone.gui import theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.pages import health_report, health_view, health_words
+from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
+from halftone.gui.pages.health_cards import ChartCard, VerdictCard
+from halftone.gui.pages.health_style import apply_style
+from halftone.gui.pages.health_view import HealthView, Progress
+from halftone.gui.state import Ended, Job
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import column, row
+
+NARROW = 1180
+REFRESH_MS = 60
+PHASES = ("load", "scan", "range", "target", "plan", "verify", "measure")
+"""A check goes through these; the share of the whole is counted in them."""
+
+
+class HealthPage(QWidget):
+    """Follows the controller; looks at the model of Create until another is chosen in its menu."""
+
+    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self._picked: str | None = None
+        self._measured = (0, 0)
+        self._unfinished: dict[str, Ended] = {}
+        self._copies: dict[str, tuple[str, bool]] = {}
+        self._view = health_view.of_unchecked(None)
+        self._narrow: bool | None = None
+        self.setObjectName("page")
+        self.header = HealthHeader()
+        self.verdict = VerdictCard()
+        self.chart = ChartCard()
+        self.findings = FindingsCard()
+        self.cure = CureCard()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        self._clock = QTimer(self)
+        self._clock.setInterval(1000)
+        self._clock.timeout.connect(self.refresh)
+        self._build()
+        self._connect()
+        apply_style(self)
+        self.refresh()
+
+    # layout
+
+    def _build(self) -> None:
+        self._bottom = QWidget()
+        self._bottom_layout = row(self.findings, self.cure, spacing=12)
+        self._bottom_layout.setStretch(0, 1)
+        self._bottom.setLayout(self._bottom_layout)
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        self._inner_layout = column(self.verdict, self.chart, self._bottom, spacing=10, margins=(20, 0, 20, 14))
+        self._inner_layout.setStretch(2, 1)
+        inner.setLayout(self._inner_layout)
+        self._scroll = QScrollArea()
+        self._scroll.setWidget(inner)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._pinned = QVBoxLayout()
+        self._pinned.setContentsMargins(8, 0, 8, 0)
+        head = row(self.header, margins=(20, 12, 20, 10))
+        self.setLayout(column(head, self._scroll, self._pinned, spacing=0))
+
+    def _connect(self) -> None:
+        control = self._controller
+        for signal in (control.changed, control.models_changed, control.badges_changed, control.settings_changed):
+            signal.connect(self._soon)
+        control.model_selected.connect(self._follow)
+        control.worker_event.connect(self._heard)
+        control.job_ended.connect(self._ended)
+        theme.watcher().changed.connect(self._dress)
+        self.header.picked.connect(self.look_at)
+        self.header.check.connect(self.start_check)
+        self.header.open_file.connect(self._open_file)
+        self.header.open_folder.connect(self._open_folder)
+        self.verdict.check.connect(lambda: self.start_check("quick"))
+        self.verdict.again.connect(lambda: self.start_check("quick"))
+        self.verdict.cancel.connect(self.cancel_check)
+        self.verdict.undo.connect(self.undo_cure)
+        self.verdict.copy.connect(self.copy_details)
+        self.findings.view.chosen.connect(lambda number: self.chart.chart.select_finding(number or None))
+        self.chart.chart.finding_selected.connect(self.findings.view.select_number)
+        self.cure.cures.changed.connect(lambda: self.cure.refresh_buttons(self._view, busy=self._busy()))
+        self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
+        self.cure.copy.clicked.connect(lambda _on=False: self.ask_copy())
+        self.cure.export.clicked.connect(lambda _on=False: self.ask_export())
+        self.cure.cancel_copy.clicked.connect(lambda _on=False: self._cancel_copy())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
+
+    def _arrange(self) -> None:
+        """Side by side, or stacked with the cure's buttons pinned at the bottom."""
+        narrow = self.width() < NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._bottom_layout.setDirection(
+                self._bottom_layout.Direction.TopToBottom if narrow else self._bottom_layout.Direction.LeftToRight
+            )
+            self.verdict.set_narrow(narrow)
+            self.chart.set_narrow(narrow)
+            if narrow:
+                self._pinned.addWidget(self.cure.buttons)
+            else:
+                self.cure.take_buttons()
+            self.cure.setMaximumWidth(16777215 if narrow else 552)
+            self.cure.setMinimumWidth(440 if narrow else 500)
+            self.refresh()
+        self._set_heights()
+
+    def _set_heights(self) -> None:
+        """The chart takes 360 where there is room, never less than 240; lists show at least a few rows."""
+        spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
+        self.chart.setFixedHeight(min(360, max(240, spare - 296)))
+        rows = self.findings.view.height_for_rows()
+        if self._narrow:
+            self.findings.setMinimumHeight(min(330, 50 + max(rows, 60)))
+        else:
+            self.findings.setMinimumHeight(200)
+
+    # what is shown
+
+    @property
+    def view(self) -> HealthView:
+        return self._view
+
+    @property
+    def model(self) -> ModelFacts | None:
+        """The model looked at."""
+        if self._picked is None:
+            return self._controller.model
+        return next((one for one in self._controller.models if one.id == self._picked), self._controller.model)
+
+    def look_at(self, model: str) -> None:
+        self._picked = model
+        self.chart.chart.reset_zoom()
+        self.refresh()
+
+    def _follow(self) -> None:
+        self._picked = None
+        self._soon()
+
+    def _dress(self) -> None:
+        apply_style(self)
+
+    def _soon(self) -> None:
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _heard(self, event: object, _blob: object) -> None:
+        if isinstance(event, LayersMeasured):
+            self._measured = (event.done, event.total)
+            self._soon()
+
+    def _ended(self, ended: Ended) -> None:
+        command = ended.job.command
+        if isinstance(command, Examine):
+            self._measured = (0, 0)
+            if ended.outcome == "done" or command.plan is not None:
+                self._unfinished.pop(command.model, None)
+            else:
+                self._unfinished[command.model] = ended
+        elif isinstance(command, Repair):
+            self._copies[command.model] = (_copy_words(ended), False)
+        self._soon()
+
+    def _check_job(self) -> Job | None:
+        model = self.model
+        jobs = self._controller.state.jobs
+        return next(
+            (job for job in jobs if model is not None and isinstance(job.command, Examine) and job.model == model.id), None
+        )
+
+    def _copy_job(self) -> Job | None:
+        model = self.model
+        jobs = self._controller.state.jobs
+        return next(
+            (job for job in jobs if model is not None and isinstance(job.command, Repair) and job.model == model.id), None
+        )
+
+    def _busy(self) -> bool:
+        return self._check_job() is not None or self._copy_job() is not None
+
+    def refresh(self) -> None:
+        """Show what is known now."""
+        self._timer.stop()
+        model, job = self.model, self._check_job()
+        self._view = self._decide(model, job)
+        self._show_header(model, job)
+        share = _whole_share(job)
+        words = tr("Check again") if self._view.state == "stale" else tr("Check now")
+        if (seconds := self._known_seconds(model)) is not None:
+            words = tr("{0} · about {1}", words, figures.duration(seconds))
+        self.verdict.set_view(
+            self._view, running=job is not None and job.running, check_words=words, left=self._left(model, job), share=share
+        )
+        self.chart.set_view(self._view)
+        self.findings.set_view(self._view, health_view.summary_of_findings(self._view.findings))
+        self.cure.set_view(self._view, busy=self._busy())
+        self.chart.chart.select_finding(self.findings.view.selected_number())
+        self._show_copy()
+        if job is not None and job.running:
+            self._clock.start()
+        else:
+            self._clock.stop()
+        self._set_heights()
+
+    def _decide(self, model: ModelFacts | None, job: Job | None) -> HealthView:
+        control = self._controller
+        device = control.state.device
+        report = control.report(model)
+        if model is None and self._picked is None and (error := control.model_error) is not None:
+            return health_view.of_model_missing((tr(sentence(error)), tr(remedy(error))))
+        dtype = control.precision[0]
+        known = health_view.of_unchecked(device)
+        if model is not None and report is not None:
+            badge = control.badge(model)
+            stale = badge.reason if badge.state == "unchecked" else None
+            known = health_view.of_report(report, stale)
+        if job is not None:
+            return health_view.of_progress(Progress(job, self._chart_share(job), None), dtype, known)
+        if model is not None and (ended := self._unfinished.get(model.id)) is not None:
+            return health_view.of_failed(ended, dtype)
+        return known
+
+    def _chart_share(self, job: Job) -> float:
+        done, total = self._measured
+        if total > 0 and job.phase == "range":
+            return done / total
+        return 1.0 if job.layers else 0.0
+
+    def _known_seconds(self, model: ModelFacts | None) -> float | None:
+        """What the last check of this model took here."""
+        report = self._controller.report(model)
+        return report.seconds if report is not None else None
+
+    def _left(self, model: ModelFacts | None, job: Job | None) -> str:
+        if job is None or job.started is None or job.stopping:
+            return ""
+        used = time.monotonic() - job.started
+        known = self._known_seconds(model)
+        command = job.command
+        if known is not None and isinstance(command, Examine) and command.plan is None and used < known:
+            return tr("about {0} left", figures.duration(known - used))
+        return tr("{0} so far", figures.duration(used)) if used >= 1 else ""
+
+    def _show_header(self, model: ModelFacts | None, job: Job | None) -> None:
+        control = self._controller
+        states = [control.badge(one).state for one in control.models]
+        self.header.set_models(control.models, states, model.id if model is not None else "")
+        tags = health_view.model_tags(model) if model is not None else ()
+        self.header.set_model(model.name if model is not None else tr("No model"), tags, narrow=self.width() < 900)
+        seconds = self._known_seconds(model)
+        tip = tr("Repeat the check with the current settings.")
+        if seconds is not None:
+            tip = tr("Repeat the check with the current settings, about {0}.", figures.duration(seconds))
+        self.header.set_checked(
+            self._view.checked, can_check=model is not None and job is None, again=bool(self._view.checked), tip=tip
+        )
+
+    def _show_copy(self) -> None:
+        model, job = self.model, self._copy_job()
+        if job is not None:
+            share = "" if job.fraction is None else f" {round(job.fraction * 100)}{figures.HARD}%"
+            self.cure.set_note(tr("Writing the repaired copy…") + share, cancel=True)
+        else:
+            words, _ = self._copies.get(model.id if model is not None else "", ("", False))
+            self.cure.set_note(words, cancel=False)
+
+    # actions
+
+    def start_check(self, depth: str = "quick") -> None:
+        model = self.model
+        if model is None or self._check_job() is not None:
+            return
+        self._unfinished.pop(model.id, None)
+        self._measured = (0, 0)
+        self._controller.check(model, "thorough" if depth == "thorough" else "quick")
+
+    def cancel_check(self) -> None:
+        job = self._check_job()
+        if job is not None:
+            self._controller.cancel(job.id)
+
+    def apply_cure(self) -> None:
+        report, cure = self._view.report, self.cure.cures.chosen()
+        if report is not None and cure is not None:
+            self._controller.apply_cure(report, cure)
+
+    def undo_cure(self) -> None:
+        if self._view.report is not None:
+            self._controller.undo_cure(self._view.report)
+
+    def _cancel_copy(self) -> None:
+        job = self._copy_job()
+        if job is not None:
+            self._controller.cancel(job.id)
+
+    def copy_details(self) -> None:
+        """Plain text without prompt and paths."""
+        model = self.model
+        ended = self._unfinished.get(model.id) if model is not None else None
+        error = ended.error if ended is not None else self._controller.model_error
+        device = self._controller.state.device
+        lines = [
+            f"Halftone {self._controller.state.version}",
+            f"Device: {device.name if device else '-'}, driver {device.driver if device else '-'}",
+            f"PyTorch: {device.torch_version if device else '-'}",
+            f"Model: {model.name if model else '-'} ({model.fingerprint if model else '-'})",
+            f"Phase: {ended.job.phase if ended else '-'}",
+            *([say(error), error.details] if error is not None else []),
+        ]
+        QGuiApplication.clipboard().setText("\n".join(line for line in lines if line))
+
+    # files
+
+    def ask_copy(self) -> None:
+        """Where the repaired copy goes; never over an existing file."""
+        model = self.model
+        if model is None:
+            return
+        place = Path(model.path)
+        single = place.is_file()
+        name = f"{place.stem if single else place.name}-rescaled-fp16" + (".safetensors" if single else "")
+        dialog = self._dialog(tr("Save repaired copy"), str(place.parent / name))
+        if single:
+            dialog.setNameFilter(tr("Model files (*.safetensors)"))
+            dialog.setDefaultSuffix("safetensors")
+        dialog.fileSelected.connect(self.save_copy)
+        dialog.open()
+
+    def save_copy(self, path: str) -> None:
+        model = self.model
+        if model is not None:
+            self._copies.pop(model.id, None)
+            self._controller.repair(model, path)
+
+    def ask_export(self) -> None:
+        report = self._view.report
+        if report is None:
+            return
+        dialog = self._dialog(tr("Export report"), str(Path.home() / f"{_file_name(report)}.html"))
+        dialog.setNameFilter(tr("Report (*.html)"))
+        dialog.setDefaultSuffix("html")
+        dialog.fileSelected.connect(self.export)
+        dialog.open()
+
+    def export(self, path: str) -> None:
+        report = self._view.report
+        if report is None:
+            return
+        try:
+            page, data = health_report.save(report, Path(path))
+        except OSError as error:
+            self.cure.set_note(tr("The report could not be written: {0}.", error.strerror or str(error)), cancel=False)
+            return
+        words = tr("Report saved: {0} and {1}.", page.name, data.name)
+        if (model := self.model) is not None:
+            self._copies[model.id] = (words, False)
+        self.cure.set_note(words, cancel=False)
+
+    def _dialog(self, title: str, place: str) -> QFileDialog:
+        dialog = QFileDialog(self, title, place)
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.selectFile(Path(place).name)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        return dialog
+
+    def _open_file(self) -> None:
+        dialog = QFileDialog(self, tr("Open a model file"))
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilter(tr("Model files (*.safetensors)"))
+        self._open(dialog)
+
+    def _open_folder(self) -> None:
+        dialog = QFileDialog(self, tr("Open a model folder"))
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        self._open(dialog)
+
+    def _open(self, dialog: QFileDialog) -> None:
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self._controller.select_model)
+        dialog.open()
+
+
+def _file_name(report: CheckReport) -> str:
+    plain = "".join(letter if letter.isalnum() else "-" for letter in report.model.name.lower()).strip("-")
+    return f"{plain}-health"
+
+
+def _copy_words(ended: Ended) -> str:
+    report = ended.report
+    if ended.outcome == "done" and isinstance(report, RepairReport):
+        finite = (
+            tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
+        )
+        error = health_words.error_words(report.float32_error)
+        return tr(
+            "Saved {0}. {1} tensors changed, FP32 result differs by {2}. {3}",
+            Path(report.path).name,
+            report.changed_tensors,
+            error,
+            finite,
+        )
+    if ended.outcome == "cancelled":
+        return tr("Nothing was written: the copy was cancelled.")
+    if ended.error is not None:
+        return " ".join((tr(sentence(ended.error)), tr(remedy(ended.error))))
+    return tr("The copy could not be written.")
+
+
+def _whole_share(job: Job | None) -> float | None:
+    """0 to 1 over all phases, None while nothing tells it."""
+    if job is None or not job.running or job.phase not in PHASES:
+        return None if job is not None and job.running else 0.0
+    place = PHASES.index(job.phase)
+    return (place + (job.fraction or 0.0)) / len(PHASES)

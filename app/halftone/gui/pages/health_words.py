@@ -1,0 +1,191 @@
+"""Words of the Health page, made from facts: where a finding sits, what a cure is called and what it costs."""
+
+from halftone.contract.facts import DeviceFacts, Finding
+from halftone.contract.plan import Cure, Plan, rescaled_modules
+from halftone.contract.words import FindingCode
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.headroom_chart_model import part_names
+from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.words import module_words
+
+SAME_DB = 40.0
+"""From here on two pictures are called the same."""
+
+
+def here(device: DeviceFacts | None) -> str:
+    """on this GPU, or on this processor"""
+    return tr("on this processor") if device is not None and device.backend == "cpu" else tr("on this GPU")
+
+
+def place(component: str, module: str, code: FindingCode | None = None) -> str:
+    """Picture decoder (VAE), third upsampling block, second residual layer"""
+    where = module_words(component, module).text(tr)
+    return tr("Attention scores: {0}", where) if code == "attention-overflow" else where
+
+
+def finding_badge(code: FindingCode) -> tuple[str, str, str]:
+    """Word, tone and icon of a finding."""
+    over = (tr("Overflows"), "danger", "octagon-alert")
+    words: dict[str, tuple[str, str, str]] = {
+        "tight": (tr("Tight"), "warn", "triangle-alert"),
+        "underflow": (tr("Too small"), "warn", "triangle-alert"),
+        "weights-nonfinite": (tr("Damaged"), "danger", "octagon-x"),
+        "memory-damage": (tr("Damaged"), "danger", "octagon-x"),
+        "flat-output": (tr("One colour"), "danger", "octagon-alert"),
+        "saturated-output": (tr("Wrong"), "danger", "octagon-alert"),
+        "nonfinite-output": (tr("Bad number"), "danger", "octagon-alert"),
+        "device-fault": (tr("Device"), "danger", "octagon-x"),
+    }
+    return words.get(code, over)
+
+
+def finding_title(finding: Finding) -> str:
+    """One line: where, and for rarer findings what."""
+    where = place(finding.component, finding.module, finding.code)
+    extra = {
+        "tight": tr("{0}: finite in every test, watched while running", where),
+        "weights-nonfinite": tr("{0}: the file holds numbers that are not numbers", where),
+        "weights-overflow": tr("{0}: a stored weight is too large", where),
+        "accumulation-overflow": tr("{0}: a sum inside a product is too large", where),
+        "underflow": tr("{0}: small values are lost", where),
+        "flat-output": tr("{0}: finite, but all of one colour", where),
+        "saturated-output": tr("{0}: finite, but clamped and wrong", where),
+        "nonfinite-output": tr("{0}: a bad number between the layers", where),
+        "memory-damage": tr("{0}: weights in memory differ from the file", where),
+    }
+    return extra.get(finding.code, where)
+
+
+def finding_details(finding: Finding) -> list[str]:
+    """What happened, in which type, what it would be in others: shown when a row is open."""
+    lines: list[str] = []
+    name = type_name(finding.dtype)
+    if finding.peak is not None and finding.limit:
+        ratio = finding.peak / finding.limit
+        lines.append(tr("The largest value is {0}, {1} the {2} limit.", figures.peak(finding.peak), figures.times(ratio), name))
+        if finding.dtype == "float16":
+            lines.append(
+                tr("In FP16 it becomes infinity; BF16 and FP32 can hold it.")
+                if ratio > 1
+                else tr("In FP16 it fits; BF16 and FP32 leave far more room.")
+            )
+    if finding.step is not None:
+        lines.append(tr("It appeared at step {0}.", finding.step))
+    spoken = " ".join(tr(part) for part in (finding.message, finding.remedy) if part)
+    return [*lines, *([spoken] if spoken else [])]
+
+
+def price_time(cure: Cure) -> str:
+    return tr("Not measured") if cure.time_ratio is None else figures.change(cure.time_ratio)
+
+
+def price_bytes(count: int | None) -> str:
+    return tr("Not measured") if count is None else figures.size_change(count)
+
+
+def price_picture(cure: Cure) -> str:
+    if cure.psnr is None:
+        return tr("Not measured")
+    return tr("Same") if cure.psnr >= SAME_DB else tr("{0} dB", figures.decimal(cure.psnr, 0)).replace(" ", figures.HARD)
+
+
+def upcast_blocks(plan: Plan) -> int:
+    return sum(len(modules) for modules in plan.upcast.values())
+
+
+def rescaled_layers(plan: Plan) -> int:
+    return sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
+
+
+def _float32_parts(plan: Plan) -> list[str]:
+    return [part_names(name)[0] if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "float32"]
+
+
+def _bfloat16_parts(plan: Plan) -> list[str]:
+    return [part_names(name)[0] if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "bfloat16"]
+
+
+def cure_title(cure: Cure) -> str:
+    match cure.kind:
+        case "rescale":
+            return tr("Rescale in memory")
+        case "upcast-region":
+            count = upcast_blocks(cure.plan)
+            return tr("Upcast 1 block") if count == 1 else tr("Upcast {0} blocks", count)
+        case "bfloat16":
+            return tr("{0} in BF16", ", ".join(_bfloat16_parts(cure.plan)) or tr("Model"))
+        case "float32-component":
+            return tr("Whole {0} in FP32", ", ".join(_float32_parts(cure.plan)) or tr("component"))
+        case "float32-all":
+            return tr("Everything in FP32")
+        case "setting":
+            return tr("Change a setting")
+        case "none":
+            return tr("No cure")
+
+
+def stays(plan: Plan) -> str:
+    """97.8 %, rounded down so that it never says all when something is upcast."""
+    share = 1 - plan.upcast_parameters / plan.total_parameters if plan.total_parameters else 1.0
+    return f"{figures.decimal(int(share * 1000) / 10)}{figures.HARD}%"
+
+
+def cure_line(cure: Cure, name: str) -> str:
+    """The second line of a cure. name: the type the model runs in."""
+    if cure.refusal:
+        return tr(cure.refusal)
+    plan = cure.plan
+    match cure.kind:
+        case "rescale":
+            return tr("Exact, in {0} layers, file unchanged", rescaled_layers(plan))
+        case "upcast-region":
+            return tr("{0} stays in {1}, model file unchanged", stays(plan), name)
+        case "bfloat16":
+            return tr("Keeps 8 bits of detail instead of 11")
+        case "float32-component":
+            return tr("What --no-half-vae does elsewhere") if "vae" in plan.dtypes else tr("The rest stays in {0}", name)
+        case "float32-all":
+            return tr("What --no-half does")
+        case "setting":
+            return ", ".join(f"{key} = {value}" for key, value in plan.settings.items())
+        case "none":
+            return ""
+
+
+def cure_tooltip(cure: Cure, name: str) -> str:
+    """More about a cure: its measured costs and what is known of the picture."""
+    parts: list[str] = []
+    if cure.kind == "rescale":
+        parts.append(
+            tr("Powers of two move through the layers. The result is the same in exact arithmetic and was compared with FP32.")
+        )
+    if cure.kind == "upcast-region":
+        parts.append(
+            tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
+        )
+    if cure.psnr is not None:
+        parts.append(tr("{0} dB between this picture and the FP32 picture.", figures.decimal(cure.psnr, 1)))
+    if cure.plan.error is not None:
+        parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
+    if cure.refusal:
+        parts.append(tr(cure.refusal))
+    return " ".join(parts)
+
+
+def cure_spoken(cure: Cure, name: str) -> str:
+    """The whole row, for a screen reader."""
+    return tr(
+        "{0}. {1}. Time {2}, memory {3}, disk {4}, picture {5}",
+        cure_title(cure),
+        cure_line(cure, name),
+        price_time(cure),
+        price_bytes(cure.memory_bytes),
+        price_bytes(cure.disk_bytes),
+        price_picture(cure),
+    )
+
+
+def error_words(error: float) -> str:
+    """A relative error: 0 stays 0, small ones as a power of ten."""
+    return "0" if error == 0 else figures.peak(error) if error < 1e-3 else figures.decimal(error, 4)

@@ -1,0 +1,148 @@
+"""The Settings page: navigation on the left, one section on the right. Every row acts at once."""
+
+from typing import Protocol, cast
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QSizePolicy, QStackedWidget, QToolButton, QWidget
+
+from halftone.gui import icons, theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.pages.health_style import apply_style
+from halftone.gui.pages.settings_numerics import NumericsSection
+from halftone.gui.pages.settings_program import AboutSection, ProgramSection
+from halftone.gui.widgets.common import column, label, row, surface
+
+NARROW = 1180
+SECTIONS = (
+    ("General", "sliders-horizontal"),
+    ("Appearance", "palette"),
+    ("Folders", "folder"),
+    ("Numerics", "activity"),
+    ("About", "info"),
+)
+
+
+class Section(Protocol):
+    def refresh(self) -> None: ...
+
+    def set_narrow(self, *, narrow: bool) -> None: ...
+
+
+class NavButton(QToolButton):
+    """An entry of the navigation; up and down move between entries."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            forward = event.key() == Qt.Key.Key_Down
+            neighbour = self.nextInFocusChain() if forward else self.previousInFocusChain()
+            if isinstance(neighbour, NavButton):
+                neighbour.setFocus(Qt.FocusReason.TabFocusReason)
+                neighbour.click()
+            return
+        super().keyPressEvent(event)
+
+
+class SettingsPage(QWidget):
+    """Opens on Numerics."""
+
+    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self._narrow: bool | None = None
+        self.setObjectName("page")
+        self.sections: dict[str, QWidget] = {
+            "General": ProgramSection(controller, "General"),
+            "Appearance": ProgramSection(controller, "Appearance"),
+            "Folders": ProgramSection(controller, "Folders"),
+            "Numerics": NumericsSection(controller),
+            "About": AboutSection(controller),
+        }
+        self._stack = QStackedWidget()
+        self._scrolls: dict[str, QScrollArea] = {}
+        for name, section in self.sections.items():
+            self._stack.addWidget(self._scrolled(name, section))
+        self.nav: dict[str, NavButton] = {}
+        self._side = self._navigation()
+        line = row(self._side, self._stack, spacing=0)
+        line.setStretch(1, 1)
+        self.setLayout(line)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(60)
+        self._timer.timeout.connect(self.refresh)
+        for signal in (controller.changed, controller.settings_changed):
+            signal.connect(self._soon)
+        theme.watcher().changed.connect(self._dress)
+        self._dress()
+        self.show_section("Numerics")
+
+    def _scrolled(self, name: str, section: QWidget) -> QScrollArea:
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        inner.setLayout(column(section, margins=(20, 12, 20, 12)))
+        made = QScrollArea()
+        made.setWidget(inner)
+        made.setWidgetResizable(True)
+        made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scrolls[name] = made
+        return made
+
+    def _navigation(self) -> QFrame:
+        side = surface("plain", "right")
+        group = QButtonGroup(side)
+        group.setExclusive(True)
+        title = label(tr("Settings"), "heading-s")
+        title.setContentsMargins(10, 0, 0, 0)
+        body = column(title, 8, spacing=2, margins=(8, 16, 8, 16))
+        for name, icon in SECTIONS:
+            made = NavButton()
+            made.setText("  " + tr(name))
+            made.setAccessibleName(tr(name))
+            made.setIcon(icons.icon(icon))
+            made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+            made.setProperty("kind", "nav")
+            made.setCheckable(True)
+            made.setFont(theme.current().font("body"))
+            made.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+            made.clicked.connect(lambda _on=False, section=name: self.show_section(section))
+            group.addButton(made)
+            self.nav[name] = made
+            body.addWidget(made)
+        body.addStretch(1)
+        side.setLayout(body)
+        side.setFixedWidth(208)
+        return side
+
+    def show_section(self, name: str) -> None:
+        """Show one section by its English name."""
+        self._stack.setCurrentWidget(self._scrolls[name])
+        self.nav[name].setChecked(True)
+        self.refresh()
+
+    @property
+    def numerics(self) -> NumericsSection:
+        return cast("NumericsSection", self.sections["Numerics"])
+
+    def _dress(self) -> None:
+        apply_style(self)
+
+    def _soon(self) -> None:
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def refresh(self) -> None:
+        self._timer.stop()
+        for section in self.sections.values():
+            cast("Section", section).refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._side.setFixedWidth(160 if narrow else 208)
+            for section in self.sections.values():
+                cast("Section", section).set_narrow(narrow=narrow)

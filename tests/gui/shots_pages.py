@@ -1,0 +1,226 @@
+"""Pictures of every state of the Health, Device and Settings pages: `python tests/gui/shots_pages.py FOLDER [part of a name]`."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ["HALFTONE_DATA"] = tempfile.mkdtemp(prefix="halftone-shots-")
+
+from PySide6.QtWidgets import QApplication, QWidget
+from tests.gui.health import kit
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import Finding
+from halftone.contract.messages import FindingMade, LayersMeasured, PhaseChanged, SelfTest, TestDone
+from halftone.contract.request import Numerics
+from halftone.gui import i18n, theme
+from halftone.gui.pages.device import DevicePage
+from halftone.gui.pages.health import HealthPage
+from halftone.gui.pages.settings import SettingsPage
+from halftone.settings.store import Settings
+
+Shot = tuple[str, Callable[[], QWidget]]
+
+
+def unchecked() -> HealthPage:
+    return HealthPage(kit.desk(self_test=kit.measured())[0])
+
+
+def overflows() -> HealthPage:
+    return HealthPage(kit.desk(report=kit.report(), self_test=kit.measured())[0])
+
+
+def opened() -> HealthPage:
+    page = overflows()
+    page.findings.view.toggle(0)
+    return page
+
+
+def after() -> HealthPage:
+    page = overflows()
+    page.chart.when.button("after").click()
+    return page
+
+
+def table() -> HealthPage:
+    page = overflows()
+    page.chart.as_table.click()
+    return page
+
+
+def healthy() -> HealthPage:
+    return HealthPage(kit.desk(report=kit.healthy(), self_test=kit.measured())[0])
+
+
+def tight() -> HealthPage:
+    report = kit.report(verdict="tight", findings=kit.report().findings[3:], layers=kit.layers(over=False))
+    return HealthPage(kit.desk(report=report, self_test=kit.measured())[0])
+
+
+def cured() -> HealthPage:
+    return HealthPage(kit.desk(report=kit.report(applied=True), self_test=kit.measured())[0])
+
+
+def stale() -> HealthPage:
+    report = kit.report(numerics=Numerics(fp16_accumulation=True))
+    return HealthPage(kit.desk(report=report, self_test=kit.measured())[0])
+
+
+def broken() -> HealthPage:
+    finding = Finding(
+        code="weights-nonfinite",
+        component="unet",
+        module="down_blocks.1.attentions.0.m300",
+        dtype="float16",
+        peak=None,
+        limit=None,
+        message="Holds 3 numbers that are not numbers.",
+        remedy="Download the file again.",
+    )
+    return HealthPage(kit.desk(report=kit.report(verdict="broken", findings=(finding,)), self_test=kit.measured())[0])
+
+
+def checking() -> HealthPage:
+    controller, link = kit.desk(self_test=kit.measured())
+    page = HealthPage(controller)
+    page.start_check()
+    job = kit.examine_of(link).job
+    done = kit.layers()[:1100]
+    link.tell(PhaseChanged(job=job, phase="range", done=1100, total=1818))
+    link.tell(LayersMeasured(job=job, layers=done, done=1100, total=1818))
+    link.tell(FindingMade(job=job, finding=kit.report().findings[3]))
+    return page
+
+
+def failed() -> HealthPage:
+    page = checking()
+    controller = page._controller
+    running = controller.state.running
+    assert running is not None
+    assert isinstance(controller._link, kit.NotingLink)
+    error = ErrorFacts(code="device-lost", facts={"device": "cuda:0", "detail": "the driver was reset"})
+    kit.end(controller._link, running.id, "failed", error=error)
+    return page
+
+
+def device() -> DevicePage:
+    return DevicePage(kit.desk(self_test=kit.measured())[0])
+
+
+def device_first_run() -> DevicePage:
+    page = device()
+    page.set_first_run(True)
+    page.tests.matrix.select(3, 5)
+    return page
+
+
+def device_measuring() -> DevicePage:
+    controller, link = kit.desk()
+    page = DevicePage(controller)
+    page.set_first_run(True)
+    job = link.last(SelfTest)
+    assert isinstance(job, SelfTest)
+    for index, result in enumerate(kit.known_answers()[:37]):
+        link.tell(TestDone(job=job.job, result=result, done=index + 1, total=100))
+    return page
+
+
+def device_faulty() -> DevicePage:
+    bad = [("float16", "matmul"), ("float16", "attention")]
+    tests = kit.known_answers(bad)
+    failing = next(one for one in tests if one.outcome == "wrong")
+    dtypes = list(kit.measured().dtypes)
+    dtypes[1] = type(dtypes[1])(dtype="float16", state="wrong", reason="", speed=2.0, failing=failing)
+    return DevicePage(kit.desk(self_test=kit.measured(dtypes=tuple(dtypes), tests=tests, auto="bfloat16"))[0])
+
+
+def device_processor() -> DevicePage:
+    report = kit.measured(kit.CPU, auto="float32", tests=kit.known_answers(())[:80], seconds=8.2)
+    return DevicePage(kit.desk(kit.CPU, self_test=report)[0])
+
+
+def numerics() -> SettingsPage:
+    return SettingsPage(kit.desk(self_test=kit.measured())[0])
+
+
+def numerics_changed() -> SettingsPage:
+    changed = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32", tf32=True, nan_check="off"))
+    return SettingsPage(kit.desk(self_test=kit.measured(), settings=changed)[0])
+
+
+def settings_page(name: str) -> Callable[[], SettingsPage]:
+    def make() -> SettingsPage:
+        page = numerics()
+        page.show_section(name)
+        return page
+
+    return make
+
+
+SHOTS: tuple[Shot, ...] = (
+    ("health-unchecked", unchecked),
+    ("health-overflows", overflows),
+    ("health-opened", opened),
+    ("health-after", after),
+    ("health-table", table),
+    ("health-healthy", healthy),
+    ("health-tight", tight),
+    ("health-cured", cured),
+    ("health-stale", stale),
+    ("health-broken", broken),
+    ("health-checking", checking),
+    ("health-failed", failed),
+    ("device", device),
+    ("device-first-run", device_first_run),
+    ("device-measuring", device_measuring),
+    ("device-faulty", device_faulty),
+    ("device-processor", device_processor),
+    ("settings-numerics", numerics),
+    ("settings-numerics-changed", numerics_changed),
+    ("settings-general", settings_page("General")),
+    ("settings-appearance", settings_page("Appearance")),
+    ("settings-folders", settings_page("Folders")),
+    ("settings-about", settings_page("About")),
+)
+
+
+def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int], str]]:
+    """Suffix, theme, size of the page and language."""
+    yield "", "dark", (1440, 830), "en"
+    if name in ("health-overflows", "device-first-run", "settings-numerics", "health-cured", "device"):
+        yield "-light", "light", (1440, 830), "en"
+        yield "-small", "dark", (1024, 570), "en"
+        yield "-tall", "dark", (1024, 1500), "en"
+        yield "-zh", "dark", (1440, 830), "zh_CN"
+
+
+def main(folder: Path, wanted: str) -> None:
+    app = QApplication.instance() or QApplication([])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in SHOTS:
+        for suffix, dress, size, language in variants(name):
+            if wanted not in name + suffix:
+                continue
+            for old in Path(os.environ["HALFTONE_DATA"]).rglob("*.json"):
+                old.unlink()
+            i18n.set_language("zh_CN" if language == "zh_CN" else "en")
+            theme.set_theme(dress)
+            page = make()
+            page.resize(*size)
+            page.show()
+            for _ in range(6):
+                app.processEvents()
+            chart = getattr(getattr(page, "chart", None), "chart", None)
+            if chart is not None:
+                chart.flush()
+            page.grab().save(str(folder / f"{name}{suffix}.png"))
+            page.close()
+            page.deleteLater()
+            app.processEvents()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")
