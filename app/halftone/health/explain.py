@@ -1,0 +1,296 @@
+"""What is said of findings and of what the sentinel did: what happened, what Halftone did, what can be done (UI.md 2 and 7).
+
+All of it is `Words`, so that the window translates the templates and the command line prints the English.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from halftone.contract.facts import Finding, GuardEvent
+from halftone.contract.words import CureKind, DType, FindingCode
+from halftone.health.judge import headroom_bits
+from halftone.health.words import Words, bits, duration, module_words, number, plain_component
+
+NoteLevel = Literal["warn", "danger", "info"]
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A message about a picture. id: of UI.md 7; details: label -> text, shown behind Technical details; actions: button
+    labels.
+    """
+
+    id: str
+    level: NoteLevel
+    title: Words
+    text: Words
+    details: tuple[tuple[str, Words], ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+def explain(finding: Finding) -> Finding:
+    """The finding with its sentence and its remedy in English."""
+    message, remedy = finding_words(finding)
+    return msgspec.structs.replace(finding, message=message.text(), remedy=remedy.text())
+
+
+def finding_words(finding: Finding) -> tuple[Words, Words]:
+    """(what happened, what can be done) as templates. Numbers that were not measured are left out of the sentence."""
+    where = module_words(finding.component, finding.module)
+    with_numbers, without, remedy = _FINDINGS[finding.code]
+    values = (where, _TYPES[finding.dtype], _peak(finding), _limit(finding), _room(finding))
+    known = finding.peak is not None and finding.limit is not None
+    return Words(with_numbers if known else without, values), Words(remedy, values)
+
+
+def cure_words(kind: CureKind) -> Words:
+    """What a cure does, as the end of "…, so it was decoded again …"."""
+    return Words(_CURES[kind])
+
+
+def note_for(event: GuardEvent) -> Note:
+    """The message for one act of the sentinel."""
+    build = _NOTES.get(event.action, _not_recovered)
+    return build(event)
+
+
+def _peak(finding: Finding) -> str:
+    return "" if finding.peak is None else number(finding.peak)
+
+
+def _limit(finding: Finding) -> str:
+    return "" if finding.limit is None else number(finding.limit)
+
+
+def _room(finding: Finding) -> str:
+    room = headroom_bits(finding.peak, finding.dtype)
+    return "" if room is None else bits(room)
+
+
+_TYPES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+
+_CURES: Final[dict[str, str]] = {
+    "none": "as it was",
+    "rescale": "with its layers rescaled exactly",
+    "setting": "with a safer setting",
+    "upcast-region": "with the failing blocks in full precision",
+    "bfloat16": "in BF16",
+    "float32-component": "in full precision",
+    "float32-all": "with the whole model in full precision",
+}
+
+# {0} where, {1} type, {2} peak, {3} limit, {4} room: with numbers, without, remedy
+_FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
+    "weights-nonfinite": (
+        "{0}: the file holds numbers that are not numbers.",
+        "{0}: the file holds numbers that are not numbers.",
+        "No setting can cure that. Download the file again.",
+    ),
+    "weights-overflow": (
+        "{0}: a stored value of {2} is above the {1} limit of {3}.",
+        "{0}: a stored value is above the {1} limit.",
+        "Apply the cure: the value is scaled, or this block runs in a wider type.",
+    ),
+    "activation-overflow": (
+        "{0}: a value of {2} is above the {1} limit of {3}, {4} bits of room.",
+        "{0}: a value passed the {1} limit.",
+        "Apply the cure, or save a repaired copy if the layer can be rescaled.",
+    ),
+    "attention-overflow": (
+        "{0}: attention scores of {2} are above the {1} limit of {3}.",
+        "{0}: attention scores passed the {1} limit.",
+        "Apply the cure, or set Upcast cross-attention to Always.",
+    ),
+    "accumulation-overflow": (
+        "{0}: a sum of products passed the {1} limit of {3}, though its result of {2} fits.",
+        "{0}: a sum of products passed the {1} limit.",
+        "Apply the cure, or turn FP16 accumulation off.",
+    ),
+    "underflow": (
+        "{0}: values are so small that {1} turns them into zero (peak {2}).",
+        "{0}: values are so small that {1} turns them into zero.",
+        "Apply the cure: this part runs in a wider type.",
+    ),
+    "flat-output": (
+        "{0}: the result is finite but has only one colour.",
+        "{0}: the result is finite but has only one colour.",
+        "Apply the cure. Also check that the VAE belongs to this model.",
+    ),
+    "saturated-output": (
+        "{0}: values stop at the {1} limit of {3} and the result is wrong, though finite.",
+        "{0}: values stop at the {1} limit and the result is wrong, though finite.",
+        "Apply the cure: this part runs in a wider type.",
+    ),
+    "nonfinite-output": (
+        "{0}: a bad number came out, and no layer inside shows where it began.",
+        "{0}: a bad number came out, and no layer inside shows where it began.",
+        "Apply the cure. If it comes back in FP32 too, check the model file, LoRA or VAE for damage.",
+    ),
+    "tight": (
+        "{0}: a value of {2} is close to the {1} limit of {3}, {4} bits of room.",
+        "{0}: values come close to the {1} limit.",
+        "Nothing needs to be done. Halftone watches this layer while it makes pictures.",
+    ),
+    "device-fault": (
+        "This device computes wrongly in {1}.",
+        "This device computes wrongly in {1}.",
+        "Use another precision. Check again after a driver update.",
+    ),
+    "memory-damage": (
+        "{0}: numbers in memory differ from the file.",
+        "{0}: numbers in memory differ from the file.",
+        "Load the model again. If it happens again, look at overclocking and memory.",
+    ),
+}
+
+
+def _decoded_again(event: GuardEvent) -> Note:
+    again = _again(event)
+    return Note(
+        id="M1",
+        level="warn",
+        title=Words("This picture came out black. Halftone recovered it."),
+        text=Words(
+            "The part of the model that turns its result into a picture (the VAE decoder) {0}. The result before that step was "
+            "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
+            (Words(_DAMAGE.get(event.kind, _DAMAGE["nonfinite"])), again, duration(event.seconds)),
+        ),
+        details=_details(event, again),
+        actions=("Fix this model", "See model health", "Copy details", "Not now"),
+    )
+
+
+def _went_back(event: GuardEvent) -> Note:
+    again = _again(event)
+    where = module_words(event.component, event.module)
+    return Note(
+        id="M2",
+        level="warn",
+        title=Words(
+            "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", (event.step or 1,)
+        ),
+        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, duration(event.seconds))),
+        details=_details(event, again),
+        actions=("Fix this model", "See model health", "Not now"),
+    )
+
+
+def _encoded_again(event: GuardEvent) -> Note:
+    again = _again(event)
+    where = module_words(event.component, event.module)
+    return Note(
+        id="M2",
+        level="warn",
+        title=Words("A bad number appeared before the first step. Halftone computed that part again and went on."),
+        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, duration(event.seconds))),
+        details=_details(event, again),
+        actions=("Fix this model", "See model health", "Not now"),
+    )
+
+
+def _not_recovered(event: GuardEvent) -> Note:
+    return Note(
+        id="M3",
+        level="danger",
+        title=Words("This picture could not be recovered."),
+        text=Words(
+            "The numbers were already broken {0}, also in FP32. This usually means a damaged model file, LoRA or VAE. "
+            "Your prompt and seed are kept.",
+            (_when(event),),
+        ),
+        details=_details(event, Words("nothing more was tried")),
+        actions=("Check the model file", "Try without LoRA", "Copy details"),
+    )
+
+
+def _stopped(event: GuardEvent) -> Note:
+    """Stopped by the user's setting, or because no cure held: the numbers are sound in float32."""
+    if not _sound_in_float32(event):
+        return _not_recovered(event)
+    return Note(
+        id="M3",
+        level="danger",
+        title=Words("This picture was stopped at a bad number."),
+        text=Words(
+            "A bad number appeared {0}. In FP32 the same numbers stay in range, with a peak of {1}. Your prompt and seed are kept.",
+            (_when(event), number(event.peak or 0.0)),
+        ),
+        details=_details(event, Words("stopped")),
+        actions=("Fix this model", "See model health", "Copy details"),
+    )
+
+
+def _kept(event: GuardEvent) -> Note:
+    return Note(
+        id="M3",
+        level="danger",
+        title=Words("This picture holds bad numbers. It was kept as it is."),
+        text=Words("A bad number appeared {0}. The setting says to keep such pictures.", (_when(event),)),
+        details=_details(event, Words("kept")),
+        actions=("Fix this model", "See model health", "Copy details"),
+    )
+
+
+def _asked(event: GuardEvent) -> Note:
+    if event.step is None:
+        title = Words("This picture came out black.")
+        text = Words("Halftone can decode it again in FP32 from the saved result.")
+    else:
+        title = Words("A bad number appeared at step {0}.", (event.step,))
+        text = Words("Halftone can go back one step and finish the picture with a cure.")
+    return Note(
+        id="M4",
+        level="warn",
+        title=title,
+        text=text,
+        details=_details(event, Words("asked first")),
+        actions=("Recover", "Recover and fix this model", "Leave it"),
+    )
+
+
+def _sound_in_float32(event: GuardEvent) -> bool:
+    return event.peak is not None and headroom_bits(event.peak, "float32") is not None
+
+
+def _again(event: GuardEvent) -> Words:
+    return Words(_CURES.get(event.cure, _CURES["float32-component"]))
+
+
+def _when(event: GuardEvent) -> Words:
+    if event.step is not None:
+        return Words("at step {0}", (event.step,))
+    decoding = event.component.startswith("vae") and not event.module.startswith(("encoder", "quant_conv"))
+    return Words("while the picture was decoded") if decoding else Words("before the first step")
+
+
+def _details(event: GuardEvent, done: Words) -> tuple[tuple[str, Words], ...]:
+    """Where, Peak, What followed, When, Done; what is not known is left out."""
+    where = Words("{0} ({1}.{2})", (module_words(event.component, event.module), event.component, event.module))
+    rows = [("Where", where if event.module else plain_component(event.component))]
+    if event.peak is not None and event.limit is not None:
+        rows.append(("Peak", Words("{0}, limit {1}", (number(event.peak), number(event.limit)))))
+    rows.append(("What followed", Words(_FOLLOWED.get(event.kind, event.kind))))
+    rows.append(("When", _when(event)))
+    rows.append(("Done", done))
+    return tuple(rows)
+
+
+_DAMAGE: Final[dict[str, str]] = {
+    "nonfinite": "made numbers too large for half precision, so every pixel was lost",
+    "flat": "gave a picture of one single colour",
+    "flat-tiles": "gave tiles of one single colour",
+}
+_FOLLOWED: Final[dict[str, str]] = {
+    "nonfinite": "infinity or NaN in everything computed from it",
+    "flat": "a picture of one colour",
+    "flat-tiles": "tiles of one colour",
+}
+_NOTES: Final[dict[str, Callable[[GuardEvent], Note]]] = {
+    "decoded-again": _decoded_again,
+    "went-back-one-step": _went_back,
+    "encoded-again": _encoded_again,
+    "stopped": _stopped,
+    "kept": _kept,
+    "asked": _asked,
+}
