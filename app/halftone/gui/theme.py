@@ -54,6 +54,9 @@ class Theme:
         chart: dict[str, str] = _tokens()["chart"][name]
         self._colors = {key: _colour(value) for key, value in plain.items()}
         self._colors |= {f"chart.{key}": _colour(value) for key, value in chart.items()}
+        dark = name == "dark"
+        self._colors["slider-thumb"] = self._colors["text" if dark else "surface-raised"]
+        self._colors["slider-ring"] = self._colors["surface" if dark else "accent"]
 
     def color(self, token: str, alpha: float = 1.0) -> QColor:
         """The colour of a token ("text", "surface-raised", "chart.limit"), optionally with an opacity from 0 to 1."""

@@ -72,6 +72,7 @@ class EmptyCanvas(QWidget):
         )
         words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         words.setFixedWidth(440)
+        words.setMinimumHeight(words.heightForWidth(440))
         self._cards = QWidget()
         self._grid = QGridLayout(self._cards)
         self._grid.setContentsMargins(0, 0, 0, 0)

@@ -3,9 +3,9 @@
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent
-from PySide6.QtWidgets import QLayout, QMenu, QPlainTextEdit, QPushButton, QScrollArea, QSizePolicy, QSpinBox, QWidget
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QLayout, QMenu, QPlainTextEdit, QScrollArea, QSizePolicy, QSpinBox, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
@@ -32,6 +32,9 @@ from halftone.gui.widgets.common import (
 )
 from halftone.settings.places import resources
 
+_KEYS = "Ctrl Enter"
+_VCENTER = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+
 
 def examples() -> tuple[str, ...]:
     """The prompts that the demo model is good at."""
@@ -47,7 +50,6 @@ class PromptEdit(QPlainTextEdit):
         self.setAccessibleName(name)
         self.setToolTip(tip)
         self.setPlaceholderText(placeholder)
-        self.setProperty("ownFocus", True)
         self.setFont(theme.current().font("body"))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -56,59 +58,62 @@ class PromptEdit(QPlainTextEdit):
             return
         super().keyPressEvent(event)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.update()
 
-
-class GenerateButton(QPushButton):
-    """Generate, or Add to queue in the same place, with its keys in a small frame."""
+class GenerateButton(HoverButton):
+    """Generate, or Add to queue in the same place, with its keys in a small frame. Paints itself, so that both fit one size."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("size", "hero")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(40)
-        self.setIconSize(QSize(18, 18))
-        self.keys = label("Ctrl Enter", "caption")
-        self.keys.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.words = label("", "body-strong")
-        font = self.words.font()
-        font.setPixelSize(14)
-        self.words.setFont(font)
-        self.words.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.glyph = IconLabel("", "text", 18)
-        self.glyph.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setLayout(row(-1, self.glyph, self.words, self.keys, -1, spacing=10, margins=(8, 0, 8, 0)))
-        self._queueing: bool | None = None
-        theme.watcher().changed.connect(self._dress)
+        self._queueing = False
         self.set_queueing(False)
 
     def set_queueing(self, queueing: bool) -> None:
         """True while a job runs: the button then adds to the queue."""
-        if queueing == self._queueing:
-            return
         self._queueing = queueing
-        words = tr("Add to queue") if queueing else tr("Generate")
-        self.words.setText(words)
-        self.setAccessibleName(words)
-        self.glyph.setVisible(queueing)
-        self.setProperty("kind", "" if queueing else "primary")
-        self._dress()
+        self.setText(tr("Add to queue") if queueing else tr("Generate"))
+        self.setAccessibleName(self.text())
+        self.update()
 
-    def setEnabled(self, enabled: bool) -> None:
-        super().setEnabled(enabled)
-        self._dress()
+    def sizeHint(self) -> QSize:
+        return QSize(220, 40)
 
-    def _dress(self) -> None:
+    def _look(self) -> tuple[str, str, str]:
+        """Ground, edge and ink."""
+        if not self.isEnabled():
+            return "surface-raised", "border", "text-disabled"
+        if self._queueing:
+            return ("pressed" if self.isDown() else "hover" if self.hovered else "surface-raised"), "border-control", "text"
+        ground = "accent-pressed" if self.isDown() else "accent-hover" if self.hovered else "accent"
+        return ground, ground, "on-accent"
+
+    def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
-        enabled = self.isEnabled()
-        ink = colours.color("text-disabled" if not enabled else "text" if self._queueing else "on-accent").name()
-        self.words.setStyleSheet(f"color: {ink};")
-        self.keys.setStyleSheet(f"color: {ink}; border: 1px solid {ink}; border-radius: 3px; padding: 0 5px;")
-        self.glyph.set("list-end", "text" if enabled else "text-disabled")
-        self.style().unpolish(self)
-        self.style().polish(self)
+        ground, edge, ink = self._look()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(colours.color(edge), 1))
+        painter.setBrush(colours.color(ground))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+        strong, small = colours.font("body-strong"), colours.font("caption")
+        strong.setPixelSize(14)
+        words = QFontMetrics(strong).horizontalAdvance(self.text())
+        keys = QFontMetrics(small).horizontalAdvance(_KEYS) + 12
+        icon = 26 if self._queueing else 0
+        left = (self.width() - icon - words - 12 - keys) / 2
+        middle = self.height() / 2
+        if icon:
+            icons.paint(painter, "list-end", QRectF(left, middle - 9, 18, 18), colours.color(ink))
+        painter.setPen(colours.color(ink))
+        painter.setFont(strong)
+        painter.drawText(QRectF(left + icon, 0, words + 4, self.height()), _VCENTER, self.text())
+        box = QRectF(round(left + icon + words + 12) + 0.5, round(middle - 9) + 0.5, keys, 17)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(box, 3, 3)
+        painter.setFont(small)
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), _KEYS)
+        painter.end()
 
 
 class FoldedRow(HoverButton):
@@ -552,5 +557,5 @@ def _precision(value: str) -> Precision:
 def _part(*items: QWidget | QLayout | int, spacing: int = 6) -> QWidget:
     """A block of the form with its margins."""
     made = QWidget()
-    made.setLayout(column(*items, spacing=spacing, margins=(14, 12, 14, 12)))
+    made.setLayout(column(*items, spacing=spacing, margins=(14, 10, 14, 12)))
     return made

@@ -72,7 +72,7 @@ class ReceiptBar(HoverButton):
 
     def show_picture(self, picture: PictureFacts) -> None:
         icon, tone, word, sentence = text.receipt(picture)
-        self.size_words.setText(f"{figures.group(picture.width)} × {figures.group(picture.height)}")
+        self.size_words.setText(f"{picture.width} × {picture.height}")
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
         self.time_words.setText("  " + _seconds(picture.seconds))
         self.state_icon.set(icon, tone)

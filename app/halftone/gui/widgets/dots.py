@@ -186,20 +186,19 @@ class DotField(QWidget):
 
 
 def paint_dot_field(painter: QPainter, area: QRectF) -> None:
-    """Dots 15 apart, 3.2 at the corners and nothing in the middle."""
+    """Dots on a staggered screen of 15, up to 3.6 in the corners and nothing in the middle, where the words stand."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(theme.current().color("text-muted", 0.13))
+    painter.setBrush(theme.current().color("text-muted", 0.085))
     centre = area.center()
     reach = math.hypot(area.width() / 2, area.height() / 2)
     pitch = 15.0
-    rows = int(area.height() / (pitch / 2)) + 1
-    for line in range(rows):
-        y = area.top() + line * pitch / 2
+    for line in range(int(area.height() / pitch) + 2):
+        y = area.top() + line * pitch
         x = area.left() + (pitch / 2 if line % 2 else 0)
-        while x <= area.right():
-            away = math.hypot((x - centre.x()) * 0.9, (y - centre.y()) * 1.1) / reach
-            radius = 0.4 + 3.0 * max(0.0, away - 0.12)
-            if away > 0.1:
+        while x <= area.right() + pitch:
+            away = math.hypot(x - centre.x(), (y - centre.y()) * 1.15) / reach
+            radius = min(3.6, 5.2 * max(0.0, away - 0.16))
+            if radius > 0.3:
                 painter.drawEllipse(QPointF(x, y), radius, radius)
             x += pitch

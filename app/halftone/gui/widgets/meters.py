@@ -2,11 +2,21 @@
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt
 from PySide6.QtGui import QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPen
-from PySide6.QtWidgets import QApplication, QFocusFrame, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QFocusFrame,
+    QLineEdit,
+    QPlainTextEdit,
+    QSizePolicy,
+    QWidget,
+)
 
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import theme
 
+_FIELDS = (QLineEdit, QAbstractSpinBox, QComboBox, QPlainTextEdit)
 _KEYBOARD = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 
 
@@ -88,16 +98,20 @@ class FocusRing(QFocusFrame):
         app = QApplication.instance()
         if app is not None:
             app.installEventFilter(self)
+        self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.FocusIn and isinstance(event, QFocusEvent) and isinstance(watched, QWidget):
-            ours = watched.window() is self.window()
-            plain = watched.property("ownFocus") is None
-            if ours:
-                self.setWidget(watched if plain and event.reason() in _KEYBOARD else None)  # pyright: ignore[reportArgumentType]
+            if watched.window() is self.window():
+                self._surround(watched if event.reason() in _KEYBOARD and not isinstance(watched, _FIELDS) else None)
         elif event.type() == QEvent.Type.FocusOut and watched is self.widget():
-            self.setWidget(None)  # pyright: ignore[reportArgumentType]
+            self._surround(None)
         return super().eventFilter(watched, event)
+
+    def _surround(self, widget: QWidget | None) -> None:
+        """Fields have a focus border of their own."""
+        self.setWidget(widget)  # pyright: ignore[reportArgumentType] - None takes the ring away
+        self.setVisible(widget is not None)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -1,0 +1,332 @@
+"""Renders the window in its main states to PNG files, for looking at: `python tests/gui/shots.py FOLDER [name …]`.
+
+The worker is played back from events, so that every picture shows the same moment. Run with QT_QPA_PLATFORM=offscreen.
+"""
+
+import math
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
+
+import msgspec
+from PySide6.QtCore import QEventLoop, QThreadPool, QTimer
+from PySide6.QtGui import QColor, QImage, QLinearGradient, QPainter
+from PySide6.QtWidgets import QApplication
+from tests.helpers import samples
+
+from halftone.contract.facts import (
+    DTypeReport,
+    GuardEvent,
+    LayerPeak,
+    MemoryFacts,
+    PictureFacts,
+    SelfTestReport,
+)
+from halftone.contract.messages import (
+    AnyCommand,
+    AnyEvent,
+    Generate,
+    JobEnded,
+    JobStarted,
+    MemoryChanged,
+    PhaseChanged,
+    PictureReady,
+    PreviewReady,
+    Ready,
+    StepDone,
+)
+from halftone.contract.plan import Plan
+from halftone.contract.words import ReceiptState
+
+GPU: Final = msgspec.structs.replace(
+    samples.CPU, id="cuda:0", backend="cuda", name="NVIDIA GeForce RTX 3060", memory_total=12 * 10**9, driver="572.16"
+)
+MEMORY: Final = MemoryFacts(total=12 * 10**9, own=5 * 10**9, others=10**9)
+PLAN: Final = Plan(dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float16"})
+
+
+def self_test(faulty: bool = False) -> SelfTestReport:
+    state = "wrong" if faulty else "works"
+    return msgspec.structs.replace(
+        samples.self_test_report(),
+        device=GPU,
+        dtypes=(
+            DTypeReport(dtype="float32", state="works", reason="", speed=1.0),
+            DTypeReport(dtype="float16", state=state, reason="", speed=2.4),
+            DTypeReport(dtype="bfloat16", state="works", reason="", speed=2.3),
+        ),
+        auto="float32" if faulty else "float16",
+        auto_reason="FP16: passed every test and was the fastest.",
+    )
+
+
+def landscape(width: int, height: int, seed: int) -> QImage:
+    """Hills before a sunset: something to look at that needs no model."""
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    dice = random.Random(seed)
+    hue = dice.random()
+    sky = QLinearGradient(0, 0, 0, height)
+    sky.setColorAt(0, QColor.fromHsvF(hue, 0.45, 0.45))
+    sky.setColorAt(1, QColor.fromHsvF((hue + 0.12) % 1, 0.35, 0.95))
+    painter.fillRect(0, 0, width, height, sky)
+    painter.setPen(QColor(0, 0, 0, 0))
+    painter.setBrush(QColor(255, 244, 220))
+    painter.drawEllipse(round(width * dice.uniform(0.25, 0.75)), round(height * 0.2), width // 9, width // 9)
+    for layer in range(4):
+        painter.setBrush(QColor.fromHsvF((hue + 0.05 * layer) % 1, 0.5, 0.42 - 0.09 * layer))
+        base = height * (0.5 + 0.12 * layer)
+        for x in range(0, width, 2):
+            y = base + math.sin(x / width * 6 + layer * 2 + seed) * height * 0.05
+            painter.drawRect(x, round(y), 2, height - round(y))
+    painter.end()
+    return image
+
+
+def png(image: QImage) -> bytes:
+    from PySide6.QtCore import QBuffer, QIODevice
+
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")
+    return bytes(buffer.data().data())
+
+
+def decoder_layers() -> tuple[LayerPeak, ...]:
+    names = [f"decoder.mid_block.resnets.{i}" for i in range(4)]
+    names += [f"decoder.up_blocks.{block}.resnets.{i}.conv2" for block in range(4) for i in range(6)]
+    layers: list[LayerPeak] = []
+    for index, name in enumerate(names):
+        peak = 60 * 2 ** (index * 0.62) if index < 20 else 212000 * 0.42 ** (index - 20)
+        layers.append(LayerPeak(component="vae", module=name, kind="Conv2d", peak=peak))
+    return tuple(layers)
+
+
+EVENT: Final = GuardEvent(
+    step=None,
+    component="vae",
+    module="decoder.up_blocks.2.resnets.1.conv2",
+    kind="nonfinite",
+    action="decoded-again",
+    cure="float32-component",
+    peak=212000.0,
+    limit=65504.0,
+    seconds=2.1,
+    layers=decoder_layers(),
+)
+
+
+class Stage:
+    """A window over a link that plays events instead of a process."""
+
+    def __init__(self, *, theme_name: str = "dark", language: str = "en", size: tuple[int, int] = (1440, 900), first: bool = False):
+        from halftone.gui import theme
+        from halftone.gui.controller import Controller
+        from halftone.gui.i18n import set_language
+        from halftone.gui.process import Link
+        from halftone.gui.window import MainWindow
+        from halftone.library import records
+        from halftone.settings.store import Settings
+
+        class Played(Link):
+            def __init__(self) -> None:
+                super().__init__()
+                self.sent: list[AnyCommand] = []
+
+            def start(self) -> None:
+                return
+
+            def send(self, command: AnyCommand) -> None:
+                self.sent.append(command)
+
+            def stop(self) -> None:
+                return
+
+        self.folder = tempfile.mkdtemp()
+        os.environ["HALFTONE_DATA"] = self.folder
+        set_language(language)  # pyright: ignore[reportArgumentType]
+        theme.set_theme(theme_name)  # pyright: ignore[reportArgumentType]
+        self.link = Played()
+        self.seq = 0
+        if not first:
+            records.save_selftest(self_test())
+        settings = Settings(first_run_done=not first, theme=theme_name, language=language)  # pyright: ignore[reportArgumentType]
+        self.controller = Controller(self.link, settings)
+        self.window = MainWindow(self.controller)
+        self.window.resize(*size)
+        self.window.show()
+        self.controller.start()
+        self.play(Ready(version="0.1.0", protocol=1, pid=1, devices=(GPU,)))
+        self.play(MemoryChanged(memory=MEMORY))
+        self.settle()
+
+    def play(self, event: AnyEvent, blob: bytes = b"") -> None:
+        self.seq += 1
+        self.link.arrived.emit(msgspec.structs.replace(event, seq=self.seq), blob)
+
+    def settle(self, wait: int = 250) -> None:
+        QThreadPool.globalInstance().waitForDone()
+        loop = QEventLoop()
+        QTimer.singleShot(wait, loop.quit)
+        loop.exec()
+
+    @property
+    def page(self):
+        return self.window.create_page
+
+    def prompt(self, words: str, negative: str = "text, watermark, people, frame") -> None:
+        self.page.form.prompt.setPlainText(words)
+        self.page.form.negative.setPlainText(negative)
+
+    def picture(
+        self, seed: int, state: ReceiptState = "clean", events: tuple[GuardEvent, ...] = (), side: int = 512, seconds: float = 20.6
+    ) -> None:
+        """A whole job, from request to picture."""
+        request = msgspec.structs.replace(self.page.request(), seed=seed)
+        job = self.controller.generate(request)
+        self.play(JobStarted(job=job, kind="generate", plan=PLAN))
+        self.play(PhaseChanged(job=job, phase="denoise", total=28))
+        image = landscape(side, side, seed)
+        path = Path(self.folder) / f"{seed}.png"
+        image.save(str(path))
+        facts = PictureFacts(
+            path=str(path), seed=seed, index=0, width=1024, height=1024, state=state,
+            dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float32" if events else "float16"},
+            black=False, finite=True, dark=False, room_bits=3.6, seconds=seconds, steps=28, events=events,
+        )  # fmt: skip
+        small = png(image.scaled(192, 192))
+        black = QImage(96, 96, QImage.Format.Format_RGB32)
+        black.fill(0)
+        failed = png(black) if events else b""
+        self.play(PictureReady(job=job, facts=facts, thumbnail_size=len(small), failed_size=len(failed)), small + failed)
+        self.play(JobEnded(job=job, outcome="done"))
+        self.settle(60)
+
+    def running(self, step: int = 17, total: int = 28) -> str:
+        """A job in the middle of its steps, with two behind it."""
+        job = self.controller.generate(self.page.request())
+        for words in ("The same jug with dried poppies, evening", "A red and white lighthouse on a rocky islet"):
+            self.controller.generate(msgspec.structs.replace(self.page.request(), prompt=words, batch=3))
+        self.play(JobStarted(job=job, kind="generate", plan=PLAN))
+        self.play(PhaseChanged(job=job, phase="load", done=1, total=1))
+        self.play(PhaseChanged(job=job, phase="encode"))
+        self.play(PhaseChanged(job=job, phase="denoise", total=total))
+        for number in range(1, step + 1):
+            peak = 900 + 8000 * math.sin(number / 17 * 2.4) ** 2
+            self.play(StepDone(job=job, step=number, steps=total, peak=peak, finite=True, seconds=0.66))
+        noisy = landscape(512, 512, 9).scaled(64, 64).scaled(128, 128).convertToFormat(QImage.Format.Format_RGB888)
+        rows = b"".join(bytes(noisy.constScanLine(y))[: 128 * 3] for y in range(128))
+        self.play(PreviewReady(job=job, step=step, width=128, height=128), rows)
+        self.settle()
+        return job
+
+    def history(self, count: int = 8) -> None:
+        for seed in range(1, count + 1):
+            self.picture(seed)
+
+    def shoot(self, file: Path) -> None:
+        self.settle()
+        self.window.grab().save(str(file))
+        self.window.close()
+        self.controller.background.deleteLater()
+        self.window.deleteLater()
+        self.settle(20)
+
+
+LIGHTHOUSE: Final = "A red and white lighthouse on a rocky islet at dusk, calm sea, long exposure, soft clouds, 35 mm film"
+JUG: Final = "A blue glazed stoneware jug and two ripe pears on a linen cloth, window light from the left, old master still life"
+ZH: Final = "一只蓝釉陶壶和两个熟透的梨，放在亚麻布上，左侧窗光，古典静物画"
+
+
+def empty(stage: Stage) -> None:
+    stage.page.focus_prompt()
+
+
+def done(stage: Stage) -> None:
+    stage.prompt(LIGHTHOUSE)
+    stage.history()
+
+
+def generating(stage: Stage) -> None:
+    stage.prompt(JUG)
+    stage.history(5)
+    stage.running()
+
+
+def recovered(stage: Stage) -> None:
+    stage.prompt(JUG)
+    stage.history(5)
+    stage.picture(9, "recovered", (EVENT,), seconds=22.8)
+    stage.page.banner.fold.setChecked(True)
+
+
+def recovered_zh(stage: Stage) -> None:
+    stage.prompt(ZH, "文字，水印，裁切，多余物体")
+    stage.history(5)
+    stage.picture(9, "recovered", (EVENT,), seconds=22.8)
+    stage.page.banner.fold.setChecked(True)
+
+
+def receipt(stage: Stage) -> None:
+    done(stage)
+    stage.page.receipt.setChecked(True)
+
+
+def numerics(stage: Stage) -> None:
+    done(stage)
+    stage.page.form.numerics_row.setChecked(True)
+    stage.page.form.size_field.width_box.setValue(1001)
+
+
+def nothing(stage: Stage) -> None:
+    del stage
+
+
+def models(stage: Stage) -> None:
+    done(stage)
+    stage.page.form.model_row.click()
+
+
+SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
+    "empty": ({}, empty),
+    "done": ({}, done),
+    "generating": ({}, generating),
+    "recovered": ({}, recovered),
+    "recovered-zh": ({"language": "zh_CN"}, recovered_zh),
+    "light": ({"theme_name": "light"}, done),
+    "light-recovered": ({"theme_name": "light"}, recovered),
+    "small": ({"size": (1024, 640)}, done),
+    "small-recovered": ({"size": (1024, 640)}, recovered),
+    "small-generating": ({"size": (1024, 640)}, generating),
+    "small-zh": ({"size": (1024, 640), "language": "zh_CN"}, generating),
+    "receipt": ({}, receipt),
+    "numerics": ({}, numerics),
+    "models": ({}, models),
+    "first": ({"first": True}, nothing),
+}
+
+
+def main() -> None:
+    from halftone.gui.main import make_app
+
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    app = make_app(sys.argv[:1])
+    for name in sys.argv[2:] or list(SHOTS):
+        options, act = SHOTS[name]
+        stage = Stage(**options)  # pyright: ignore[reportArgumentType]
+        act(stage)
+        stage.shoot(folder / f"{name}.png")
+    app.quit()
+
+
+if __name__ == "__main__":
+    main()
