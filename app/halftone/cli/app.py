@@ -1,4 +1,4 @@
-"""The commands. Each one proves its input, runs one job, and prints an object or a few lines."""
+"""The commands. Each one proves its input, imports what works, runs one job, and prints an object or a few lines."""
 
 from typing import Annotated
 
@@ -7,9 +7,7 @@ import typer
 from halftone import __version__
 from halftone.cli import flags as given
 from halftone.cli.inputs import known_device, known_model, ready_inputs, ready_request
-from halftone.cli.objects import check_object, devices_object, generate_object, put, repair_object
 from halftone.cli.tools import JOB, Tools
-from halftone.cli.work import check_model, is_good, make_pictures, measure_device, repair_model, write_fragile
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.library.copies import check_copy
@@ -76,7 +74,11 @@ def devices(
     The result is kept until the driver or PyTorch changes.
     """
     tools: Tools = context.obj
-    listed, report = measure_device(tools, known_device(device, load()), again=again, as_json=json)
+    wanted = known_device(device, load())
+    from halftone.cli.objects import devices_object, put
+    from halftone.cli.work import measure_device
+
+    listed, report = measure_device(tools, wanted, again=again, as_json=json)
     if json:
         put(devices_object(listed, report))
     else:
@@ -112,6 +114,9 @@ def check(
         numerics=given.numerics_of(flags, saved.numerics),
         inputs=ready_inputs(CheckInputs(prompt=prompt, **inputs)),
     )
+    from halftone.cli.objects import check_object, put
+    from halftone.cli.work import check_model
+
     report = check_model(tools, command, as_json=json, apply=apply)
     if json:
         put(check_object(report, layers=layers))
@@ -159,7 +164,11 @@ def generate(
         numerics=given.numerics_of(flags, saved.numerics),
         **inputs,
     )
-    report = make_pictures(tools, ready_request(request, saved), as_json=json)
+    ready = ready_request(request, saved)
+    from halftone.cli.objects import generate_object, put
+    from halftone.cli.work import is_good, make_pictures
+
+    report = make_pictures(tools, ready, as_json=json)
     if json:
         put(generate_object(report))
     else:
@@ -192,6 +201,9 @@ def repair(
         device=known_device(device, saved),
         numerics=given.numerics_of(flags, saved.numerics),
     )
+    from halftone.cli.objects import put, repair_object
+    from halftone.cli.work import repair_model
+
     report = repair_model(tools, command, as_json=json)
     if json:
         put(repair_object(report))
@@ -208,6 +220,9 @@ def fragile(
 ) -> None:
     """Write Pocket's fragile twin: the same pictures in FP32, black ones in FP16. For trying check and repair."""
     folder = check_copy(describe(POCKET), output)
+    from halftone.cli.objects import put
+    from halftone.cli.work import write_fragile
+
     path = write_fragile(folder)
     if json:
         put({"path": str(path)})

@@ -9,7 +9,7 @@ from typing import Final
 from halftone.cli.app import application
 from halftone.cli.tools import Tools, kept_log, log_file
 from halftone.contract.engine import Engine
-from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, remedy, sentence
+from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, remedy, sentence
 
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
@@ -28,8 +28,8 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT
     except HalftoneError as error:
         return tell(error.as_facts(), as_json="--json" in words)
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped.\n")
+    except (JobCancelled, KeyboardInterrupt):
+        sys.stderr.write("Cancelled. Everything finished is kept.\n")
         return EXIT_CANCELLED
     except Exception as error:
         with kept_log():

@@ -1,6 +1,7 @@
 """From options to requests, refusing at once what cannot work: nothing heavy is imported here."""
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,8 @@ def known_device(device: str | None, saved: Settings) -> str:
 def ready_request(request: PictureRequest, saved: Settings) -> PictureRequest:
     """The request with the place of its pictures, if all that can be told without torch is right."""
     if request.output is None and saved.pictures_folder:
+        if not os.path.isdir(saved.pictures_folder):
+            raise HalftoneError("output-folder-missing", folder=saved.pictures_folder)
         request = replace(request, output=saved.pictures_folder)
     check_request(request)
     if request.output is None:

@@ -1,6 +1,8 @@
 """What every command needs at hand: the engine's maker and the log."""
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final, cast
@@ -34,6 +36,20 @@ class Tools:
 
 def log_file() -> Path:
     return log_dir() / "command-line.log"
+
+
+@contextlib.contextmanager
+def kept_stdout() -> Generator[None]:
+    """What libraries print meanwhile, even native ones, goes to stderr: stdout belongs to the one object."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.progress import Progress
-from halftone.cli.tools import JOB, Tools, kept_log
+from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
@@ -67,7 +67,7 @@ def write_fragile(folder: Path) -> Path:
     from halftone.worker.environment import prepare
 
     prepare()
-    with kept_log():
+    with kept_log(), kept_stdout():
         from halftone.engine.fragile import make_fragile
         from halftone.library.models import POCKET, describe
 

@@ -1,0 +1,278 @@
+"""The commands with a scripted engine: what they print, keep and return."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors, write_folder
+from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngine, Steps, Throw
+
+from halftone.cli import main
+from halftone.cli.objects import finite
+from halftone.gallery.history import History
+from halftone.library.models import describe
+from halftone.library.records import save_selftest
+from halftone.settings.places import pictures_dir
+from halftone.settings.store import Settings, load, save
+
+
+class Run:
+    """One command line in this process."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+        self.code = -1
+        self.out = ""
+        self.err = ""
+
+    def __call__(self, *words: str, **script: Sequence[AnyAction]) -> "Run":
+        self.code = main(words, engine=lambda: ScriptedEngine(script))
+        self.out, self.err = self._capture.readouterr()
+        return self
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The one object on stdout."""
+        return json.loads(self.out, parse_constant=pytest.fail)
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    return Run(capfd)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(write_folder(tmp_path / "tiny"))
+
+
+@pytest.fixture
+def fragile(tmp_path: Path) -> str:
+    return str(write_folder(tmp_path / "fragile"))
+
+
+def test_a_healthy_model(run: Run, model: str) -> None:
+    found = run("check", model, "--precision", "float16", "--json").object
+    assert run.code == 0
+    assert list(found) == ["schema", "model", "device", "precision", "verdict", "findings", "plan", "components", "seconds"]
+    assert found["verdict"] == "healthy"
+    assert set(found["plan"]) == {
+        "dtypes",
+        "rescale",
+        "upcast",
+        "settings",
+        "upcast_parameters",
+        "total_parameters",
+        "error",
+        "verified",
+        "reasons",
+    }
+
+
+def test_a_model_that_overflows(run: Run, fragile: str) -> None:
+    found = run("check", fragile, "--json", "--layers").object
+    assert run.code == 1
+    finding = found["findings"][0]
+    assert list(finding) == ["code", "component", "module", "dtype", "peak", "limit", "step", "message", "remedy"]
+    assert found["plan"]["rescale"] == {"vae": ["decoder.conv_in"]}
+    assert [layer["peak"] for layer in found["layers"]] == [900.0, 14_000.0, 212_000.0, 80_000.0]
+
+
+def test_a_report_for_people(run: Run, fragile: str, model: str) -> None:
+    text = run("check", fragile, "--layers").out
+    assert run.code == 1
+    for part in (
+        "there is a cure",
+        "limit 65\u202f504",
+        "Rescale in memory",
+        "--apply",
+        "halftone repair",
+        "decoder.up_blocks.3",
+    ):
+        assert part in text
+    assert "healthy in FP16" in run("check", model).out
+
+
+def test_a_cure_is_applied_on_request(run: Run, fragile: str) -> None:
+    assert "used from now on" in run("check", fragile, "--apply").out
+
+
+def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    found = run("generate", "a sun", "--model", model, "--output", str(path), "--json").object
+    assert run.code == 0
+    assert list(found) == ["images", "plan", "events", "seconds", "seconds_per_step"]
+    assert found["images"][0]["path"] == str(path)
+    assert load().last_model == model, "the next command without --model uses it"
+    with History() as history:
+        assert [entry.facts.path for entry in history.recent()] == [str(path)]
+        assert history.recent()[0].thumbnail.startswith(b"\x89PNG")
+
+
+def test_a_recovered_picture_is_explained(run: Run, model: str) -> None:
+    run("generate", "a sun", "-m", model, generate=[Steps(nan_at=2), Picture()])
+    assert run.code == 0
+    assert "recovered" in run.out
+    assert "went back one step" in run.out
+    assert str(pictures_dir()) in run.out.replace("\n", "")
+    events = run("generate", "a sun", "-m", model, "--json", generate=[Steps(nan_at=2), Picture()]).object["events"]
+    assert list(events[0]) == ["step", "component", "module", "kind", "action"]
+
+
+def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
+    run("generate", "a sun", "-m", model, generate=[Picture(state="not-recovered")])
+    assert run.code == 1
+    assert run("generate", "a", "-m", model, generate=[]).code == 1, "no picture at all"
+    assert "No picture was made" in run.out
+
+
+def test_a_repaired_copy(run: Run, model: str, tmp_path: Path) -> None:
+    found = run("repair", model, "--output", str(tmp_path / "copy"), "--json").object
+    assert run.code == 0
+    assert found["path"] == str(tmp_path / "copy")
+    assert set(found) == {"path", "changed_tensors", "float32_error", "float16_finite"}
+    assert "finite in FP16" in run("repair", model, "--output", str(tmp_path / "copy")).out
+    run("repair", model, "--output", str(tmp_path / "copy"), repair=[Fail(code="no-rescale", facts={"model": "tiny"})])
+    assert run.code == 1
+
+
+@pytest.mark.logs("SelfTest failed")
+def test_devices_are_measured_once(run: Run) -> None:
+    first = run("devices", "--json").object
+    assert run.code == 0
+    assert {"schema", "devices", "device", "dtypes", "tests", "speeds", "bits", "effects", "auto", "auto_reason"} <= set(first)
+    save_selftest(samples.self_test_report())
+    broken = [Fail(code="device-lost", facts={"device": "cpu", "detail": "x"})]
+    assert run("devices", selftest=broken).code == 0, "the stored self-test is shown"
+    assert "A processor (cpu)" in run.out
+    assert run("devices", "--again", selftest=broken).code == 2
+    assert "stopped answering" in run.err
+    assert run("devices", "--device", "cuda").code == 2
+    assert "Use one of: cpu" in run.err
+
+
+@pytest.mark.parametrize("where", ["python", "descriptor", "child"])
+def test_nothing_that_libraries_print_reaches_stdout(run: Run, model: str, where: Any) -> None:
+    found = run("check", model, "--json", examine=[Print(text="noise", where=where)])
+    assert found.object["verdict"] == "healthy"
+    assert "noise" in found.err
+
+
+@pytest.mark.logs("scripted")
+def test_what_was_not_foreseen_is_said_in_one_sentence(run: Run, model: str) -> None:
+    run("check", model, "--json", examine=[Throw(kind="value-error", text="scripted")])
+    assert run.code == 2
+    assert run.object["error"]["code"] == "internal"
+    assert "command-line.log" in run.err
+    assert "Traceback" not in run.err
+
+
+def test_cancelling_is_no_error(run: Run, model: str) -> None:
+    run("check", model, examine=[Throw(kind="keyboard-interrupt")])
+    assert (run.code, run.err.strip()) == (130, "Cancelled. Everything finished is kept.")
+
+
+def test_the_settings_are_the_base_and_flags_change_them(run: Run, model: str, tmp_path: Path) -> None:
+    save(Settings(pictures_folder=str(tmp_path / "mine"), last_model=model))
+    assert run("generate", "a").code == 2
+    assert "mine does not exist" in run.err
+    (tmp_path / "mine").mkdir()
+    assert run("generate", "a", "--json").object["images"][0]["path"] == str(tmp_path / "mine" / "picture.png")
+
+
+def test_a_last_model_that_is_gone_is_no_obstacle(run: Run, tmp_path: Path) -> None:
+    save(Settings(last_model=str(tmp_path / "gone")))
+    found = run("check", "--json").object
+    assert run.code == 0
+    assert found["model"]["path"] == "resources/pocket"
+
+
+def test_numbers_are_finite_or_null() -> None:
+    assert finite({"a": [float("nan"), (float("inf"), 1)], "b": {"c": 2.5}}) == {"a": [None, [None, 1]], "b": {"c": 2.5}}
+
+
+Refusal = tuple[Callable[[Path], list[str]], str]
+REFUSALS: list[Refusal] = [
+    (lambda folder: ["check", str(folder / "missing")], "model-missing"),
+    (lambda folder: ["check", str(folder / "empty")], "model-empty-folder"),
+    (lambda folder: ["check", str(folder)], "model-not-a-model"),
+    (lambda folder: ["check", str(folder / "a.ckpt")], "model-pickle"),
+    (lambda folder: ["check", str(folder / "cut.safetensors")], "model-truncated"),
+    (lambda folder: ["check", str(folder / "bad.safetensors")], "model-bad-header"),
+    (lambda folder: ["check", str(folder / "lora.safetensors")], "model-unsupported"),
+    (lambda _: ["check", "pocket", "--device", "quantum"], "device-unknown"),
+    (lambda _: ["check", "pocket", "--precision", "float8"], "setting-bad-value"),
+    (lambda _: ["check", "pocket", "--no-half", "--precision", "fp16"], "setting-bad-value"),
+    (lambda _: ["check", "pocket", "--tf32", "--no-tf32"], "setting-bad-value"),
+    (lambda _: ["check", "pocket", "--option", "eta"], "setting-bad-value"),
+    (lambda _: ["check", "pocket", "--width", "100"], "size-not-multiple"),
+    (lambda _: ["check", "pocket", "--steps", "0"], "value-out-of-range"),
+    (lambda _: ["check", "pocket", "--image", "/nothing.png"], "image-unreadable"),
+    (lambda _: ["generate", " "], "prompt-empty"),
+    (lambda _: ["generate", "a", "--guidance", "nan"], "value-out-of-range"),
+    (lambda _: ["generate", "a", "--seed", "-1"], "value-out-of-range"),
+    (lambda _: ["generate", "a", "--batch", "0"], "value-out-of-range"),
+    (lambda folder: ["generate", "a", "--output", str(folder / "no" / "a.png")], "output-folder-missing"),
+    (lambda folder: ["generate", "a", "--output", str(folder / "mine.png")], "output-exists"),
+    (lambda folder: ["generate", "a", "--output", str(folder / "a.gif")], "output-bad-type"),
+    (lambda folder: ["repair", str(folder / "tiny"), "--output", str(folder / "tiny")], "output-exists"),
+    (lambda folder: ["repair", str(folder / "tiny"), "--output", str(folder / "no" / "copy")], "output-folder-missing"),
+    (lambda folder: ["demo", "fragile", "--output", str(folder / "tiny")], "output-exists"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "empty").mkdir()
+    write_folder(tmp_path / "tiny")
+    for name, content in {
+        "a.ckpt": b"\x80",
+        "cut.safetensors": safetensors({})[:5],
+        "bad.safetensors": b"\x05" + b"\0" * 7 + b"{]}  ",
+        "lora.safetensors": safetensors({"lora_unet_a.lora_down.weight": ramp(2)}),
+        "mine.png": b"mine",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=[f"{number}-{code}" for number, (_, code) in enumerate(REFUSALS)])
+def test_bad_input_is_refused_in_one_sentence(run: Run, folder: Path, refusal: Refusal) -> None:
+    words, code = refusal
+    found = run(*words(folder), "--json")
+    assert found.code == 2
+    assert found.object["error"]["code"] == code
+    assert found.err.count("\n") == 1
+    assert "Traceback" not in found.err
+    assert (folder / "mine.png").read_bytes() == b"mine"
+
+
+def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
+    assert run("generate", "a", "-m", str(folder / "tiny"), "--output", str(folder / "mine.png"), "--overwrite").code == 0
+
+
+@pytest.mark.parametrize("words", [["check", "--bogus"], ["nonsense"], ["generate"], ["check", "--steps", "many"]])
+def test_words_that_mean_nothing_are_refused(run: Run, words: list[str]) -> None:
+    assert run(*words).code == 2
+    assert run.err
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["check", "-h"], ["generate", "--help"], ["demo", "fragile", "--help"], ["repair", "-h"]]
+)
+def test_every_command_explains_itself_with_an_example(run: Run, words: list[str]) -> None:
+    assert run(*words).code == 0
+    assert "halftone" in run.out
+    assert "Example:" in run.out or "Start here:" in run.out
+
+
+def test_the_precision_flag_reaches_the_job(run: Run, model: str) -> None:
+    assert describe(model).id == model
+    assert run("check", model, "--precision", "half", "--no-half-vae", "--upcast-attention", "--json").code == 0
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version").out == run("--version", "--help").out == "halftone 0.1.0\n"
