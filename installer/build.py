@@ -100,23 +100,16 @@ def install(site: Site, *wanted: str) -> tuple[str, ...]:
 
 def torch_step(site: Site) -> Step:
     """PyTorch comes first, with its own dependencies, as these differ between builds; the rest of the lock then finds it."""
-    version = torch_pin()
+    version, wanted = torch_pin(), ("-r", TORCH, "-c", LOCK)
+    general = install(site, *wanted)
     # For Linux the general index holds the CUDA build only, whatever the machine.
-    large = sys.platform.startswith("linux") and "--find-links" not in site.sources.words
-    wanted = ("-r", TORCH, "-c", LOCK)
-    kind = " (with CUDA, about 3 GB)" if large else ""
-    configured = Step(f"{version} from the configured package index{kind}", install(site, *wanted), cwd=HERE)
-    if site.sources.words.count("--no-index"):
-        return configured
+    remarks = {"nvidia-": "(with NVIDIA's libraries: about 3 GB to download)"}
+    quick = {"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "15", "UV_HTTP_CONNECT_TIMEOUT": "5"}
+    last = Step(f"{version} from the configured package index", general, {}, (*general, "--dry-run"), quick, None, HERE, remarks)
+    if "--no-index" in site.sources.words:
+        return last
     own = install(site, f"--torch-backend={site.backend}", *wanted)
-    return Step(
-        f"{version} from PyTorch's own index",
-        own,
-        probe=(*own, "--dry-run"),
-        probe_environ={"UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": "15", "UV_HTTP_CONNECT_TIMEOUT": "5"},
-        otherwise=configured,
-        cwd=HERE,
-    )
+    return Step(f"{version} from PyTorch's own index", own, {}, (*own, "--dry-run"), quick, last, HERE, remarks)
 
 
 def remedies(site: Site) -> list[Step]:

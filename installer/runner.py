@@ -20,11 +20,13 @@ class Step(NamedTuple):
     title: str
     argv: tuple[str, ...]
     environ: Mapping[str, str] = {}
-    # A quick command that tells whether this step can work at all; when it fails, `otherwise` is done in its place.
+    # A quick command that tells whether this step can work at all; when it fails, `otherwise` is done in its place. Some words in
+    # its output are worth a remark in the title.
     probe: tuple[str, ...] = ()
     probe_environ: Mapping[str, str] = {}
     otherwise: "Step | None" = None
     cwd: str | None = None
+    remarks: Mapping[str, str] = {}
 
 
 class Outcome(NamedTuple):
@@ -113,9 +115,13 @@ def attempt(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Outco
 
 def settle(step: Step, environ: Mapping[str, str], reporter: Reporter) -> Step:
     """The step that will really be done: this one, or its alternative when the probe says no."""
-    while step.probe and step.otherwise is not None:
-        if run(step.probe, {**environ, **step.environ, **step.probe_environ}, reporter, limit=60, cwd=step.cwd).code == 0:
-            break
+    while step.probe:
+        outcome = run(step.probe, {**environ, **step.environ, **step.probe_environ}, reporter, limit=60, cwd=step.cwd)
+        if outcome.code == 0:
+            said = [remark for word, remark in step.remarks.items() if word in outcome.output]
+            return step._replace(title=" ".join([step.title, *said]))
+        if step.otherwise is None:
+            return step  # It will fail as its probe did, and then say why.
         step = step.otherwise
     return step
 

@@ -113,6 +113,12 @@ def test_a_step_that_cannot_work_here_is_done_in_the_other_way(tmp_path: Path, r
     assert mark.read_text(encoding="ascii") == "other"
 
 
+def test_what_a_probe_finds_is_said_in_the_title(reporter: words.Reporter) -> None:
+    found = (sys.executable, "-c", "print('+ nvidia-cublas==13')")
+    step = Step("PyTorch", (), probe=found, remarks={"nvidia-": "(3 GB)", "intel-": "(5 GB)"})
+    assert runner.settle(step, os.environ, reporter).title == "PyTorch (3 GB)"
+
+
 def test_a_command_that_takes_too_long_is_ended(reporter: words.Reporter) -> None:
     forever = [sys.executable, "-c", "import threading; threading.Event().wait()"]
     assert runner.run(forever, os.environ, reporter, limit=0.1).code != 0
