@@ -1,5 +1,6 @@
 """Cards of the Device page: verdict, the device itself, what Halftone will do, speed, correctness, tests."""
 
+import math
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRectF, Qt, Signal
@@ -358,7 +359,7 @@ class TestsCard(QFrame):
         self._tests = tuple(tests)
         made = device_view.matrix(tests)
         self._cells = made.cells
-        self.matrix.set_tests(made.columns, made.rows)
+        self.matrix.set_tests(made.columns, made.rows, made.short)
         if self.matrix.cell is None:
             self.detail.hide()
         else:
@@ -418,12 +419,15 @@ class _LegendMark(QWidget):
 
 
 def number_words(value: float | None) -> str:
-    """A number of a test; nothing measured is a dash."""
+    """A number of a test with six significant digits; nothing measured is a dash."""
     if value is None:
         return "–"
-    if value != 0 and abs(value) < 1000:
-        return figures.peak(value) if abs(value) < 0.01 else figures.decimal(value, 4)
-    return figures.peak(value)
+    if not math.isfinite(value) or (value != 0 and not 1e-4 <= abs(value) < 1e9):
+        return figures.peak(value)
+    size = 0 if value == 0 else math.floor(math.log10(abs(value)))
+    text = figures.decimal(value, max(0, 5 - size))
+    mark = figures.decimal(0.5)[1]
+    return text.rstrip("0").rstrip(mark) if mark in text else text
 
 
 def milliseconds(seconds: float) -> str:

@@ -13,7 +13,8 @@ from halftone.gui.widgets.headroom_chart_words import type_name
 
 MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")
 BITS_LOST = 2.0
-"""A sum may lose less than this many bits and still count as right."""
+BITS_PLENTY = 16.0
+"""A sum may lose less than two bits and still count as right; one that keeps 16 keeps more than any 16-bit type has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,20 @@ def operation_name(operation: str) -> str:
         "casting": tr("Casting"),
     }
     return names.get(operation, operation.replace("-", " ").capitalize())
+
+
+def short_name(operation: str) -> str:
+    """The name of a test where there is little room."""
+    names = {
+        "gemm": tr("Product"),
+        "matmul": tr("Product"),
+        "matrix-product": tr("Product"),
+        "conv2d": tr("Conv."),
+        "convolution": tr("Conv."),
+        "attention": tr("Attn."),
+        "softmax": tr("Soft- max"),
+    }
+    return names.get(operation) or operation_name(operation)
 
 
 def verdict(report: SelfTestReport | None, device: DeviceFacts | None, job: Job | None, now: float) -> Verdict:
@@ -244,10 +259,11 @@ def _check_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise
         "at-end": tr("Check the finished picture"),
         "off": tr("Not check for bad numbers"),
     }
-    effect = find_effect(report, "nan_check", numerics.nan_check)
+    own, off = find_effect(report, "nan_check", numerics.nan_check), find_effect(report, "nan_check", "off")
     reason = ""
-    if effect is not None and effect.time_ratio is not None:
-        reason = tr("costs {0}", figures.change(effect.time_ratio).lstrip("+"))
+    if off is not None and off.time_ratio and numerics.nan_check != "off":
+        ratio = (own.time_ratio if own is not None and own.time_ratio else 1.0) / off.time_ratio
+        reason = tr("costs {0}", figures.change(ratio).lstrip("+"))
     return Promise(words[numerics.nan_check], reason)
 
 
@@ -271,7 +287,7 @@ def bits(report: SelfTestReport) -> list[BitsResult]:
 
 
 def bits_fine(result: BitsResult) -> bool:
-    return result.bits - result.bits_kept < BITS_LOST
+    return result.bits_kept > min(result.bits - BITS_LOST, BITS_PLENTY)
 
 
 def bits_caption(result: BitsResult) -> str:
@@ -285,6 +301,7 @@ class Matrix:
     """columns: operations; cells: results behind each mark."""
 
     columns: tuple[str, ...]
+    short: tuple[str, ...]
     rows: tuple[MatrixRow, ...]
     cells: dict[tuple[int, int], tuple[OperationResult, ...]]
 
@@ -304,7 +321,8 @@ def matrix(tests: Sequence[OperationResult]) -> Matrix:
                 cells[line, column] = results
         right, ran = passed([one for one in tests if one.mode == mode])
         rows.append(MatrixRow(mode, mode_name(mode), tuple(marks), tr("{0} of {1}", right, ran)))
-    return Matrix(tuple(operation_name(one) for one in operations), tuple(rows), cells)
+    names = tuple(operation_name(one) for one in operations)
+    return Matrix(names, tuple(short_name(one) for one in operations), tuple(rows), cells)
 
 
 def _mark(results: Sequence[OperationResult]) -> Mark | None:

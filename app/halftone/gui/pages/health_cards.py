@@ -259,6 +259,7 @@ class ChartCard(QFrame):
         self._show = label(tr("Show"), "small", "secondary")
         self._sub = label(tr("Largest value each layer produced, in running order, log scale"), "small", "secondary")
         self._mark = label("", "small-strong", "warn")
+        self._cured = False
         head = row(
             label(tr("Headroom by layer"), "heading-s"),
             4,
@@ -282,6 +283,11 @@ class ChartCard(QFrame):
         self.chart.set_layers(view.layers, view.dtype, view.findings, view.plan, view.share)
         self.table.layers.set_layers(view.layers, view.dtype)
         can_cure = view.plan is not None and bool(view.layers)
+        cured = view.state == "cured"
+        if cured != self._cured:  # the change itself turns the view; afterwards the user's choice stays
+            self._cured = cured
+            self.when.set_value("after" if cured else "now")
+            self.chart.set_after(cured)
         self.when.button("after").setEnabled(can_cure)
         if not can_cure and self.when.value() == "after":
             self.when.set_value("now")

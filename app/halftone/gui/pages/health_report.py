@@ -20,8 +20,10 @@ _STYLE = """
 :root { color-scheme: light dark; --bg: #f4f5f6; --card: #fff; --line: #d9dbdf;
   --text: #1b1d20; --muted: #5c616a; }
 @media (prefers-color-scheme: dark) {
-  :root { --bg: #191a1d; --card: #212327; --line: #3d4047; --text: #e8e9ec; --muted: #969aa3; } }
-body { font: 14px/1.5 Inter, "Segoe UI", system-ui, sans-serif; background: var(--bg); color: var(--text); margin: 0; padding: 32px; }
+  :root { --bg: #191a1d; --card: #212327; --line: #3d4047; --text: #e8e9ec; --muted: #969aa3; }
+}
+body { font: 14px/1.5 Inter, "Segoe UI", system-ui, sans-serif; background: var(--bg); color: var(--text);
+  margin: 0; padding: 32px; }
 main { max-width: 1080px; margin: auto; }
 h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 28px 0 8px; }
 p { margin: 4px 0; } .muted { color: var(--muted); }

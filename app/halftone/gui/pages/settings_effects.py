@@ -1,5 +1,7 @@
 """What a Numerics setting does on this device, in words, from the self-test; nothing is ever guessed."""
 
+import math
+
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.request import Numerics
 from halftone.gui.i18n import tr
@@ -7,72 +9,71 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.effect_cell import DOTS, Effect, dots_for_db, dots_for_error
 from halftone.settings.declared import Setting
 
-SAME_DB = 40.0
 EXACT_DB = 100.0
 """Two runs that agree to FP32's own last bit."""
 NOTHING = "–"
 
 
 def effect_of(report: SelfTestReport | None, field: str, value: object) -> SettingEffect | None:
-    """The measurement of one value of one setting."""
-    wanted = {str(value).lower(), "on" if value is True else str(value).lower()}
-    for one in report.effects if report is not None else ():
-        if one.setting in (field, f"numerics.{field}") and one.value.lower() in wanted:
-            return one
-    return None
+    """The measurement of one value of one setting, against the default of that setting."""
+    wanted = str(value).lower()
+    effects = report.effects if report is not None else ()
+    return next((one for one in effects if one.setting == field and one.value == wanted), None)
 
 
 def refusal_of(report: SelfTestReport | None, field: str, value: str) -> str | None:
-    """Why a choice cannot be taken here: it has a note and no measurement."""
+    """Why a choice cannot be taken here: the device cannot compute it, or computes it wrongly."""
+    if field not in ("attention_backend", "precision"):
+        return None
     found = effect_of(report, field, value)
     return found.note if found is not None and found.note and found.time_ratio is None else None
 
 
 def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) -> Effect:
-    """The three cells of a row."""
+    """The cells of a row: what the value in force does; for a default, what the other choice would do."""
     field = setting.field
+    now = getattr(numerics, field)
     if field == "on_black":
-        return Effect(
-            tr("Only when it happens"), NOTHING, tr("Decoded in FP32"), quiet_time=True, quiet_memory=True, quiet_close=True
+        return _quiet(
+            tr("Only when it happens"), tr("Decoded in FP32") if now in ("recover", "quiet") else tr("Nothing is hidden")
         )
     if report is None:
         return unmeasured()
-    now = getattr(numerics, field)
-    if field == "precision":
-        dtype = report.auto if now == "auto" else now
-        return _reference() if dtype == "float32" else _told(effect_of(report, field, dtype))
-    if field == "attention_backend":
-        return _attention(report, now)
-    if setting.kind == "switch":
-        return _told(effect_of(report, field, True))
-    if field == "nan_check":
-        found = effect_of(report, field, now)
-        return _watching(found, now)
-    return _told(effect_of(report, field, "always"), tr("Always: {0}", "{0}"))
+    match field:
+        case "precision":
+            return _precision(report, now)
+        case "attention_backend":
+            return _attention(report, now)
+        case "nan_check":
+            return _watching(report, now)
+        case "upcast_sampling":
+            return _told(effect_of(report, field, False), tr("Off: {0}", "{0}") if now else "{0}")
+        case "vae_float32" | "upcast_cross_attention":
+            other = now if now != "when-needed" else "always"
+            return _told(effect_of(report, field, other), tr("Always: {0}", "{0}") if now == "when-needed" else "{0}")
+        case _:
+            return _told(effect_of(report, field, True))
 
 
 def unmeasured() -> Effect:
-    words = tr("Not measured")
-    return Effect(words, NOTHING, words, quiet_time=True, quiet_memory=True, quiet_close=True)
+    return _quiet(tr("Not measured"), tr("Not measured"))
 
 
-def _reference() -> Effect:
-    words = tr("The reference")
-    return Effect(words, NOTHING, words, quiet_time=True, quiet_memory=True, quiet_close=True)
+def _quiet(time: str, close: str) -> Effect:
+    return Effect(time, NOTHING, close, quiet_time=True, quiet_memory=True, quiet_close=True)
 
 
 def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     if found is None:
         return unmeasured()
     if found.time_ratio is None and found.note:
-        return Effect(tr(found.note), NOTHING, tr("Not in use"), quiet_time=True, quiet_memory=True, quiet_close=True)
+        return Effect("", "", "", note=tr(found.note))
     time = tr("Not measured") if found.time_ratio is None else frame.format(time_words(found.time_ratio))
-    memory = NOTHING if found.memory_bytes is None else figures.size_change(found.memory_bytes)
     words, dots = closeness(found)
     warn = found.error_ratio is not None and found.error_ratio >= 8
     return Effect(
         time,
-        memory,
+        NOTHING if found.memory_bytes is None else figures.size_change(found.memory_bytes),
         words,
         found.time_ratio,
         dots,
@@ -83,54 +84,59 @@ def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     )
 
 
+def _ratio(first: float | None, second: float | None) -> float | None:
+    return first / second if first and second else None
+
+
+def _precision(report: SelfTestReport, now: str) -> Effect:
+    """Time against FP32; the error is against FP32 by definition."""
+    dtype = report.auto if now == "auto" else now
+    if dtype == "float32":
+        return _quiet(tr("The reference"), tr("The reference"))
+    own, full = effect_of(report, "precision", dtype), effect_of(report, "precision", "float32")
+    if own is None or full is None or (own.note and own.time_ratio is None):
+        return _told(own)
+    ratio = _ratio(own.time_ratio, full.time_ratio)
+    memory = None if own.memory_bytes is None or full.memory_bytes is None else own.memory_bytes - full.memory_bytes
+    return _told(SettingEffect(setting="", value="", time_ratio=ratio, memory_bytes=memory, closeness_db=own.closeness_db))
+
+
 def _attention(report: SelfTestReport, now: str) -> Effect:
-    """Compared with Math, which every device has."""
+    """Compared with Math, which every device has. The error of the default follows from the one of Math and their ratio."""
     base = effect_of(report, "attention_backend", "math")
     if now == "math":
-        return _reference()
+        return _quiet(tr("The reference"), closeness(base)[0] if base is not None else tr("Not measured"))
     own = effect_of(report, "attention_backend", now)
-    if own is not None and own.note and own.time_ratio is None:
+    if base is None or base.time_ratio is None or (own is not None and own.note and own.time_ratio is None):
         return _told(own)
-    if base is None or base.time_ratio is None:
-        return unmeasured()
-    ratio = 1.0 if own is None or own.time_ratio is None else own.time_ratio
-    told = own if own is not None and (own.closeness_db is not None or own.error_ratio is not None) else base
+    ratio = _ratio(1.0 if now == "auto" else own.time_ratio if own is not None else None, base.time_ratio)
+    db = own.closeness_db if own is not None else None
+    if now == "auto" and base.closeness_db is not None and base.error_ratio:
+        db = base.closeness_db + 20 * math.log10(base.error_ratio)
     memory = None if base.memory_bytes is None else -base.memory_bytes
-    words, dots = closeness(told)
-    return Effect(
-        time_words(ratio / base.time_ratio),
-        NOTHING if memory is None else figures.size_change(memory),
-        words,
-        ratio / base.time_ratio,
-        dots,
-        quiet_memory=not memory,
-        quiet_close=dots is None,
-    )
+    return _told(SettingEffect(setting="", value="", time_ratio=ratio, memory_bytes=memory, closeness_db=db))
 
 
-def _watching(found: SettingEffect | None, now: str) -> Effect:
+def _watching(report: SelfTestReport, now: str) -> Effect:
+    """What the check costs: against none at all."""
     catches = {
         "every-step": tr("Catches it at the first bad step"),
         "at-end": tr("Catches it in the finished picture"),
         "off": tr("Catches nothing"),
     }
-    told = _told(found)
-    return Effect(
-        told.time_words,
-        told.memory_words,
-        catches[now],
-        told.time_ratio,
-        None,
-        told.quiet_time,
-        told.quiet_memory,
-        quiet_close=True,
-    )
+    off = effect_of(report, "nan_check", "off")
+    if off is None or off.time_ratio is None or now == "off":
+        return _quiet(tr("Not measured") if now != "off" else tr("The reference"), catches[now])
+    own = effect_of(report, "nan_check", now)
+    ratio = _ratio(own.time_ratio if own is not None else 1.0, off.time_ratio)
+    told = _told(SettingEffect(setting="", value="", time_ratio=ratio))
+    return Effect(told.time_words, NOTHING, catches[now], told.time_ratio, quiet_memory=True, quiet_close=True)
 
 
 def time_words(ratio: float) -> str:
     """A ratio of times as people say it: 2.4 × faster, 21 % faster, +6.1 %."""
     if abs(ratio - 1) < 0.0005:
-        return tr("No gain here")
+        return tr("No change")
     if ratio <= 1 / 1.5:
         return tr("{0} faster", figures.times(1 / ratio))
     if ratio < 1:
@@ -147,7 +153,7 @@ def closeness(found: SettingEffect) -> tuple[str, float | None]:
         if found.closeness_db >= EXACT_DB:
             return tr("Exact"), float(DOTS)
         db = f"{figures.decimal(found.closeness_db, 0)}{figures.HARD}dB"
-        return (tr("Same picture, {0}", db), dots) if found.closeness_db >= SAME_DB else (db, dots)
+        return db, dots
     if found.error_ratio is not None:
         ratio = found.error_ratio
         if abs(ratio - 1) < 0.02:

@@ -59,9 +59,7 @@ class ProgramSection(QWidget):
         self.rows: dict[str, SettingRow] = {}
         body = column(label(tr(page), "heading-m"), spacing=10)
         declared = [one for one in DECLARED if one.page == page]
-        for section in dict.fromkeys(one.section for one in declared):
-            made = [self._row(one) for one in declared if one.section == section]
-            body.addWidget(GroupCard(tr(section), made, heads=False))
+        body.addWidget(GroupCard("", [self._row(one) for one in declared], heads=False))
         body.addStretch(1)
         self.setLayout(body)
         self.refresh()

@@ -215,11 +215,15 @@ class GroupCard(QFrame):
         self._heads.setLayout(line)
         self._with_heads = heads
         self._heads.setVisible(heads)
-        top = row(label(title, "small-strong"), -1, self._heads, margins=(14, 0, 14, 0))
-        body = column(top, spacing=0, margins=(1, 10, 1, 1))
-        body.insertSpacing(1, 9)
-        for one in rows:
-            body.addWidget(hline())
+        if not title:
+            self._heads.setParent(self)
+        body = column(spacing=0, margins=(1, 10 if title else 2, 1, 1 if title else 2))
+        if title:
+            body.addLayout(row(label(title, "small-strong"), -1, self._heads, margins=(14, 0, 14, 0)))
+            body.addSpacing(9)
+        for index, one in enumerate(rows):
+            if title or index:
+                body.addWidget(hline())
             body.addWidget(one)
         self.setLayout(body)
 

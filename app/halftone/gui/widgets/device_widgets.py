@@ -172,6 +172,7 @@ class TestMatrix(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._columns: tuple[str, ...] = ()
+        self._short: tuple[str, ...] = ()
         self._rows: tuple[MatrixRow, ...] = ()
         self._cell: tuple[int, int] | None = None
         self._hover: tuple[int, int] | None = None
@@ -181,8 +182,10 @@ class TestMatrix(QWidget):
         self.setAccessibleName(tr("Tests with known answers"))
         theme.watcher().changed.connect(self.update)
 
-    def set_tests(self, columns: Sequence[str], rows: Sequence[MatrixRow]) -> None:
+    def set_tests(self, columns: Sequence[str], rows: Sequence[MatrixRow], short: Sequence[str] = ()) -> None:
+        """short: names of the columns where there is little room."""
         self._columns, self._rows = tuple(columns), tuple(rows)
+        self._short = tuple(short) or self._columns
         if self._cell is not None and self._mark(*self._cell) is None:
             self._cell = None
         self.setFixedHeight(self.HEAD + self.LINE * max(1, len(self._rows)))
@@ -205,7 +208,7 @@ class TestMatrix(QWidget):
         return QSize(880, self.height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(130 + 52 * max(1, len(self._columns)), self.HEAD + self.LINE)
+        return QSize(104 + 70 + 40 * max(1, len(self._columns)), self.HEAD + self.LINE)
 
     def _mark(self, row: int, column: int) -> Mark | None:
         if 0 <= row < len(self._rows) and 0 <= column < len(self._rows[row].marks):
@@ -251,7 +254,7 @@ class TestMatrix(QWidget):
         painter.setFont(style.font("caption"))
         painter.setPen(style.color("text-secondary"))
         flags = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignBottom | Qt.TextFlag.TextWordWrap
-        for column, name in enumerate(self._columns):
+        for column, name in enumerate(self._columns if self._pitch() >= 66 else self._short):
             x = self._label_width() + column * self._pitch()
             painter.drawText(QRectF(x + 1, 0, self._pitch() - 2, self.HEAD - 8), flags, name)
         painter.drawText(

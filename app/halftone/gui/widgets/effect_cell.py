@@ -17,7 +17,10 @@ DOTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """time_ratio: seconds with over seconds without; dots: 0 to 8; None: not measured. quiet: said in muted colour."""
+    """time_ratio: seconds with over seconds without; dots: 0 to 8; None: not measured. quiet: said in muted colour.
+
+    note: why there is no effect here; stands in place of the three columns.
+    """
 
     time_words: str
     memory_words: str
@@ -28,9 +31,12 @@ class Effect:
     quiet_memory: bool = False
     quiet_close: bool = False
     warn: bool = False
+    note: str = ""
 
     @property
     def sentence(self) -> str:
+        if self.note:
+            return self.note
         return tr("Time: {0}. Memory: {1}. Closeness to FP32: {2}", self.time_words, self.memory_words, self.close_words)
 
 
@@ -72,6 +78,10 @@ class EffectCell(QWidget):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self._effect.note:
+            self._words(painter, 0, self.width() - 4, self._effect.note, quiet=True)
+            painter.end()
+            return
         self._paint_time(painter, self._effect)
         self._words(painter, TIME, MEMORY - 6, self._effect.memory_words, quiet=self._effect.quiet_memory)
         self._paint_closeness(painter, self._effect)

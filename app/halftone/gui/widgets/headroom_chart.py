@@ -63,7 +63,7 @@ class HeadroomChart(QWidget):
         plan: Plan | None = None,
         share: float = 1.0,
     ) -> None:
-        """Show these layers. share: how much of the check is done; the rest of the width stays open. Painted at most every 100 ms."""
+        """Show these layers. share: how much of the check is done. Painted at most every 100 ms."""
         if self._compact:
             self._data = build_blocks(layers, dtype)
         else:

@@ -66,6 +66,10 @@ def paint_base(
     _limit_line(painter, theme, frame, data)
     if not frame.compact:
         _zone_words(painter, theme, frame, data, _bar_tops(frame, boxes, after=after))
+    if not data.parts:
+        _words_on(
+            painter, theme, frame, frame.plot.center() - QPointF(60, 8), tr("Not measured yet"), theme.color("text-muted"), []
+        )
     _part_lines(painter, theme, frame, boxes, data.cure_text if share >= 1.0 else "")
 
 
