@@ -80,6 +80,8 @@ class Examination:
         self._dtype, self._reason = resolve_precision(command.numerics.precision, tested, device)
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._last_layers = 0.0
+        self.wide: Range | None = None
+        """The range pass, once it was made."""
         self._masters = {
             name: exact_weights(module if is_exact(loaded, name) else fresh_component(loaded, name))
             for name, module in loaded.modules.items()
@@ -94,7 +96,7 @@ class Examination:
         base = base_plan(loaded, self._dtype, self._numerics)
         try:
             with torch_settings(self._numerics, loaded.device):
-                wide = self._range(masters)
+                wide = self.wide = self._range(masters)
                 apply_plan(loaded, base, masters)
                 targets = {name: self._target(name, wide) for name in loaded.modules}
             findings = self._findings(scans, wide, targets, base)

@@ -8,13 +8,12 @@ from typing import Any, Final, cast
 
 import torch
 from diffusers import DiffusionPipeline
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.precision import split_rows
+from halftone.engine.rewrite import rewrite
 from halftone.engine.rescale import rescale_groups
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import Probe
@@ -62,7 +61,7 @@ def make_fragile(pocket: Path, output: Path) -> Path:
     shutil.copytree(pocket, part, ignore=shutil.ignore_patterns("training"))
     for component, exponents in changes.items():
         for file in (part / component).glob("*.safetensors"):
-            rewrite(file, file, exponents, {"halftone": "fragile: scaled up by powers of two"})
+            rewrite(file, file, exponents, "scaled up by powers of two, so that float16 overflows")
     _rename_note(part / _NOTE)
     if output.exists():
         output.rmdir()
@@ -92,40 +91,8 @@ def _shift(module: nn.Module, group: RescaleGroup, peaks: dict[str, float]) -> i
     limit = math.log2(FLOAT_LIMITS["float16"])
     wanted = math.ceil(limit + BEYOND - math.log2(max(peaks[name] for name in group.modules if name in peaks)))
     parameters = dict(module.named_parameters())
-    largest = max(float(parameters[name].abs().max()) for name in group.shrink)
+    largest = max(float(parameters[name].detach().abs().max()) for name in group.shrink)
     return min(wanted, math.floor(limit - ROOM - math.log2(largest)))
-
-
-def rewrite(source: Path, target: Path, exponents: dict[str, int], note: dict[str, str]) -> int:
-    """Copy a safetensors file with some tensors scaled by powers of two; every other tensor stays bit for bit. Number of changed tensors.
-
-    Written beside the target and moved over it, so that a stop never leaves half a file.
-    """
-    with safe_open(source, "pt") as opened:
-        metadata = {**(opened.metadata() or {}), **note}
-        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    changed: set[str] = set()
-    for name, k in exponents.items():
-        base, rows = split_rows(name)
-        if base not in tensors:
-            continue
-        tensor = tensors[base].clone()
-        part = tensor if rows is None else tensor[:rows]
-        part.copy_(torch.ldexp(part.float(), torch.tensor(k)))
-        tensors[base] = tensor
-        changed.add(base)
-    part_file = target.with_name(f"{target.name}.part")
-    save_file(tensors, part_file, metadata)
-    _sync(part_file)
-    part_file.replace(target)
-    return len(changed)
-
-
-def _sync(path: Path) -> None:
-    import os
-
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _rename_note(path: Path) -> None:

@@ -20,6 +20,7 @@ from halftone.contract.words import DType
 from halftone.engine.parts import components
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
+from halftone.engine.wide_kernels import put_wide_kernels
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
         dtype = stored.get(name, torch.float32)
         stored.setdefault(name, dtype)
         loaded.states[name] = ComponentState(dtype=NAMES[dtype])
+        put_wide_kernels(module, device, dtype)
     log.info("loaded %s in %.1f s on %s", facts.name, time.perf_counter() - started, device)
     return loaded
 
@@ -114,7 +116,7 @@ def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
     """The dtype most numbers of each component are stored in, from the headers alone."""
     found: dict[str, torch.dtype] = {}
-    for part in sorted(child for child in folder.iterdir() if child.is_dir()):
+    for part in sorted(child for child in folder.iterdir() if (child / "config.json").is_file()):
         counts: dict[torch.dtype, int] = {}
         for file in part.glob("*.safetensors"):
             for dtype, size in _header_sizes(file).items():
@@ -142,6 +144,14 @@ def _header_sizes(file: Path) -> dict[torch.dtype, int]:
 
 def fresh_component(loaded: Loaded, name: str) -> nn.Module:
     """The component once more, from its files, in the stored dtype and on the CPU: the exact weights to derive others from."""
+    return component_from(loaded, name, Path(loaded.facts.path))
+
+
+def component_from(loaded: Loaded, name: str, folder: Path) -> nn.Module:
+    """The same component as another folder holds it, in the dtype it is stored in there. Raises model-load-failed."""
     kind = cast("Any", type(loaded.modules[name]))
-    module = kind.from_pretrained(Path(loaded.facts.path) / name, dtype=loaded.stored[name], local_files_only=True)
-    return cast("nn.Module", module)
+    dtype = stored_dtypes(folder).get(name, torch.float32)
+    try:
+        return cast("nn.Module", kind.from_pretrained(folder / name, dtype=dtype, local_files_only=True))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise HalftoneError("model-load-failed", path=str(folder / name), detail=str(error).splitlines()[0]) from error

@@ -84,9 +84,14 @@ def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> No
         apply_state(loaded, name, wanted, None if masters is None else masters.get(name))
 
 
-def apply_state(loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None = None) -> None:
-    """One component. Without masters its own weights are used while they are still exact, else its files are read again."""
-    if loaded.states[name] == wanted:
+def apply_state(
+    loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None = None, *, force: bool = False
+) -> None:
+    """One component. Without masters its own weights are used while they are still exact, else its files are read again.
+
+    force: even if the component is in that state already, because the masters are other weights.
+    """
+    if loaded.states[name] == wanted and not force:
         return
     module = loaded.modules[name]
     exact = masters

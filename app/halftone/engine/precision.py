@@ -12,6 +12,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.words import DType
 from halftone.engine.parts import parameter_count, units
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
+from halftone.engine.wide_kernels import put_wide_kernels
 
 _HOOKS = "_halftone_border"
 
@@ -78,8 +79,13 @@ def realise(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
             target = torch.float32 if wide else dtype
             parameter.data = rescaled(exact.to(parameter.device), changes.get(name, ())).to(target)
         _cast_buffers(module, masters, dtype)
+    put_wide_kernels(module, _device(module), dtype)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
+
+
+def _device(module: nn.Module) -> torch.device:
+    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
 def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[int | None, int]]]:

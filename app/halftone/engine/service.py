@@ -20,8 +20,10 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import Examine, Generate, Load, PhaseChanged, Repair, SelfTest, TestDone
+from halftone.engine.examine import Examination
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.repair import repair
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import describe, runnable
 from halftone.library.records import load_selftest, save_selftest
@@ -57,8 +59,6 @@ class DiffusersEngine:
         return Generation(loaded, device, load_selftest(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
-        from halftone.engine.examine import Examination
-
         check_inputs(command.inputs)
         facts = describe(command.model)
         device = find_device(command.device)
@@ -66,8 +66,6 @@ class DiffusersEngine:
         return Examination(loaded, device, load_selftest(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
-        from halftone.engine.repair import repair
-
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)

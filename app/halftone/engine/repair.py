@@ -1,0 +1,119 @@
+"""The exact cure as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it gets its name."""
+
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts, RepairReport, SelfTestReport
+from halftone.contract.messages import Examine, PhaseChanged, Repair
+from halftone.engine.calls import run_call
+from halftone.engine.capture import Range
+from halftone.engine.examine import Examination
+from halftone.engine.flight import is_finite
+from halftone.engine.load import Loaded, component_from
+from halftone.engine.plans import apply_state
+from halftone.engine.precision import ComponentState, exact_weights
+from halftone.engine.rewrite import rewrite
+from halftone.engine.tensors import relative_error
+from halftone.metadata.picture import output_error
+
+log = logging.getLogger(__name__)
+
+NOTE = "rescaled exactly so that float16 does not overflow"
+
+
+def repair(
+    loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Repair, emit: Emit, control: Control
+) -> RepairReport:
+    """Check in float16, then write the rescaled copy. Raises no-rescale when no exact rescaling was verified, output-*, disk-full."""
+    started = time.perf_counter()
+    target = Path(command.output).expanduser().absolute()
+    check_target(target, loaded.facts.size_bytes)
+    numerics = msgspec.structs.replace(command.numerics, precision="float16")
+    examination = Examination(
+        loaded, device, tested, Examine(job=command.job, model=command.model, device=command.device, numerics=numerics), emit, control
+    )
+    report = examination.run()
+    cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
+    if cure is None or not cure.plan.rescale or examination.wide is None:
+        raise HalftoneError("no-rescale", model=loaded.facts.name)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control)
+        emit(PhaseChanged(phase="verify"))
+        error, finite = _compare(loaded, part, cure.plan.rescale, examination.wide, control)
+        if target.exists():
+            target.rmdir()
+        part.replace(target)
+    except OSError as problem:
+        raise output_error(problem, target, loaded.facts.size_bytes) from problem
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return RepairReport(
+        path=str(target), changed_tensors=changed, float32_error=error, float16_finite=finite, seconds=time.perf_counter() - started
+    )
+
+
+def check_target(target: Path, need: int) -> None:
+    """Raise output-exists, output-folder-missing or disk-full unless a copy of `need` bytes could be made at target."""
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        raise HalftoneError("output-exists", path=str(target))
+    if not target.parent.is_dir():
+        raise HalftoneError("output-folder-missing", folder=str(target.parent))
+    free = shutil.disk_usage(target.parent).free
+    if free < need:
+        raise HalftoneError(
+            "disk-full", need=f"{need / 1e9:.1f} GB", free=f"{free / 1e9:.1f} GB", folder=str(target.parent)
+        )
+
+
+def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, int]], emit: Emit, control: Control) -> int:
+    """Copy the folder with the named tensors rescaled in every weight file that holds them; the number of changed tensors."""
+    shutil.rmtree(target, ignore_errors=True)
+    files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
+    found: dict[str, set[str]] = {component: set() for component in rescale}
+    total = sum(path.stat().st_size for path in files)
+    done = 0
+    for path in files:
+        control.check()
+        relative = path.relative_to(source)
+        copy = target / relative
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        component = relative.parts[0]
+        scaled = rewrite(path, copy, rescale[component], NOTE) if component in rescale and path.suffix == ".safetensors" else set()
+        if not scaled:
+            shutil.copyfile(path, copy)
+        found.setdefault(component, set()).update(scaled)
+        done += path.stat().st_size
+        emit(PhaseChanged(phase="write", done=done, total=total))
+    for component, exponents in rescale.items():
+        if missing := set(exponents) - found[component]:
+            raise HalftoneError("internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}")
+    return len({(component, name.partition("[:")[0]) for component, names in found.items() for name in names})
+
+
+def _compare(
+    loaded: Loaded, copy: Path, rescale: Mapping[str, Mapping[str, int]], wide: Range, control: Control
+) -> tuple[float, bool]:
+    """(largest relative error of the copy in float32 against the range pass, whether the copy is finite in float16)."""
+    error, finite = 0.0, True
+    for name in rescale:
+        module, before = loaded.modules[name], loaded.states[name]
+        masters = exact_weights(component_from(loaded, name, copy))
+        for dtype in ("float32", "float16"):
+            apply_state(loaded, name, ComponentState(dtype=dtype), masters, force=True)
+            for call, reference in wide.of(name):
+                control.check()
+                result = run_call(call, module, dtype)
+                if dtype == "float32":
+                    error = max(error, relative_error(result, reference))
+                else:
+                    finite = finite and is_finite(result)
+        apply_state(loaded, name, before, exact_weights(component_from(loaded, name, Path(loaded.facts.path))), force=True)
+    return error, finite
