@@ -213,7 +213,8 @@ def _stopped(event: GuardEvent) -> Note:
         level="danger",
         title=Words("This picture was stopped at a bad number."),
         text=Words(
-            "A bad number appeared {0}. In FP32 the same numbers stay in range, with a peak of {1}. Your prompt and seed are kept.",
+            "A bad number appeared {0}. In FP32 the same numbers stay in range, with a peak of {1}. "
+            "Your prompt and seed are kept.",
             (_when(event), number(event.peak or 0.0)),
         ),
         details=_details(event, Words("stopped")),

@@ -204,7 +204,7 @@ def _region_plan(case: _Case, modules: set[tuple[str, str]], *, rescale: bool) -
     for component in case.components:
         blocks = [r for r in case.regions if r.component == component]
         wanted = {module for c, module in modules if c == component}
-        if any(_block_of(module, blocks) is None for module in wanted):
+        if any(_block_of(module, blocks) is None and not _holds(module, blocks) for module in wanted):
             return []  # not inside any block: no region can be drawn
         chosen += _spread(blocks, wanted, case)
     if not chosen or case.dtype == "float32":
@@ -221,6 +221,11 @@ def _block_of(module: str, blocks: Sequence[Region]) -> int | None:
     """Index of the block with the longest prefix of `module`."""
     found = [(len(p), i) for i, b in enumerate(blocks) for p in b.modules if module == p or module.startswith(f"{p}.")]
     return max(found)[1] if found else None
+
+
+def _holds(module: str, blocks: Sequence[Region]) -> bool:
+    """A container of blocks hands on what they made: they decide."""
+    return any(not module or p.startswith(f"{module}.") for block in blocks for p in block.modules)
 
 
 def _spread(blocks: Sequence[Region], modules: set[str], case: _Case) -> list[Region]:
@@ -243,7 +248,8 @@ def _components(case: _Case) -> list[tuple[CureKind, Plan]]:
     if case.dtype == "float16" and case.states.get("bfloat16", "missing") == "works":
         plans.append(("bfloat16", _moved_plan(case, case.sick, "bfloat16")))
     if case.dtype != "float32":
-        plans.append(("float32-component", _moved_plan(case, case.sick, "float32")))
+        if len(case.sick) < len(case.components):
+            plans.append(("float32-component", _moved_plan(case, case.sick, "float32")))
         plans.append(("float32-all", _moved_plan(case, tuple(case.components), "float32")))
     return plans
 

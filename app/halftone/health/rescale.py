@@ -29,6 +29,7 @@ TensorPeaks = Mapping[str, Mapping[str, float]]
 class RescaleGroup:
     """Tensors that can be scaled together without changing what the component computes.
 
+    A tensor may be a part of a stored one ("proj.weight[:640]"); parts are tensors of their own here.
     shrink: parameter tensors multiplied by 2**-k; grow: parameter tensors multiplied by 2**k; modules: those whose outputs become
     2**-k times as large. exact: nothing else changes; False where the epsilon of a norm sees the smaller numbers.
     """
@@ -147,7 +148,7 @@ class _State:
         Biases may become as small as they like (what they are added to is far larger), and so may tensors that were below
         SMALLEST_PEAK from the start: verification judges those.
         """
-        shrinking = {t for t in group.shrink if t not in group.grow and not t.endswith("bias")}
+        shrinking = {t for t in group.shrink if t not in group.grow and not t.partition("[")[0].endswith("bias")}
         growing = set(group.grow) - set(group.shrink)
         stored = [self.tensors.get((group.component, t), 0.0) for t in shrinking]
         allowed = [math.floor(math.log2(p / self.smallest)) for p in stored if p >= self.smallest]

@@ -212,7 +212,7 @@ def _reference(case: Case, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
 def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> OperationResult:
     text = str(error).lower()
     missing = isinstance(error, NotImplementedError | torch.OutOfMemoryError) or any(word in text for word in _MISSING_WORDS)
-    log.warning("self-test %s in %s: %s", case.name, mode.name, error)
+    log.log(logging.INFO if missing else logging.WARNING, "self-test %s in %s: %s", case.name, mode.name, error)
     return OperationResult(
         mode=mode.name,
         operation=case.operation,

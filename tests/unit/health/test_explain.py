@@ -1,0 +1,142 @@
+import string
+from typing import get_args
+
+import pytest
+
+from halftone.contract.facts import Finding, GuardEvent
+from halftone.contract.words import CureKind, DType, FindingCode
+from halftone.health.explain import cure_words, explain, finding_words, note_for
+from halftone.health.words import Words, bits, duration, number, ordinal, plain_component, plain_module
+
+ACTIONS = ("decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked")
+
+
+def finding(code: FindingCode, peak: float | None = 212000.0, dtype: DType = "float16") -> Finding:
+    return Finding(
+        code=code, component="vae", module="decoder.up_blocks.2.resnets.0.conv1", dtype=dtype, peak=peak,
+        limit=None if peak is None else 65504.0,
+    )  # fmt: skip
+
+
+def event(action: str, **changes: object) -> GuardEvent:
+    known: dict[str, object] = {
+        "step": None, "component": "vae", "module": "decoder.up_blocks.2.resnets.0.conv1", "kind": "nonfinite",
+        "action": action, "cure": "rescale", "peak": 212000.0, "limit": 65504.0, "seconds": 1.2,
+    }  # fmt: skip
+    return GuardEvent(**(known | changes))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("code", get_args(FindingCode))
+@pytest.mark.parametrize("peak", [None, 212000.0])
+def test_every_code_has_a_sentence_and_a_remedy(code: FindingCode, peak: float | None) -> None:
+    found = explain(finding(code, peak))
+    for text in (found.message, found.remedy):
+        assert text.endswith(".")
+        assert not set("{}!") & set(text)
+        assert "  " not in text
+        assert "None" not in text
+    assert (found.code, found.component, found.module, found.peak) == (code, "vae", finding(code).module, peak)
+
+
+def test_an_overflow_in_numbers() -> None:
+    assert explain(finding("activation-overflow")).message == (
+        "Picture decoder (VAE), third upsampling block, first residual layer, first convolution: a value of 212\u202f000 is "
+        "above the FP16 limit of 65\u202f504, \u22121.7 bits of room."
+    )
+
+
+def test_a_window_can_translate_templates_and_names() -> None:
+    seen: list[str] = []
+
+    def translate(template: str) -> str:
+        seen.append(template)
+        return template.upper() if "{0}" not in template else template
+
+    message = finding_words(finding("tight"))[0].text(translate)
+    assert "THIRD" in message
+    assert any(template.startswith("{0}: a value") for template in seen)
+
+
+def test_templates_use_numbered_placeholders_that_have_values() -> None:
+    for code in get_args(FindingCode):
+        for words in finding_words(finding(code)):
+            fields = [field for _, field, _, _ in string.Formatter().parse(words.template) if field is not None]
+            assert all(field.isdigit() and int(field) < len(words.values) for field in fields)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("step", [None, 7])
+def test_every_act_of_the_sentinel_has_a_message(action: str, step: int | None) -> None:
+    note = note_for(event(action, step=step))
+    assert note.title.text().endswith(".")
+    assert note.text.text().endswith(".")
+    assert note.actions
+    assert {label for label, _ in note.details} == {"Where", "Peak", "What followed", "When", "Done"}
+
+
+def test_messages_of_the_specification() -> None:
+    decoded = note_for(event("decoded-again", cure="float32-component"))
+    assert decoded.id == "M1"
+    assert decoded.title.text() == "This picture came out black. Halftone recovered it."
+    assert "decoded it again in full precision. Nothing was lost. It took 2\u00a0s more." in decoded.text.text()
+    back = note_for(event("went-back-one-step", step=12))
+    assert back.id == "M2"
+    assert back.title.text().startswith("A bad number appeared at step 12. Halftone went back one step")
+    lost = note_for(event("stopped", step=3, peak=None))
+    assert (lost.id, lost.level) == ("M3", "danger")
+    assert "already broken at step 3, also in FP32" in lost.text.text()
+
+
+def test_a_picture_stopped_by_the_setting_is_not_called_broken_in_float32() -> None:
+    assert "In FP32 the same numbers stay in range" in note_for(event("stopped")).text.text()
+
+
+def test_every_cure_has_words() -> None:
+    assert all(cure_words(kind).text() for kind in get_args(CureKind))
+
+
+@pytest.mark.parametrize(
+    ("component", "module", "text"),
+    [
+        ("vae", "decoder.conv_in", "Picture decoder (VAE), input convolution"),
+        ("vae", "encoder.mid_block.attentions.0.to_q", "Picture encoder (VAE), middle block, first attention layer, queries"),
+        (
+            "unet", "down_blocks.1.attentions.0.transformer_blocks.0.attn2",
+            "Denoiser (UNet), second downsampling block, first attention layer, attention to the prompt",
+        ),
+        ("unet", "", "Denoiser (UNet)"),
+        (
+            "text_encoder", "text_model.encoder.layers.10.mlp.fc2",
+            "Text encoder, eleventh layer, feed-forward, second linear layer",
+        ),
+        (
+            "text_encoder_2", "encoder.block.3.layer.1.DenseReluDense.wo",
+            "Text encoder 2, fourth layer, feed-forward, last linear layer",
+        ),
+        ("transformer", "transformer_blocks.20.ff", "Denoiser (transformer), 21st transformer block, feed-forward"),
+        ("weird_model", "stages.3.thing", "Weird model, fourth part of stages, thing"),
+        ("", "", "Model"),
+    ],
+)  # fmt: skip
+def test_module_names_in_plain_words(component: str, module: str, text: str) -> None:
+    assert plain_module(component, module) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (65504, "65\u202f504"), (1234567.0, "1\u202f234\u202f567"), (3.4e38, "3.4 × 10^38"), (6e-8, "6 × 10^\u22128"),
+        (0, "0"), (-1.7, "\u22121.7"), (0.0312, "0.031"), (12.34, "12.3"), (float("nan"), "not a number"),
+        (float("inf"), "infinity"), (float("-inf"), "\u2212infinity"),
+    ],
+)  # fmt: skip
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_rooms_durations_and_ordinals() -> None:
+    assert [bits(b) for b in (3.64, -1.66, -0.01)] == ["3.6", "\u22121.7", "0.0"]
+    assert [duration(s) for s in (0.0, 8.2, 111)] == ["1\u00a0s", "9\u00a0s", "1\u00a0min 51\u00a0s"]
+    assert [ordinal(i).text() for i in (0, 11, 12, 20, 21, 110)] == ["first", "twelfth", "13th", "21st", "22nd", "111th"]
+    assert plain_component("vae").text() == "Picture decoder (VAE)"
+    assert Words("{0} of {1}", (1500, Words("two"))).text() == "1\u202f500 of two"

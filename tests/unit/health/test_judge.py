@@ -1,0 +1,100 @@
+import math
+
+import pytest
+
+from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import DType, FindingCode, Verdict
+from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, tight_layers
+
+DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
+MODEL = ModelFacts(
+    id="m", name="m", path="/m", family="sd15", format="folder", stored_dtype="float16", size_bytes=1, fingerprint="f"
+)
+CURED = Plan(rescale={"vae": {"a": -1}}, verified=True)
+
+
+def finding(code: FindingCode, dtype: DType = "float16", **facts: str | int | float) -> Finding:
+    return Finding(code=code, component="vae", module="m", dtype=dtype, peak=None, limit=None, facts=facts)
+
+
+def layer(peak: float, after: float | None = None) -> LayerPeak:
+    return LayerPeak(component="vae", module=f"m{peak}", kind="Conv2d", peak=peak, peak_after=after)
+
+
+def report(verdict: Verdict, plan: Plan = Plan(), *, applied: bool = False, layers: tuple[LayerPeak, ...] = ()) -> CheckReport:  # noqa: B008
+    return CheckReport(
+        model=MODEL, device=DEVICE, precision="float16", depth="quick", verdict=verdict, findings=(), plan=plan, cures=(),
+        components={}, layers=layers, numerics=Numerics(), checked_at="", seconds=1.0, applied=applied,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("peak", "dtype", "bits"),
+    [(65504.0, "float16", 0.0), (131008.0, "float16", -1.0), (1.0, "float16", 15.9993), (65504.0, "bfloat16", 112.0)],
+)
+def test_headroom_is_the_distance_to_the_limit_in_bits(peak: float, dtype: DType, bits: float) -> None:
+    assert headroom_bits(peak, dtype) == pytest.approx(bits, abs=0.01)
+
+
+@pytest.mark.parametrize("peak", [None, 0.0, math.inf, math.nan])
+def test_without_a_finite_peak_there_is_no_headroom(peak: float | None) -> None:
+    assert headroom_bits(peak, "float16") is None
+
+
+def test_the_smallest_room_can_be_read_with_the_cure_in_mind() -> None:
+    layers = (layer(131008.0, after=65504 / 8), layer(65504 / 4))
+    assert smallest_room(layers, "float16") == pytest.approx(-1)
+    assert smallest_room(layers, "float16", after_cure=True) == pytest.approx(2)
+    assert smallest_room((), "float16") is None
+
+
+def test_tight_layers_are_those_between_the_limit_and_two_bits() -> None:
+    layers = (layer(70000.0), layer(65504.0), layer(17000.0), layer(16000.0))
+    assert [found.peak for found in tight_layers(layers, "float16")] == [65504.0, 17000.0]
+
+
+@pytest.mark.parametrize(
+    ("findings", "plan", "verdict"),
+    [
+        ([], Plan(), "healthy"),
+        ([finding("tight")], Plan(), "tight"),
+        ([finding("activation-overflow"), finding("tight")], CURED, "fixable"),
+        ([finding("flat-output")], Plan(), "fixable"),
+        ([], CURED, "fixable"),
+        ([finding("weights-nonfinite")], Plan(), "broken"),
+        ([finding("weights-nonfinite", read=True)], Plan(), "broken"),
+        ([finding("weights-nonfinite", read=False)], Plan(), "healthy"),
+        ([finding("nonfinite-output", "float32")], Plan(), "broken"),
+        ([finding("nonfinite-output")], CURED, "fixable"),
+        ([finding("device-fault")], CURED, "fixable"),
+    ],
+)
+def test_verdicts(findings: list[Finding], plan: Plan, verdict: Verdict) -> None:
+    assert judge(findings, plan) == verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "room"),
+    [
+        (None, "unchecked", None),
+        (report("healthy", layers=(layer(1.0),)), "healthy", 16.0),
+        (report("tight", layers=(layer(40000.0),)), "tight", 0.7),
+        (report("fixable", CURED, layers=(layer(131008.0, after=8188.0),)), "overflows", -1.0),
+        (report("fixable", CURED, applied=True, layers=(layer(131008.0, after=8188.0),)), "cured", 3.0),
+        (report("fixable", Plan(rescale={"vae": {"a": -1}}), applied=True), "overflows", None),
+        (report("broken"), "broken", None),
+    ],
+)
+def test_badges(found: CheckReport | None, state: str, room: float | None) -> None:
+    shown = badge(found, MODEL, DEVICE, Numerics())
+    assert shown.state == state
+    assert shown.reason.endswith(".")
+    assert shown.room_bits == (None if room is None else pytest.approx(room, abs=0.05))
+
+
+def test_a_stale_report_is_no_check_and_says_why() -> None:
+    shown = badge(report("healthy"), MODEL, DEVICE, Numerics(tf32=True))
+    assert shown == Badge("unchecked", None, shown.reason)
+    assert "TF32" in shown.reason
