@@ -135,17 +135,16 @@ def _fix_actions() -> tuple[Act, ...]:
 
 
 def _took(event: GuardEvent) -> str:
-    return tr("Nothing was lost. It took {0} more.", figures.duration(event.seconds))
+    return tr("Nothing was lost. It took {0} more.", elapsed(event.seconds))
 
 
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     if event.action == "encoded-again":
         what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
-        did = _again(event, tr("read the prompt again"))
+        did = tr("Halftone read it again {0}.", _how(event))
     else:
         what = _decoder_failed(event)
-        saved = tr("The result before that step was still in memory.")
-        did = f"{saved} {_again(event, tr('decoded it again'))}"
+        did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
     return Message(
         level="warn",
         title=tr("This picture came out black. Halftone recovered it."),
@@ -169,15 +168,14 @@ def _decoder_failed(event: GuardEvent) -> str:
     )
 
 
-def _again(event: GuardEvent, verb: str) -> str:
-    """Halftone did `verb`, and how, by the cure that was taken."""
-    how = {
+def _how(event: GuardEvent) -> str:
+    """How it was done again, by the cure that was taken."""
+    return {
         "rescale": tr("with its numbers made smaller by powers of two, which changes nothing else"),
         "setting": tr("with a more careful setting"),
         "upcast-region": tr("with the affected blocks in full precision"),
         "bfloat16": tr("in BF16, which has a far wider range"),
     }.get(event.cure, tr("in full precision"))
-    return tr("Halftone {0} {1}.", verb, how)
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
@@ -191,7 +189,7 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
         level="warn",
         title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
         text=how,
-        strong=tr("It took {0} more.", figures.duration(event.seconds)),
+        strong=tr("It took {0} more.", elapsed(event.seconds)),
         actions=_fix_actions(),
         price=price,
         details=_details(event, 0),
@@ -256,9 +254,20 @@ def _peak_words(peak: float, limit: float) -> str:
     name = next((TYPE_NAMES[dtype] for dtype, top in FLOAT_LIMITS.items() if top == limit), "")
     if peak > limit:
         return tr(
-            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, figures.peak(limit)
+            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, _limit_words(limit)
         )
-    return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, figures.peak(limit))
+    return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, _limit_words(limit))
+
+
+def _limit_words(limit: float) -> str:
+    return figures.group(int(limit)) if limit < 1e9 else figures.power(128)
+
+
+def elapsed(seconds: float) -> str:
+    """A time that was measured: 2.1 s, 1 min 51 s."""
+    if seconds >= 60:
+        return figures.duration(seconds)
+    return tr("{0} s", figures.decimal(max(0.1, seconds))).replace(" ", figures.HARD)
 
 
 def _followed(event: GuardEvent) -> str:
@@ -280,7 +289,7 @@ def _done(event: GuardEvent) -> str:
     cure = cure_name(event.cure)
     parts = [action, cure] if cure else [action]
     if event.seconds > 0:
-        parts.append(figures.duration(event.seconds))
+        parts.append(elapsed(event.seconds))
     return ", ".join(parts)
 
 

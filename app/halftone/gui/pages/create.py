@@ -73,6 +73,9 @@ class CreatePage(QWidget):
         self._notes.setContentsMargins(12, 0, 12, 0)
         self._note_box = QWidget()
         self._note_box.setLayout(self._notes)
+        self._strip = QWidget()
+        self._strip.setLayout(column(spacing=0, margins=(12, 0, 12, 10)))
+        self._strip.hide()
         self.unwatched = self._unwatched_bar()
         centre = surface("canvas")
         lines = column(
@@ -81,6 +84,7 @@ class CreatePage(QWidget):
             self.banner,
             self.empty,
             self.canvas,
+            self._strip,
             self.sheet,
             self.receipt,
             self.transport,
@@ -260,6 +264,7 @@ class CreatePage(QWidget):
         self.form.model_row.set_thumbnail(made.thumb.image)
         if self._following:
             self._show(made)
+        self._strip.hide()
         if self._first_time:
             self._first_time = False
             self._show_next_steps()
@@ -376,23 +381,20 @@ class CreatePage(QWidget):
             actions=(Act("models", tr("Add a model…")), Act("device", tr("Device"))),
         )
         bar = MessageBar(message)
-        self._notes.addWidget(bar)
-
-        def close() -> None:
-            bar.hide()
-            bar.deleteLater()
-            self._fit_notes()
+        layout = self._strip.layout()
+        if layout is not None:
+            layout.addWidget(bar)
+        self._strip.show()
 
         def act(key: str) -> None:
-            close()
+            self._strip.hide()
             if key == "device":
                 self._controller.go("device")
             else:
                 ask_model(self, self._controller, folder=True)
 
-        bar.closed.connect(close)
+        bar.closed.connect(self._strip.hide)
         bar.acted.connect(act)
-        self._fit_notes()
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -562,7 +564,6 @@ class CreatePage(QWidget):
         self.form.set_low(low)
         for part in (self.form, self.toolbar, self.receipt, self.transport, self.banner):
             part.set_narrow(narrow)
-        self.history.set_columns(1 if narrow else 2)
         if changed:
             self._fit_right()
             self.splitter.set_defaults([280, 632, 112] if narrow else [336, 896, 208])

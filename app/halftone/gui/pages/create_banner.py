@@ -266,6 +266,6 @@ class PictureBanner(QWidget):
 def _rich(message: Message) -> str:
     from html import escape
 
-    strong = f" <b>{escape(message.strong)}</b>" if message.strong else ""
     colour = theme.current().color("text").name()
-    return f"<span style='line-height:150%'>{escape(message.text)}</span><span style='color:{colour}'>{strong}</span>"
+    strong = f" <span style='font-weight:600; color:{colour}'>{escape(message.strong)}</span>" if message.strong else ""
+    return f"<p style='line-height:122%; margin:0'>{escape(message.text)}{strong}</p>"

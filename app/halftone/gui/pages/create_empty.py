@@ -40,7 +40,7 @@ class ExampleCard(HoverButton):
         painter.setPen(colours.color("text-secondary"))
         painter.setFont(self.font())
         flags = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
-        painter.drawText(QRectF(57, 4, self.width() - 66, self.height() - 8), flags, self.prompt)
+        painter.drawText(QRectF(57, 4, self.width() - 66, self.height() - 8), flags, self.prompt[:1].upper() + self.prompt[1:])
         painter.end()
 
 

@@ -62,7 +62,7 @@ def size_problem(value: int) -> str:
         return tr("Use a size from {0} to {1}.", figures.group(low), figures.group(high))
     if value % SIZE_STEP:
         nearest = max(low, min(high, round(value / SIZE_STEP) * SIZE_STEP))
-        return tr("Use a multiple of 8, for example {0}.", figures.group(nearest))
+        return tr("Use a multiple of 8, for example {0}.", nearest)
     return ""
 
 
@@ -87,6 +87,7 @@ class SliderField(QWidget):
         self.spin.setFixedWidth(68)
         words = label(name, "small", "secondary")
         words.setMinimumWidth(62)
+        self.slider.setMinimumWidth(40)
         words.setBuddy(self.spin)
         for part in (self.slider, self.spin, words):
             part.setToolTip(tip)
@@ -116,6 +117,7 @@ class SizeBox(QSpinBox):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.setRange(1, 9999)
+        self.setMinimumWidth(64)
         self.setSingleStep(SIZE_STEP)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.setFont(theme.current().font("body", numbers=True))

@@ -4,8 +4,8 @@ from functools import partial
 
 import msgspec
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QLayout, QMenu, QPlainTextEdit, QScrollArea, QSizePolicy, QSpinBox, QWidget
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPen, QTextBlockFormat, QTextCursor
+from PySide6.QtWidgets import QLayout, QMenu, QScrollArea, QSizePolicy, QSpinBox, QTextEdit, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
@@ -41,16 +41,29 @@ def examples() -> tuple[str, ...]:
     return tuple(msgspec.json.decode((resources() / "pocket" / "examples.json").read_bytes(), type=list[str]))
 
 
-class PromptEdit(QPlainTextEdit):
-    """Plain text; Tab leaves the field, Ctrl+Enter is left to the window."""
+class PromptEdit(QTextEdit):
+    """Plain text in lines of 20; Tab leaves the field, Ctrl+Enter is left to the window."""
 
     def __init__(self, name: str, tip: str, placeholder: str) -> None:
         super().__init__()
+        self.setAcceptRichText(False)
         self.setTabChangesFocus(True)
         self.setAccessibleName(name)
         self.setToolTip(tip)
         self.setPlaceholderText(placeholder)
         self.setFont(theme.current().font("body"))
+        self.document().setDocumentMargin(4)
+        self.setPlainText("")
+
+    def setPlainText(self, text: str) -> None:
+        """Qt forgets the line height with each new text."""
+        super().setPlainText(text)
+        shape = QTextBlockFormat()
+        shape.setLineHeight(theme.current().line("body"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(shape)
+        self.document().clearUndoRedoStacks()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
@@ -222,6 +235,7 @@ class CreateForm(QWidget):
             tr("What to leave out (optional)"),
         )
         self.negative.setFixedHeight(38)
+        self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         return _part(
             row(label(tr("Prompt"), "small", "secondary"), -1, self.counter),
             self.prompt,
@@ -544,6 +558,7 @@ class CreateForm(QWidget):
     def set_low(self, low: bool) -> None:
         """In a low window the prompt is 66 high."""
         self.prompt.setFixedHeight(66 if low else 104)
+        self.prompt.document().setDocumentMargin(0 if low else 4)
 
     def set_narrow(self, narrow: bool) -> None:
         self.model_row.set_compact(narrow)

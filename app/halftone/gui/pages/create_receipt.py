@@ -21,7 +21,7 @@ def receipt_rows(picture: PictureFacts) -> list[tuple[str, str]]:
     for event in picture.events:
         where = event.module or text.component_name(event.component)
         done = text.cure_name(event.cure)
-        rows.append((where, f"{done}, {figures.duration(event.seconds)}" if event.seconds else done))
+        rows.append((where, f"{done}, {text.elapsed(event.seconds)}" if event.seconds else done))
     rows.append((tr("Steps"), str(picture.steps)))
     rows.append((tr("File"), picture.path))
     return rows
@@ -74,7 +74,7 @@ class ReceiptBar(HoverButton):
         icon, tone, word, sentence = text.receipt(picture)
         self.size_words.setText(f"{picture.width} × {picture.height}")
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
-        self.time_words.setText("  " + _seconds(picture.seconds))
+        self.time_words.setText("  " + text.elapsed(picture.seconds))
         self.state_icon.set(icon, tone)
         self.word.setText(word)
         set_tone(self.word, tone)
@@ -98,10 +98,6 @@ class ReceiptBar(HoverButton):
 
     def paintEvent(self, event: object) -> None:
         return
-
-
-def _seconds(seconds: float) -> str:
-    return tr("{0} s", figures.decimal(seconds)).replace(" ", figures.HARD) if seconds < 60 else figures.duration(seconds)
 
 
 class ReceiptSheet(QWidget):
@@ -128,6 +124,6 @@ class ReceiptSheet(QWidget):
         for index, (name, value) in enumerate(receipt_rows(picture)):
             words = label(value, "small", numbers=True, wrap=True)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(label(name[:1].upper() + name[1:], "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(words, index, 1)
         self._grid.setColumnStretch(1, 1)

@@ -11,7 +11,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QImage, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QImage, QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QGridLayout,
     QMenu,
@@ -128,7 +128,7 @@ class HistoryPanel(QWidget):
         inside = QWidget()
         inside.setObjectName("scrolled")
         self._list = QVBoxLayout(inside)
-        self._list.setContentsMargins(9, 8, 9, 8)
+        self._list.setContentsMargins(9, 2, 9, 8)
         self._list.setSpacing(4)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
@@ -172,7 +172,10 @@ class HistoryPanel(QWidget):
         place = paths.index(path) + by if path in paths else 0
         return paths[place] if 0 <= place < len(paths) else ""
 
-    def set_columns(self, columns: int) -> None:
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """One column of 112, two from 160 on."""
+        super().resizeEvent(event)
+        columns = 1 if self.width() < 150 else 2
         if columns != self._columns:
             self._columns = columns
             self._arrange()

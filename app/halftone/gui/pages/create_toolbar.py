@@ -83,7 +83,9 @@ class CanvasToolbar(QWidget):
     def set_live(self, running: bool, following: bool) -> None:
         """running: a picture is being made; following: the canvas shows it."""
         self.live.setVisible(running)
-        self.live.setEnabled(not following)
+        self.live.setIcon(icons.icon("circle-dot" if following else "circle", "accent" if following else "text-secondary"))
+        if running and following:
+            self.vary.setEnabled(False)
         for made in (self.save, self.copy, self.show_file, self.delete):
             made.setVisible(not (running and following))
 

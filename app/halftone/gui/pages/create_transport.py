@@ -99,7 +99,7 @@ class TransportPanel(QWidget):
             self.dots,
             -1,
             row(self.cancel, self.keep, self.hint, -1, spacing=8),
-            spacing=5,
+            spacing=8,
         )
         self.strip = PeakStrip()
         self.finite_icon = IconLabel("circle-check", "ok", 14)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
@@ -107,12 +108,15 @@ def _words(message: Message) -> QLabel:
 
 def rich(message: Message) -> str:
     """The words as rich text: a bold title when a text follows, a bold last sentence."""
-    from html import escape
-
-    parts = [f"<b>{escape(message.title)}</b>" if message.text else escape(message.title), escape(message.text)]
+    parts = [_strong(message.title) if message.text else escape(message.title), escape(message.text)]
     if message.strong:
-        parts.append(f"<b>{escape(message.strong)}</b>")
+        parts.append(_strong(message.strong))
     return " ".join(filter(None, parts))
+
+
+def _strong(words: str) -> str:
+    """Semibold: the bold of rich text is a weight that is not bundled."""
+    return f"<span style='font-weight:600'>{escape(words)}</span>"
 
 
 class Toasts(QObject):

@@ -148,7 +148,7 @@ class CanvasView(QWidget):
         if wanted[0] < image.width():
             painter.drawPixmap(target.topLeft(), self._scaled(image, wanted, ratio))
             return
-        smooth = self.zoom() * ratio * self._nominal.width() / image.width() < 3.0 or image.width() < self._nominal.width()
+        smooth = self.zoom() * ratio * self._nominal.width() / image.width() <= 3.01 or image.width() < self._nominal.width()
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, smooth)
         painter.drawImage(target, image)
 

@@ -123,7 +123,8 @@ def button(
     clicked: Callable[[], object] | None = None,
 ) -> QPushButton:
     """A push button. kind: "" is the secondary one."""
-    made = QPushButton(text)
+    made = QPushButton(f" {text}" if icon else text)  # Qt leaves too little between icon and word
+    made.setAccessibleName(text)
     made.setProperty("kind", kind)
     made.setProperty("size", size)
     made.setFont(theme.current().font("body"))
@@ -307,12 +308,13 @@ class Segmented(QFrame):
     def _add(self, value: str, text: str, layout: QHBoxLayout) -> None:
         made = QPushButton(text)
         made.setCheckable(True)
+        made.setMinimumWidth(24)
         made.setFont(theme.current().font("small"))
         made.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         made.clicked.connect(lambda: self.chosen.emit(value))
         self._group.addButton(made)
         self._buttons[value] = made
-        layout.addWidget(made, 1)
+        layout.addWidget(made)
 
     def value(self) -> str:
         """The chosen value, "" if there is none."""

@@ -100,17 +100,17 @@ class StepDots(QWidget):
 
 def paint_danger_dots(painter: QPainter, area: QRectF, colour: QColor) -> None:
     """The zone above a limit: dots that grow away from the limit line (the lower edge of the area), like a printing screen."""
-    pitch = 8.0
-    rows = max(1, math.floor(area.height() / pitch * 2))
+    pitch = 6.0
+    rows = max(1, math.floor(area.height() / pitch * 2) - 1)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     tint = QColor(colour)
-    tint.setAlphaF(0.6)
+    tint.setAlphaF(0.55)
     painter.setBrush(tint)
     for line in range(rows):
         y = area.bottom() - 3 - line * pitch / 2
-        radius = 0.8 + 1.2 * line / max(1, rows - 1) if rows > 1 else 1.0
+        radius = 0.7 + 0.5 * line / max(1, rows - 1)
         x = area.left() + (pitch / 2 if line % 2 else 0) + 2
         while x < area.right() - 1:
             painter.drawEllipse(QPointF(x, y), radius, radius)

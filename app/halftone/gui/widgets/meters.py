@@ -8,15 +8,15 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFocusFrame,
     QLineEdit,
-    QPlainTextEdit,
     QSizePolicy,
+    QTextEdit,
     QWidget,
 )
 
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import theme
 
-_FIELDS = (QLineEdit, QAbstractSpinBox, QComboBox, QPlainTextEdit)
+_FIELDS = (QLineEdit, QAbstractSpinBox, QComboBox, QTextEdit)
 _KEYBOARD = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 
 

@@ -12,9 +12,7 @@ from halftone.gui import theme
 class _Handle(QSplitterHandle):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        painter.fillRect(self.rect(), theme.current().color("surface"))
-        middle = self.width() // 2
-        painter.fillRect(middle, 0, 1, self.height(), theme.current().color("border"))
+        painter.fillRect(self.contentsRect(), theme.current().color("border"))
         painter.end()
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
@@ -29,7 +27,7 @@ class LineSplitter(QSplitter):
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self._defaults: list[int] = []
-        self.setHandleWidth(theme.current().px("control.splitter"))
+        self.setHandleWidth(1)  # Qt then widens the hit area over its neighbours
         self.setChildrenCollapsible(False)
 
     def createHandle(self) -> QSplitterHandle:
