@@ -369,7 +369,7 @@ def device_rows(device: DeviceFacts) -> list[tuple[str, str]]:
     if device.torch_version:
         rows.append(("PyTorch", device.torch_version))
     if device.threads:
-        rows.append((tr("Threads"), str(device.threads)))
+        rows.append((tr("Threads in use"), str(device.threads)))
     rows += [(tr(name), value) for name, value in device.details.items()]
     return rows
 

@@ -64,7 +64,7 @@ def chart_png(report: CheckReport, width: int = 1040, height: int = 320) -> byte
     store = QByteArray()
     buffer = QBuffer(store)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image.save(buffer, b"PNG")
+    image.save(buffer, "PNG")  # pyright: ignore[reportCallIssue, reportArgumentType] - the stub says bytes, the binding takes str
     return bytes(store.data())
 
 

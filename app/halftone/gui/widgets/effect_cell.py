@@ -11,7 +11,7 @@ from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-TIME, MEMORY, CLOSENESS = 164, 76, 204
+TIME, MEMORY, CLOSENESS = 184, 72, 204
 DOTS = 8
 
 

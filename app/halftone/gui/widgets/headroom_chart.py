@@ -316,6 +316,7 @@ class HeadroomChart(QWidget):
         elif key == Qt.Key.Key_Escape and (self._layer is not None or self._zoom > 1.0):
             self._layer = None
             self.reset_zoom()
+            self._speak()
         else:
             super().keyPressEvent(event)
 

@@ -1,0 +1,223 @@
+"""The headroom chart: what it shows, how it is moved, what it says."""
+
+import math
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtTest import QSignalSpy, QTest
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+
+from halftone.contract.facts import LayerPeak
+from halftone.gui.widgets import headroom_chart_words
+from halftone.gui.widgets.headroom_chart import HeadroomChart
+from halftone.gui.widgets.headroom_chart_model import (
+    axis_range,
+    block_name,
+    build,
+    build_blocks,
+    lay_out,
+    part_key,
+    room_bits,
+    room_state,
+    share_columns,
+    ticks,
+)
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+
+
+@pytest.fixture
+def chart(qtbot: QtBot) -> HeadroomChart:
+    made = HeadroomChart()
+    qtbot.addWidget(made)
+    made.resize(1200, 300)
+    report = kit.report()
+    made.set_layers(report.layers, "float16", report.findings, report.plan)
+    made.show()
+    made.flush()
+    made.grab()
+    return made
+
+
+def wheel(chart: HeadroomChart, x: float, turn: int) -> None:
+    at = QPointF(x, 100)
+    event = QWheelEvent(
+        at,
+        chart.mapToGlobal(at),
+        QPoint(),
+        QPoint(0, turn),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    chart.wheelEvent(event)
+    chart.grab()
+
+
+def test_room_is_measured_against_the_limit_of_the_type() -> None:
+    assert room_bits(16.0, "float16") == pytest.approx(-0.0007, abs=1e-3)
+    assert room_state(math.inf, "float16") == "over"
+    assert room_state(15.0, "float16") == "tight"
+    assert room_state(15.0, "bfloat16") == "fine"
+    assert room_state(-math.inf, "float16") == "fine"
+
+
+def test_a_vae_is_shown_as_two_halves() -> None:
+    assert part_key("vae", "encoder.conv_in") == "vae.encoder"
+    assert part_key("vae", "decoder.conv_in") == "vae.decoder"
+    assert part_key("unet", "conv_in") == "unet"
+
+
+def test_every_layer_is_in_exactly_one_column() -> None:
+    data = build(kit.layers(), "float16")
+    for width in (120.0, 500.0, 1300.0, 20_000.0):
+        boxes = lay_out(data, 32.0, width, 5.4, 11.0, after=False)
+        seen = [layer.index for box in boxes for column in box.columns for layer in column.members]
+        assert seen == list(range(1818))
+        assert boxes[-1].x + boxes[-1].width <= 32.0 + width + 0.01 or width < 200
+
+
+def test_a_column_shows_its_largest_peak() -> None:
+    data = build(kit.layers(), "float16")
+    for box in lay_out(data, 0.0, 400.0, 5.4, 11.0, after=False):
+        for column in box.columns:
+            assert column.top.exp == max(layer.exp for layer in column.members)
+
+
+def test_columns_are_shared_so_that_no_part_vanishes() -> None:
+    assert share_columns([3, 4], 100) == [3, 4]
+    shares = share_columns([100, 260, 1388, 70], 230, [False, False, False, True])
+    assert sum(shares) <= 230
+    assert min(shares) >= 8
+    assert shares[3] >= 46
+
+
+def test_axis_reaches_above_the_limit_and_the_highest_peak() -> None:
+    low, high = axis_range(build(kit.layers(scale=2.0**20), "float16"), compact=False)
+    assert low == -2.0
+    assert high > 37
+    assert len(ticks(low, high, 7)) <= 8
+    assert axis_range(build(kit.layers(), "bfloat16"), compact=False)[1] > 128
+
+
+def test_findings_stand_on_their_layers_and_changes_are_marked(chart: HeadroomChart) -> None:
+    data = chart.data
+    assert [mark.number for mark in data.marks] == [1, 2, 3, 4]
+    assert data.marks[3].tight
+    assert data.cure_text == "cure: 70 layers rescaled"
+    assert {layer.component for layer in data.layers if layer.changed} == {"vae"}
+
+
+def test_compact_groups_the_decoder_into_blocks(qtbot: QtBot) -> None:
+    layers = [layer for layer in kit.layers() if layer.component == "vae"]
+    assert [part.name for part in build_blocks(layers, "float16").parts] == ["mid", "up.0", "up.1", "up.2", "up.3"]
+    assert block_name("decoder.conv_out") == ""
+    made = HeadroomChart(compact=True)
+    qtbot.addWidget(made)
+    made.set_layers(layers, "float16")
+    made.resize(318, 128)
+    assert not made.grab().isNull()
+
+
+def test_wheel_zooms_around_the_pointer_and_back(chart: HeadroomChart) -> None:
+    wheel(chart, 1000, 480)
+    assert chart.zoom > 1.9
+    wheel(chart, 1000, -960)
+    assert chart.zoom == 1.0
+
+
+def test_drag_pans_only_when_zoomed(chart: HeadroomChart) -> None:
+    wheel(chart, 100, 480)
+    before = chart._pan
+    QTest.mousePress(chart, Qt.MouseButton.LeftButton, pos=QPoint(600, 150))
+    at = QPointF(400, 150)
+    chart.mouseMoveEvent(
+        QMouseEvent(
+            QEvent.Type.MouseMove,
+            at,
+            chart.mapToGlobal(at),
+            Qt.MouseButton.NoButton,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+    )
+    assert chart._pan > before
+
+
+def test_a_click_on_a_disc_selects_the_finding(chart: HeadroomChart) -> None:
+    spy = QSignalSpy(chart.finding_selected)
+    disc = next(disc for disc in chart._discs if disc.number == 4)
+    QTest.mouseClick(chart, Qt.MouseButton.LeftButton, pos=QPoint(round(disc.x), round(disc.y)))
+    assert spy.count() == 1
+    assert spy.at(0) == [4]
+
+
+def test_arrow_keys_go_layer_by_layer_and_say_so(chart: HeadroomChart) -> None:
+    QTest.keyClick(chart, Qt.Key.Key_Right)
+    assert "text_encoder.text_model.encoder.layers.0.mlp.fc1" in chart.accessibleDescription()
+    QTest.keyClick(chart, Qt.Key.Key_End)
+    assert "vae.decoder.conv_out" in chart.accessibleDescription()
+    QTest.keyClick(chart, Qt.Key.Key_Home)
+    assert "layers.0.mlp.fc1" in chart.accessibleDescription()
+    QTest.keyClick(chart, Qt.Key.Key_Escape)
+    assert chart.accessibleDescription() == chart.summary()
+
+
+def test_enter_on_a_layer_with_a_finding_selects_it(chart: HeadroomChart) -> None:
+    spy = QSignalSpy(chart.finding_selected)
+    chart._go_to(chart.data.marks[0].layer)
+    QTest.keyClick(chart, Qt.Key.Key_Return)
+    assert spy.at(0) == [1]
+
+
+def test_the_summary_says_how_many_are_above_and_where(chart: HeadroomChart) -> None:
+    over = sum(1 for layer in chart.data.layers if layer.exp > math.log2(65504))
+    assert chart.accessibleName() == "Headroom by layer"
+    summary = f"1\u202f818 layers, {over} above the FP16 limit, all in VAE decoder"
+    assert chart.summary().startswith(summary)
+    chart.set_after(True)
+    assert "none above the FP16 limit" in chart.summary()
+
+
+def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
+    upcast = kit.report().cures[1].plan
+    data = build(kit.layers(), "float16", plan=upcast)
+    inside = [layer for layer in data.layers if layer.module.startswith("decoder.up_blocks.2")]
+    assert {layer.dtype_after for layer in inside} == {"float32"}
+    before, after = headroom_chart_words.summary(data, after=False), headroom_chart_words.summary(data, after=True)
+    assert "above the FP16 limit" in before
+    assert before != after
+    assert headroom_chart_words.cure_label(upcast) == "cure: these 3 blocks in FP32"
+
+
+def test_hover_names_layer_peak_and_room(chart: HeadroomChart) -> None:
+    disc = next(disc for disc in chart._discs if disc.number == 1)
+    column = chart._column_at(disc.x)
+    assert column is not None
+    title, numbers = chart._hover_lines(column)[:2]
+    assert title.startswith("vae.decoder.up_blocks")
+    assert "room \u2212" in numbers
+
+
+def test_peaks_that_are_no_numbers_are_drawn_and_said(qtbot: QtBot) -> None:
+    made = HeadroomChart()
+    qtbot.addWidget(made)
+    layers = [
+        LayerPeak(component="unet", module=name, kind="Linear", peak=peak)
+        for name, peak in (("a", math.inf), ("b", math.nan), ("c", 0.0))
+    ]
+    made.set_layers(layers)
+    made.resize(400, 240)
+    assert not made.grab().isNull()
+    assert "2 above the FP16 limit" in made.summary()
+
+
+def test_it_waits_before_it_repaints(chart: HeadroomChart) -> None:
+    chart.set_layers(kit.layers()[:10], "float16", share=0.1)
+    assert chart._cache is not None
+    assert chart._timer.isActive()
+    chart.flush()
+    assert chart._cache is None

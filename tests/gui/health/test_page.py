@@ -1,0 +1,332 @@
+"""The Health page, state by state; every control does what it says."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QFileDialog
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import CheckReport, Finding, RepairReport
+from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
+from halftone.contract.request import Numerics
+from halftone.gui.pages.health import HealthPage
+from halftone.gui.pages.health_bits import copy_refusal
+from halftone.library import records
+from halftone.settings.store import Settings
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+"""What the offscreen platform says of every window with a minimum size."""
+
+
+def open_page(
+    qtbot: QtBot, report: CheckReport | None = None, size: tuple[int, int] = (1440, 830), **more: object
+) -> tuple[HealthPage, kit.NotingLink]:
+    controller, link = kit.desk(report=report, self_test=kit.measured(), **more)  # pyright: ignore[reportArgumentType]
+    page = HealthPage(controller)
+    qtbot.addWidget(page)
+    page.resize(*size)
+    page.show()
+    page.refresh()
+    return page, link
+
+
+def test_unchecked_offers_the_check(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    assert page.view.state == "unchecked"
+    assert page.verdict.title() == "Not checked on this GPU yet"
+    assert page.verdict._check.isVisible()
+    assert not page.cure.apply.isVisible()
+    assert not page.cure.export.isEnabled()
+    page.verdict._check.click()
+    command = kit.examine_of(link)
+    assert (command.model, command.depth, command.device, command.plan) == (kit.MODEL.id, "quick", "cuda:0", None)
+
+
+def test_on_a_processor_the_words_say_so(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(kit.CPU, self_test=kit.measured(kit.CPU))
+    page = HealthPage(controller)
+    qtbot.addWidget(page)
+    assert page.verdict.title() == "Not checked on this processor yet"
+
+
+def test_overflow_shows_verdict_figures_findings_and_cures(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    assert page.view.state == "overflows"
+    assert page.verdict.title() == "In FP16, this model turns some pictures black on this GPU"
+    assert page.verdict.property("card") == "danger"
+    captions = [figure.caption for figure in page.view.figures]
+    assert captions[0] == "layers overflow"
+    assert page.view.figures[2].value.startswith("\u2212")
+    rows = page.findings.view.rows
+    assert rows.rowCount() == 5
+    assert rows.row(0).badge == "Overflows"
+    assert rows.row(3).badge == "Tight"
+    assert rows.row(4).badge == "Fine"
+    assert [row.isEnabled() for row in page.cure.cures.rows] == [True, True, True, False]
+    assert page.cure.cures.rows[0].isChecked()
+    assert "Rescale in memory" in page.cure.cures.rows[0].accessibleName()
+    assert page.header.checked_words().startswith("Checked 12 May")
+
+
+def test_a_refused_cure_says_why(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    refused = page.cure.cures.rows[3]
+    assert not refused.isEnabled()
+    assert "14.4 GB" in refused.toolTip()
+    assert "14.4 GB" in refused.accessibleName()
+
+
+def test_apply_stores_the_chosen_plan_and_checks_again(qtbot: QtBot) -> None:
+    report = kit.report()
+    page, link = open_page(qtbot, report)
+    page.cure.cures.rows[1].click()
+    page.cure.apply.click()
+    command = kit.examine_of(link)
+    assert command.plan == report.cures[1].plan
+    stored = records.load_report(kit.MODEL, kit.GPU, "float16")
+    assert stored is not None
+    assert stored.applied
+    assert stored.plan == report.cures[1].plan
+    page.refresh()
+    assert page.view.state == "checking"
+    assert page.verdict.title() == "Checking the cure"
+    kit.end(link, command.job, report=msgspec.structs.replace(report, verdict="healthy", plan=report.cures[1].plan))
+    page.refresh()
+    assert page.view.state == "cured"
+    assert page.verdict.title() == "Cured: no layer overflows any more"
+    assert page.cure.apply.text() == "Cure in use"
+    assert not page.cure.apply.isEnabled()
+    assert page.chart.when.value() == "after"
+
+
+def test_undo_takes_the_cure_back(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(applied=True))
+    assert page.view.state == "cured"
+    page.verdict._undo.click()
+    page.refresh()
+    assert page.view.state == "overflows"
+    stored = records.load_report(kit.MODEL, kit.GPU, "float16")
+    assert stored is not None
+    assert not stored.applied
+
+
+def test_cured_figures_are_those_under_the_cure(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(applied=True))
+    assert page.view.figures[0].value.startswith("0 of")
+
+
+def test_the_chart_fills_while_a_check_runs_and_cancel_stops_it(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    page.start_check("thorough")
+    command = kit.examine_of(link)
+    assert command.depth == "thorough"
+    link.tell(PhaseChanged(job=command.job, phase="range", done=900, total=1818))
+    link.tell(LayersMeasured(job=command.job, layers=kit.layers()[:900], done=900, total=1818))
+    link.tell(FindingMade(job=command.job, finding=kit.report().findings[3]))
+    page.refresh()
+    assert page.view.state == "checking"
+    assert page.view.share == pytest.approx(900 / 1818)
+    assert len(page.chart.chart.data.layers) == 900
+    assert page.findings.view.rows.rowCount() == 1
+    assert page.verdict._bar.isVisible()
+    assert not page.header.again.isVisible()
+    page.verdict._cancel.click()
+    assert link.last(Cancel) == Cancel(job=command.job)
+    kit.end(link, command.job, "cancelled")
+    page.refresh()
+    assert page.view.state == "failed"
+    assert page.verdict.title() == "The check was stopped"
+    assert len(page.view.layers) == 900
+    assert page.header.checked_words() == "Not finished"
+
+
+def test_a_failed_check_keeps_what_was_measured_and_can_be_repeated(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    page.start_check()
+    job = kit.examine_of(link).job
+    link.tell(LayersMeasured(job=job, layers=kit.layers()[:50], done=50, total=1818))
+    kit.end(link, job, "failed", error=ErrorFacts(code="device-lost", facts={"device": "cuda:0", "detail": "reset"}))
+    page.refresh()
+    assert page.verdict.title() == "The check stopped"
+    assert "cuda:0 stopped answering" in page.verdict.text()
+    assert page.chart._mark.text() == "Not finished"
+    page.verdict._copy.click()
+    assert "RTX 3060" in QGuiApplication.clipboard().text()
+    assert "/models" not in QGuiApplication.clipboard().text()
+    page.verdict._again.click()
+    assert kit.examine_of(link).job != job
+
+
+def test_stale_says_what_changed_and_offers_no_cure(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(numerics=Numerics(fp16_accumulation=True)))
+    assert page.view.state == "stale"
+    assert "FP16 accumulation" in page.verdict.text()
+    assert not page.cure.apply.isEnabled()
+    assert not page.cure.copy.isEnabled()
+    assert page.verdict._check.text().startswith("Check again")
+
+
+def test_broken_names_the_tensors_and_offers_nothing(qtbot: QtBot) -> None:
+    finding = Finding(
+        code="weights-nonfinite", component="unet", module="down_blocks.0.conv", dtype="float16", peak=None, limit=None
+    )
+    page, _ = open_page(qtbot, kit.report(verdict="broken", findings=(finding,)))
+    assert page.view.state == "broken"
+    assert "unet.down_blocks.0.conv" in page.verdict.text()
+    assert not page.cure.apply.isVisible()
+    assert page.findings.view.rows.row(0).badge == "Damaged"
+
+
+def test_healthy_and_tight(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.healthy())
+    assert page.verdict.title() == "This model is healthy in FP16 on this GPU"
+    assert page.cure._empty.text() == "No cure is needed."
+    tight = kit.report(verdict="tight", findings=kit.report().findings[3:], layers=kit.layers(over=False))
+    page, _ = open_page(qtbot, tight)
+    assert page.verdict.title() == "Works in FP16, with little room"
+    assert page.cure.apply.isEnabled()
+
+
+def test_a_missing_model_says_so(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(settings=Settings(last_model="/gone"))
+    controller._model_errors = {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}
+    page = HealthPage(controller)
+    qtbot.addWidget(page)
+    assert page.verdict.title() == "There is no model at /gone."
+
+
+def test_findings_and_chart_select_each_other(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    view = page.findings.view
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_Down)
+    assert page.chart.chart._selected == 2
+    page.chart.chart.finding_selected.emit(3)
+    assert view.selected_number() == 3
+
+
+def test_enter_opens_the_details_of_a_finding(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    view = page.findings.view
+    before = view.sizeHintForRow(0)
+    QTest.keyClick(view, Qt.Key.Key_Return)
+    assert view.sizeHintForRow(0) > before
+    row = view.rows.row(0)
+    assert any("the FP16 limit" in line for line in row.details)
+
+
+def test_after_the_cure_zoom_and_table(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    page.chart.when.button("after").click()
+    assert "none above" in page.chart.chart.summary()
+    page.chart.chart.grab()
+    page.chart.zoom.click()
+    assert page.chart.chart.zoom > 1.0
+    page.chart.as_table.click()
+    assert page.chart._stack.currentWidget() is page.chart.table
+    table = page.chart.table
+    model = table.model()
+    assert model.rowCount() == 1818
+    table.sortByColumn(4, Qt.SortOrder.DescendingOrder)
+    assert str(model.index(0, 1).data()) == "vae"
+
+
+def test_the_model_menu_looks_at_another_model_without_changing_create(qtbot: QtBot) -> None:
+    other = msgspec.structs.replace(kit.MODEL, id="/models/other", name="Other", path="/models/other", fingerprint="beef")
+    page, _ = open_page(qtbot, kit.report(), models=(kit.MODEL, other))
+    words = [action.text() for action in page.header.menu.actions() if action.isCheckable()]
+    assert words == ["Meridian XL 2.1  ·  Overflows", "Other  ·  Not checked"]
+    page.header.menu.actions()[1].trigger()
+    assert page.model == other
+    assert page.view.state == "unchecked"
+    assert page._controller.settings.last_model == kit.MODEL.id
+
+
+def test_check_again_and_its_menu(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, kit.report())
+    page.header.again.main.click()
+    assert kit.examine_of(link).depth == "quick"
+    page.cancel_check()
+    kit.end(link, kit.examine_of(link).job, "cancelled")
+    page.header.again.menu.actions()[1].trigger()
+    assert kit.examine_of(link).depth == "thorough"
+
+
+def test_save_repaired_copy_asks_where_and_reports(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, kit.report())
+    page.cure.copy.click()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    assert dialog.selectedFiles()[0].endswith("meridian-rescaled-fp16")
+    dialog.fileSelected.emit("/models/meridian-rescaled-fp16")
+    dialog.close()
+    command = link.last(Repair)
+    assert isinstance(command, Repair)
+    assert command.output == "/models/meridian-rescaled-fp16"
+    page.refresh()
+    assert page.cure.note.text().startswith("Writing the repaired copy")
+    assert not page.cure.apply.isEnabled()
+    done = RepairReport(path=command.output, changed_tensors=70, float32_error=0.0, float16_finite=True, seconds=3.0)
+    kit.end(link, command.job, report=done)
+    page.refresh()
+    assert "70 tensors changed" in page.cure.note.text()
+    assert "without a bad number" in page.cure.note.text()
+
+
+def test_no_copy_without_an_exact_rescaling() -> None:
+    from halftone.gui.pages import health_view
+
+    report = kit.report()
+    view = health_view.of_report(msgspec.structs.replace(report, cures=report.cures[1:]), None)
+    assert copy_refusal(view).startswith("No exact rescaling")
+
+
+def test_export_writes_json_and_a_page_without_paths(qtbot: QtBot, tmp_path: Path) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    page.cure.export.click()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit(str(tmp_path / "out.html"))
+    dialog.close()
+    html, data = (tmp_path / "out.html").read_text("utf-8"), json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert "data:image/png;base64," in html
+    assert "vae.decoder" in html
+    assert "/models" not in html
+    assert data["model"]["path"] == "meridian"
+    assert page.cure.note.text().startswith("Report saved")
+
+
+def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, tmp_path: Path) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    page.export(str(tmp_path / "none" / "out.html"))
+    assert page.cure.note.text().startswith("The report could not be written")
+
+
+def test_narrow_stacks_and_pins_the_buttons(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(), size=(1024, 570))
+    assert page.cure.buttons.parent() is page
+    page.resize(1440, 830)
+    assert page.cure.buttons.parent() is page.cure
+
+
+def test_every_button_has_a_name(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    nameless = [made for made in page.findChildren(QAbstractButton) if not (made.text() or made.accessibleName())]
+    assert [made for made in nameless if made.isVisibleTo(page)] == []
+    assert "above the FP16 limit" in page.chart.chart.accessibleDescription()
+
+
+def test_progress_without_known_length_and_waiting(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    page.start_check()
+    link.tell(PhaseChanged(job=kit.examine_of(link).job, phase="load", total=None, detail="unet"))
+    page.refresh()
+    assert page.verdict.text().startswith("Reading the model")
+    assert isinstance(link.last(Examine), Examine)
