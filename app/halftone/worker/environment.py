@@ -16,13 +16,17 @@ NOTHING_LEAVES: Final[dict[str, str]] = {
 """No library reaches out to a hub and none reports home. Forced, not defaults: nothing leaves the machine."""
 
 _QUIET: Final[dict[str, str]] = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"}
+_PATIENT: Final[dict[str, str]] = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads sleep while they wait for one another instead of spinning. Spinning threads take the processor from the one they wait
+for as soon as anything else runs: a step of Pocket with 2 threads on 2 busy cores took 1.1 to 3.4 s spinning, 0.1 to 0.3 s asleep.
+"""
 _CPUS: Final = Path("/sys/devices/system/cpu")
 
 
 def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Close the hubs and choose the number of threads, unless the user chose it."""
+    """Close the hubs; choose how many threads compute and how they wait, unless the user chose it."""
     environ.update(NOTHING_LEAVES)
-    for name, value in _QUIET.items():
+    for name, value in (_QUIET | _PATIENT).items():
         environ.setdefault(name, value)
     if "OMP_NUM_THREADS" not in environ and (cores := physical_cores()) is not None:
         environ["OMP_NUM_THREADS"] = str(cores)

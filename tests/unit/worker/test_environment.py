@@ -24,6 +24,15 @@ def test_the_users_number_of_threads_stays() -> None:
     assert "MKL_NUM_THREADS" not in environment
 
 
+def test_threads_wait_asleep_unless_the_user_chose() -> None:
+    environment = {"OMP_NUM_THREADS": "3"}
+    prepare(environment)
+    assert environment["OMP_WAIT_POLICY"] == "PASSIVE"
+    chosen = {"OMP_WAIT_POLICY": "ACTIVE"}
+    prepare(chosen)
+    assert chosen["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
 @needs_affinity
 def test_two_threads_of_a_core_count_once(tmp_path: Path) -> None:
     usable = sorted(os.sched_getaffinity(0))
