@@ -18,7 +18,7 @@ NOTHING_LEAVES: Final[dict[str, str]] = {
 _QUIET: Final[dict[str, str]] = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"}
 _PATIENT: Final[dict[str, str]] = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Threads sleep while they wait for one another instead of spinning. Spinning threads take the processor from the one they wait
-for as soon as anything else runs: a step of Pocket with 2 threads on 2 busy cores took 1.1 to 3.4 s spinning, 0.1 to 0.3 s asleep.
+for as soon as anything else runs: a step of Pocket, 2 threads on 2 busy cores, took 1.1 to 3.4 s spinning, 0.1 to 0.3 s asleep.
 """
 _CPUS: Final = Path("/sys/devices/system/cpu")
 
