@@ -1,5 +1,7 @@
 """Reports for people: the verdict first, then the evidence, then what to do. Printed with rich on stdout."""
 
+import shlex
+import textwrap
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,14 +16,14 @@ from halftone.contract.facts import (
     DTypeReport,
     GenerateReport,
     GuardEvent,
-    PictureFacts,
     RepairReport,
     SelfTestReport,
 )
 from halftone.contract.plan import Cure
 from halftone.contract.words import CureKind, DType, DTypeState, ReceiptState, Verdict
+from halftone.health.explain import note_for
 from halftone.health.judge import headroom_bits, smallest_room
-from halftone.health.words import bits, duration, number, plain_component, plain_module
+from halftone.health.words import bits, duration, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
 _DTYPES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
@@ -53,26 +55,18 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
     "not-recovered": ("✗", "red", "not recovered"),
     "asking": ("?", "yellow", "waits for your answer"),
 }
-_ACTIONS: Final[dict[str, str]] = {
-    "decoded-again": "Halftone decoded the picture again",
-    "went-back-one-step": "Halftone went back one step and finished the picture",
-    "encoded-again": "Halftone read the prompt again",
-    "stopped": "Halftone stopped this picture",
-    "kept": "the picture was kept as it is",
-    "asked": "Halftone kept the result before that step and asks what to do",
-}
 
 
 def show_check(report: CheckReport, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
     glyph, style, words = _VERDICTS[report.verdict]
     said = words.format(model=report.model.name, precision=_DTYPES[report.precision], device=report.device.name)
-    out.print(Text(f"{glyph} {said}", style=f"bold {style}"))
+    _put(out, f"{glyph} {said}", 0, f"bold {style}", hanging=2)
     room = smallest_room(report.layers, report.precision)
     facts = [report.model.family, f"{len(report.layers)} layers", f"checked in {duration(report.seconds)}"]
     if room is not None:
         facts.insert(2, f"smallest room {bits(room)} bits")
-    out.print(Text("  " + " · ".join(facts), style="dim"))
+    _put(out, " · ".join(facts), 2, "dim")
     _show_findings(out, report)
     _show_cure(out, report)
     if layers:
@@ -81,33 +75,43 @@ def show_check(report: CheckReport, *, layers: bool = False, console: Console | 
 
 def _show_findings(out: Console, report: CheckReport) -> None:
     for index, finding in enumerate(report.findings[:_SHOWN_FINDINGS], 1):
-        out.print()
         message = finding.message or f"{plain_module(finding.component, finding.module)}: {finding.code}."
-        out.print(Padding(Text.assemble((f"{index}  ", "bold"), message), (0, 0, 0, 2)))
+        out.print()
+        _put(out, f"{index}  {message}", 2, hanging=3)
         place = f"{finding.component}.{finding.module}" if finding.module else finding.component
         if finding.peak is not None and finding.limit is not None:
             place += f" · peak {number(finding.peak)} · limit {number(finding.limit)}"
-        out.print(Padding(Text(place, style="dim"), (0, 0, 0, 5)))
+        _put(out, place, 5, "dim")
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:
-        out.print(Text(f"\n  and {more} more; --json lists all", style="dim"))
+        out.print()
+        _put(out, f"and {more} more; --json lists all", 2, "dim")
 
 
 def _show_cure(out: Console, report: CheckReport) -> None:
     cure = next((cure for cure in report.cures if cure.suggested), None)
     if cure is None or cure.kind == "none":
         if report.verdict == "broken" and report.findings:
-            out.print(Text(f"\n  {report.findings[0].remedy}"))
+            out.print()
+            _put(out, report.findings[0].remedy, 2)
         return
     out.print()
     out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), _CURES[cure.kind] + "."))
-    out.print(Padding(Text(_price(cure), style="dim"), (0, 0, 0, 8)))
-    name = report.model.id
+    _put(out, _price(cure), 8, "dim")
     if report.applied:
-        out.print("  It is used from now on whenever this model runs on this device.", markup=False)
+        _put(out, "It is used from now on whenever this model runs on this device.", 2)
         return
-    out.print(Text(f"  Use it from now on:    halftone check {name} --precision {report.precision} --apply"))
+    name = shlex.quote(report.model.id)
+    out.print(Text(f"  Use it from now on:    halftone check {name} --precision {report.precision} --apply"), soft_wrap=True)
     if cure.kind == "rescale":
-        out.print(Text(f"  Write a repaired copy: halftone repair {name} --output NEW"))
+        out.print(Text(f"  Write a repaired copy: halftone repair {name} --output NEW"), soft_wrap=True)
+
+
+def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int = 0) -> None:
+    """A paragraph, wrapped at plain spaces only: rich would also break the narrow ones inside numbers and before units."""
+    before = " " * indent
+    lines = textwrap.wrap(text, max(out.width, 40), initial_indent=before, subsequent_indent=before + " " * hanging)
+    for line in lines:
+        out.print(Text(line, style=style), soft_wrap=True)
 
 
 def _price(cure: Cure) -> str:
@@ -143,29 +147,20 @@ def show_pictures(report: GenerateReport, *, console: Console | None = None) -> 
         where = picture.path or (f"kept as {picture.latents}" if picture.latents else "no picture")
         facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {duration(picture.seconds)} · {state}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
-        out.print(Text(f"  {facts}", style="dim"))
-        _show_events(out, picture)
+        _put(out, facts, 2, "dim")
+        _show_events(out, picture.events)
+        if picture.dark:
+            _put(out, "This picture is almost black, but its numbers are fine.", 2)
     if not report.images:
-        out.print(Text("✗ No picture was made.", style="bold red"))
-        for event in report.events:
-            out.print(Text(f"  {_event(event)}"))
+        _put(out, "✗ No picture was made.", 0, "bold red")
+        _show_events(out, report.events)
 
 
-def _show_events(out: Console, picture: PictureFacts) -> None:
-    for event in picture.events:
-        out.print(Padding(Text(_event(event)), (0, 0, 0, 2)))
-    if picture.dark:
-        out.print("  This picture is almost black, but its numbers are fine.", markup=False)
-
-
-def _event(event: GuardEvent) -> str:
-    """What happened, what Halftone did."""
-    when = f"At step {event.step}, a" if event.step is not None else "A"
-    what = "bad number appeared" if event.kind == "nonfinite" else "picture of one colour came out"
-    place = plain_module(event.component, event.module) if event.module else plain_component(event.component).text()
-    done = _ACTIONS.get(event.action, event.action)
-    cost = f" It took {duration(event.seconds)} more." if event.seconds >= 0.05 else ""
-    return f"{when} {what} in: {place}. {done[:1].upper()}{done[1:]}.{cost}"
+def _show_events(out: Console, events: Iterable[GuardEvent]) -> None:
+    for event in events:
+        note = note_for(event)
+        _put(out, note.title.text(), 2, "yellow" if note.level == "warn" else "red" if note.level == "danger" else "")
+        _put(out, note.text.text(), 2)
 
 
 def show_repair(report: RepairReport, *, console: Console | None = None) -> None:
@@ -175,7 +170,7 @@ def show_repair(report: RepairReport, *, console: Console | None = None) -> None
     finite = "finite in FP16" if report.float16_finite else "still not finite in FP16"
     error = f"{report.float32_error:.1e}".replace("-", "\u2212")
     facts = f"{report.changed_tensors} tensors rescaled · {finite} · {error} away from the original in FP32"
-    out.print(Text(f"  {facts} · {duration(report.seconds)}", style="dim"))
+    _put(out, f"{facts} · {duration(report.seconds)}", 2, "dim")
 
 
 def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, console: Console | None = None) -> None:
@@ -184,22 +179,23 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     memory = f" · {facts.memory_total / 1e9:.0f}\u00a0GB" if facts.memory_total else ""
     driver = f" · driver {facts.driver}" if facts.driver else ""
     out.print(Text(f"{facts.name} ({facts.id})", style="bold"))
-    out.print(Text(f"  {facts.backend}{memory}{driver} · PyTorch {facts.torch_version}", style="dim"))
+    _put(out, f"{facts.backend}{memory}{driver} · PyTorch {facts.torch_version}", 2, "dim")
     out.print()
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
     out.print()
-    out.print(Text.assemble("  ", ("Auto  ", "bold cyan"), f"{_DTYPES[report.auto]}. {report.auto_reason}"))
+    _put(out, f"Auto takes {_DTYPES[report.auto]}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
-    out.print(Text(f"  {len(report.tests)} tests, {len(wrong)} wrong, measured {report.measured_at[:16]}", style="dim"))
+    when = report.measured_at[:16].replace("T", " ")
+    _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when}", 2, "dim")
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
-        out.print(Text(f"  Also here: {', '.join(others)}; --device chooses", style="dim"))
+        _put(out, f"Also here: {', '.join(others)}; --device chooses", 2, "dim")
 
 
 def _dtype_line(report: DTypeReport) -> Text:
     glyph, style, state = _STATES[report.state]
-    speed = "" if report.speed is None or report.dtype == "float32" else f"  {report.speed:.1f} × FP32"
+    speed = f"  {report.speed:.1f} × as fast as FP32" if report.speed and report.state == "works" and report.speed != 1 else ""
     return Text.assemble((f"{glyph} {_DTYPES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
 
 

@@ -1,6 +1,7 @@
 """What the commands do once their input proved good: run the job and keep what is to be remembered."""
 
 import logging
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -67,6 +68,8 @@ def write_fragile(folder: Path) -> Path:
     from halftone.worker.environment import prepare
 
     prepare()
+    for library in ("DIFFUSERS_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
+        os.environ.setdefault(library, "error")
     with kept_log(), kept_stdout():
         from halftone.engine.fragile import make_fragile
         from halftone.library.models import POCKET, describe

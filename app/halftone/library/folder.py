@@ -51,10 +51,13 @@ def read_json(path: Path) -> dict[str, object]:
 
 
 def component_names(index: dict[str, object]) -> tuple[str, ...]:
-    """The components that model_index.json names: pairs of library and class; [null, null] means left out."""
+    """The components that model_index.json names: pairs of library and class; [null, null] means left out.
+
+    Not the safety checker: it is never loaded, and often deleted.
+    """
     named: list[str] = []
     for name, value in index.items():
-        if name.startswith("_") or not isinstance(value, list) or len(value) != 2:
+        if name.startswith("_") or name == "safety_checker" or not isinstance(value, list) or len(value) != 2:
             continue
         if all(isinstance(item, str) for item in value):
             named.append(name)

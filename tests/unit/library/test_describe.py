@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,13 @@ def test_a_missing_component_folder_is_named(tmp_path: Path) -> None:
     index = {"_class_name": "StableDiffusionPipeline", "image_encoder": ["transformers", "CLIPVisionModel"]}
     write_json(root / "model_index.json", index)
     assert "image_encoder" in str(refusal(root))
+
+
+def test_a_deleted_safety_checker_is_no_loss(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "m")
+    index = json.loads((root / "model_index.json").read_text())
+    write_json(root / "model_index.json", index | {"safety_checker": ["stable_diffusion", "StableDiffusionSafetyChecker"]})
+    assert "safety_checker" not in describe(str(root)).components
 
 
 def test_a_component_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
