@@ -167,7 +167,7 @@ class CureCard(QFrame):
         self.apply = button(tr("Apply cure"), "primary", "bandage", size="large")
         self.copy = button(tr("Save repaired copy…"), "", "save", size="large")
         self.export = button(tr("Export report"), "quiet", "file-down", size="large")
-        self.apply.setToolTip(tr("Used whenever this model runs on this GPU. The file is not changed. You can undo it."))
+        self.apply.setToolTip(tr("Used whenever this model runs on this device. The file is not changed. You can undo it."))
         self.export.setToolTip(tr("Saves JSON and a readable HTML page without your prompts."))
         note = row(self.note, self.cancel_copy, spacing=8, margins=(14, 4, 14, 0))
         note.setStretch(0, 1)
