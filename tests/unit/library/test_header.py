@@ -1,0 +1,179 @@
+"""The header reader against damage of every kind, and against thousands of random mutations."""
+
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers.model_files import ramp, safetensors, with_header
+
+from halftone.contract.errors import HalftoneError
+from halftone.library.header import MAX_HEADER, Header, parse_header, read_header
+
+PATH = Path("model.safetensors")
+GOOD = safetensors(
+    {"a.weight": ramp(2, 3), "b": np.zeros((), np.float32), "empty": np.zeros((0, 3), np.float16)}, {"format": "pt"}
+)
+
+
+def read(content: bytes) -> Header:
+    return parse_header(io.BytesIO(content), len(content), PATH)
+
+
+def refused(content: bytes) -> HalftoneError:
+    with pytest.raises(HalftoneError) as caught:
+        read(content)
+    return caught.value
+
+
+def test_a_sound_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(GOOD)
+    header = read_header(path)
+    assert header.metadata == {"format": "pt"}
+    assert {tensor.name: (tensor.dtype, tensor.shape, tensor.end - tensor.start) for tensor in header.tensors} == {
+        "a.weight": ("F16", (2, 3), 12),
+        "b": ("F32", (), 4),
+        "empty": ("F16", (0, 3), 0),
+    }
+    first = header.tensors[0]
+    assert path.read_bytes()[first.start : first.end] == ramp(2, 3).tobytes(), "offsets count from the file's beginning"
+
+
+@pytest.mark.parametrize("header", [b"{}", b"{ }   ", b' {"x":1}', b'{"__metadata__":{}}\n'])
+def test_headers_without_tensors(header: bytes) -> None:
+    if header.startswith(b" "):
+        assert refused(with_header(header)).code == "model-bad-header"
+    else:
+        assert read(with_header(header)).tensors == ()
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 40, len(GOOD) - 1])
+def test_a_file_that_is_cut_off(length: int) -> None:
+    error = refused(GOOD[:length])
+    assert error.code == "model-truncated"
+    assert error.facts["actual"] == length
+    assert int(error.facts["expected"]) > length
+
+
+def entry(**changes: object) -> str:
+    return json.dumps({"dtype": "F16", "shape": [2], "data_offsets": [0, 4]} | changes)
+
+
+def two(first: list[int], second: list[int]) -> str:
+    return f'{{"a":{entry(data_offsets=first)},"b":{entry(data_offsets=second)}}}'
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("[]", "not valid JSON"),
+        ("null", "not valid JSON"),
+        ('{"a":', "not valid JSON"),
+        ('{"a":1}', "entry a is wrong"),
+        (f'{{"a":{entry()}}} x', "extra text"),
+        (f'{{"a":{entry()},}}', "not valid JSON"),
+        (f'{{"a":{entry()},"a":{entry()}}}', "a stands in it twice"),
+        ('{"a":{"dtype":"F16","dtype":"F16","shape":[2],"data_offsets":[0,4]}}', "dtype stands in it twice"),
+        (f'{{"__metadata__":{{"k":1}},"a":{entry()}}}', "__metadata__ is wrong"),
+        (f'{{"a":{entry(dtype="F17")}}}', "unknown type F17"),
+        (f'{{"a":{entry(extra=1)}}}', "unknown field"),
+        ('{"a":{"dtype":"F16","shape":[2]}}', "missing required field"),
+        (f'{{"a":{entry(shape=[3])}}}', "not what its shape needs"),
+        (f'{{"a":{entry(shape=[2**40, 2**40])}}}', "not what its shape needs"),
+        (f'{{"a":{entry(shape=[-2])}}}', "a is wrong"),
+        (f'{{"a":{entry(shape=[2.0])}}}', "a is wrong"),
+        (f'{{"a":{entry(shape=[True])}}}', "a is wrong"),
+        (f'{{"a":{entry(shape=[2**80])}}}', "a is wrong"),
+        (f'{{"a":{entry(shape="2")}}}', "a is wrong"),
+        (f'{{"a":{entry(data_offsets=[4, 0])}}}', "ends before it begins"),
+        (f'{{"a":{entry(data_offsets=[0, 4, 8])}}}', "a is wrong"),
+        (f'{{"a":{entry(data_offsets=[-4, 0])}}}', "a is wrong"),
+        (f'{{"a":{entry(data_offsets=[2, 6])}}}', "2 bytes before tensor a"),
+        (two([0, 4], [2, 6]), "a and b overlap"),
+        (two([0, 4], [0, 4]), "a and b overlap"),
+        (two([0, 4], [6, 10]), "2 bytes before tensor b"),
+        ('{"a":{"dtype":"F16","shape":[NaN],"data_offsets":[0,4]}}', "NaN is no JSON number"),
+        ('{"a":{"dtype":"F16","shape":[' + "9" * 5000 + '],"data_offsets":[0,4]}}', "not valid JSON"),
+        ('{"a":' + "[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"\\ud800":{}}', "is wrong"),
+        ('{"a\u0001":{}}', "not valid JSON"),
+    ],
+    ids=str,
+)
+def test_a_wrong_header_is_named(header: str, said: str) -> None:
+    error = refused(with_header(header.encode(), bytes(64)))
+    assert error.code == "model-bad-header"
+    assert said in str(error)
+    assert len(str(error)) < 400
+
+
+def test_text_that_is_no_text() -> None:
+    assert "UTF-8" in str(refused(with_header(b'{"\xff":1}')))
+
+
+def test_bytes_that_belong_to_no_tensor() -> None:
+    assert "1 bytes at its end" in str(refused(GOOD + b"x"))
+
+
+@pytest.mark.parametrize(
+    ("start", "code", "said"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "model-bad-header", "Git LFS pointer"),
+        (b"<!DOCTYPE html><html>", "model-bad-header", "web page"),
+        (b"GGUF\x03\0\0\0\xff\xff\xff\xff", "model-bad-header", "GGUF"),
+        (b"PK\x03\x04\x14\0\0\0archive/data.pkl", "model-pickle", "pickle"),
+        (b"\x80\x02}q\0(X\x05\0\0", "model-pickle", "pickle"),
+        (b"\xff" * 64, "model-bad-header", "10^19 bytes"),
+        ((MAX_HEADER + 1).to_bytes(8, "little") + b"{", "model-bad-header", "100000001 bytes"),
+    ],
+)
+def test_other_files_under_the_name_are_recognised(start: bytes, code: str, said: str) -> None:
+    error = refused(start + bytes(2048))
+    assert error.code == code
+    assert said in str(error)
+
+
+def test_a_hostile_header_is_refused_at_its_first_wrong_entry() -> None:
+    """Numbers where tensors should be: nothing is built from them."""
+    body = b"{" + b",".join(b'"%d":0' % number for number in range(200_000)) + b"}"
+    assert "the entry 0 is wrong" in str(refused(with_header(body)))
+
+
+def mutated(chance: random.Random) -> bytes:
+    """One to four random cuts, insertions and changes."""
+    content = bytearray(GOOD)
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(content) + 1)
+        match chance.randrange(5):
+            case 0 if place < len(content):
+                content[place] = chance.randrange(256)
+            case 1:
+                del content[place : place + chance.randrange(9)]
+            case 2:
+                content[place:place] = bytes(chance.choice(b'0123456789[]{},":-.eE\\ \xff') for _ in range(chance.randrange(6)))
+            case 3 if chance.random() < 0.3:
+                del content[place:]
+            case _:
+                content[place : place + 1] = b"99999999999999999999"
+    return bytes(content)
+
+
+def test_thousands_of_mutations_give_a_header_or_one_refusal() -> None:
+    chance = random.Random(20)
+    codes: Counter[str] = Counter()
+    for _ in range(10_000):
+        content = mutated(chance)
+        try:
+            header = read(content)
+        except HalftoneError as error:
+            codes[error.code] += 1
+        else:
+            codes["read"] += 1
+            assert all(0 <= tensor.start <= tensor.end <= len(content) for tensor in header.tensors)
+    assert set(codes) == {"read", "model-bad-header", "model-truncated"}
+    assert codes["model-bad-header"] > 2000
