@@ -1,14 +1,16 @@
 """The one object between the pages and everything else: holds the state, the queue, the settings, the models and their badges."""
 
 import logging
+import sys
 import time
 import uuid
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
+from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, PictureFacts, SelfTestReport
 from halftone.contract.messages import (
@@ -29,12 +31,12 @@ from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import Depth, DType
 from halftone.gui import state as words
 from halftone.gui.background import Background
-from halftone.gui.process import Link
+from halftone.gui.process import Link, to_qt
 from halftone.gui.state import AppState, Ended, Job, apply
 from halftone.health.judge import Badge, badge
 from halftone.health.precision import resolve_precision
 from halftone.library import models, records
-from halftone.settings import store
+from halftone.settings import places, store
 from halftone.settings.store import Settings
 
 PageName = Literal["create", "health", "device", "settings"]
@@ -67,6 +69,11 @@ class Controller(QObject):
         self._reports: dict[tuple[str, str, DType], CheckReport | None] = {}
         self._afterwards: dict[str, Callable[[Ended], None]] = {}
         self._endless: PictureRequest | None = None
+        self._writer = QTimer(self)
+        self._writer.setSingleShot(True)
+        self._writer.setInterval(300)
+        self._writer.timeout.connect(self._write_settings)
+        self._maker: QProcess | None = None
         link.arrived.connect(self._arrived)
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -78,6 +85,11 @@ class Controller(QObject):
 
     def stop(self) -> None:
         """End the worker; the window is about to close."""
+        if self._writer.isActive():
+            self._writer.stop()
+            self._quietly(lambda: store.save(self.settings))
+        if self._maker is not None:
+            self._maker.kill()
         self._link.stop()
 
     # --- state ------------------------------------------------------------------------------------------------------
@@ -254,6 +266,9 @@ class Controller(QObject):
         if report.complete:
             self._quietly(lambda: records.save_selftest(report))
         self.badges_changed.emit()
+        pocket = self._models.get(models.POCKET)
+        if report.complete and not self.settings.first_run_done and pocket is not None and self.report(pocket) is None:
+            self.check(pocket)
 
     # --- models -----------------------------------------------------------------------------------------------------
 
@@ -307,6 +322,35 @@ class Controller(QObject):
         self._model_errors.pop(model, None)
         self.models_changed.emit()
         self.model_selected.emit()
+
+    def make_fragile(self) -> None:
+        """Write the fragile twin of the demo model into the data folder, and use it."""
+        if self._maker is not None:
+            return
+        folder = places.data_dir() / "models" / "pocket-fragile"
+        if folder.is_dir():
+            self.select_model(str(folder))
+            return
+        self.take(words.Noted(kind="fragile-begun"))
+        process = QProcess(self)
+        process.setProcessEnvironment(to_qt(worker_environment()))
+        process.finished.connect(lambda code, _status: self._fragile_made(code, str(folder)))
+        process.errorOccurred.connect(lambda _error: self._fragile_made(-1, str(folder)))
+        self._maker = process
+        process.start(sys.executable, ["-P", "-m", "halftone", "demo", "fragile", "--output", str(folder)])
+
+    def _fragile_made(self, code: int, folder: str) -> None:
+        process, self._maker = self._maker, None
+        if process is None:
+            return
+        if code == 0:
+            self.select_model(folder)
+            self.take(words.Noted(kind="fragile-made"))
+        else:
+            said = bytes(process.readAllStandardError().data()).decode("utf-8", "replace").strip()
+            _log.error("The fragile demo model could not be made: %s", said)
+            self.take(words.Noted(kind="fragile-failed", facts=(said.rpartition("\n")[2],)))
+        process.deleteLater()
 
     # --- health -----------------------------------------------------------------------------------------------------
 
@@ -408,10 +452,14 @@ class Controller(QObject):
             return
         numerics_changed = settings.numerics != self.settings.numerics
         self.settings = settings
-        self._quietly(lambda: store.save(settings))
+        self._writer.start()
         self.settings_changed.emit()
         if numerics_changed:
             self.badges_changed.emit()
+
+    def _write_settings(self) -> None:
+        settings = self.settings
+        self.background.run(lambda: store.save(settings), lambda _done: None, self._not_written)
 
     def update_numerics(self, numerics: Numerics) -> None:
         self.update_settings(msgspec.structs.replace(self.settings, numerics=numerics))
@@ -429,9 +477,12 @@ class Controller(QObject):
         try:
             work()
         except (OSError, HalftoneError) as error:
-            _log.exception("Could not write")
-            facts = error.as_facts() if isinstance(error, HalftoneError) else None
-            self.take(words.Noted(kind="not-written", facts=(str(error),), error=facts))
+            self._not_written(error)
+
+    def _not_written(self, error: Exception) -> None:
+        _log.error("Could not write: %s", error)
+        facts = error.as_facts() if isinstance(error, HalftoneError) else None
+        self.take(words.Noted(kind="not-written", facts=(str(error),), error=facts))
 
 
 def _describe_all(wanted: tuple[str, ...]) -> tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]:

@@ -19,6 +19,16 @@ def tr(text: str, *values: object) -> str:
     return translated.format(*values) if values else translated
 
 
+def sentences(*parts: str) -> str:
+    """Sentences one after another, with a space between them where the language has one."""
+    return ("" if _language.startswith("zh") else " ").join(filter(None, parts))
+
+
+def listed(*parts: str) -> str:
+    """Parts of a list, joined by the language's comma."""
+    return ("，" if _language.startswith("zh") else ", ").join(filter(None, parts))
+
+
 @cache
 def table(language: str) -> dict[str, str]:
     """English -> translation: all files of resources/translations/<language>/."""

@@ -81,7 +81,7 @@ class WorkerLink(Link):
         self._log = worker_log()
         program, *arguments = worker_command(self._log, *self._options)
         process = QProcess(self)
-        process.setProcessEnvironment(_environment(worker_environment(self._environment)))
+        process.setProcessEnvironment(to_qt(worker_environment(self._environment)))
         process.setStandardErrorFile(str(self._log), QProcess.OpenModeFlag.Append)
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._finished)
@@ -156,7 +156,8 @@ class WorkerLink(Link):
             self.start()
 
 
-def _environment(values: dict[str, str]) -> QProcessEnvironment:
+def to_qt(values: dict[str, str]) -> QProcessEnvironment:
+    """An environment as Qt wants it."""
     environment = QProcessEnvironment()
     for name, value in values.items():
         environment.insert(name, value)

@@ -50,6 +50,9 @@ NoticeKind = Literal[
     "deleted",
     "removed",
     "other-model",
+    "fragile-begun",
+    "fragile-made",
+    "fragile-failed",
 ]
 
 

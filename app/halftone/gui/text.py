@@ -5,8 +5,8 @@ from halftone import __version__
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.words import FLOAT_LIMITS, Phase
-from halftone.gui.i18n import tr
-from halftone.gui.state import AppState, Job, Notice
+from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.state import AppState, Job, Notice, NoticeKind
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 
@@ -148,7 +148,7 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     return Message(
         level="warn",
         title=tr("This picture came out black. Halftone recovered it."),
-        text=f"{what} {did}",
+        text=sentences(what, did),
         strong=_took(event),
         actions=_fix_actions(),
         price=price,
@@ -210,7 +210,7 @@ def broken_message(step: int | None, details: tuple[tuple[str, str], ...] = ()) 
     return Message(
         level="danger",
         title=tr("This picture could not be recovered."),
-        text=f"{where} {cause}",
+        text=sentences(where, cause),
         strong=tr("Your prompt and seed are kept."),
         actions=(
             Act("check", tr("Check the model file"), "activity", "primary"),
@@ -290,7 +290,7 @@ def _done(event: GuardEvent) -> str:
     parts = [action, cure] if cure else [action]
     if event.seconds > 0:
         parts.append(elapsed(event.seconds))
-    return ", ".join(parts)
+    return listed(*parts)
 
 
 def cure_name(kind: str) -> str:
@@ -382,7 +382,7 @@ def price_line(report: CheckReport | None) -> str:
         "float32-component": tr("The component in FP32"),
         "float32-all": tr("Everything in FP32"),
     }.get(cure.kind, "")
-    return f"{name}: {', '.join(parts)}" if parts else name
+    return tr("{0}: {1}", name, listed(*parts)) if parts else name
 
 
 # --- notices --------------------------------------------------------------------------------------------------------
@@ -411,33 +411,52 @@ def _short_notice(notice: Notice) -> Message:
     first = notice.facts[0] if notice.facts else ""
     undo = (Act("undo", tr("Undo")),)
     match notice.kind:
-        case "cure-applied":
-            return Message("ok", tr("Cure applied to {0}. Checked again: no bad number, no black picture.", first), actions=undo)
-        case "cure-failed":
-            text = tr("The check after the cure still found bad numbers, so the cure was taken back.")
-            return Message(
-                "danger", tr("The cure did not hold for {0}.", first), text, actions=(Act("health", tr("See model health")),)
-            )
-        case "cure-undone":
-            return Message("info", tr("The cure of {0} is no longer used.", first))
         case "saved":
             return Message("ok", tr("Saved as {0}.", first), actions=(Act("show-file", tr("Show file")),))
         case "deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
         case "removed":
             return Message("info", tr("{0} taken out of the queue.", first), actions=undo)
-        case "other-model":
-            text = tr("{0} is used instead. The picture will differ.", notice.facts[1])
-            return Message("info", tr("{0} is not among your models.", first), text)
         case "copied":
             return Message("ok", tr("Copied."))
         case "worker-lost":
             text = tr("It was started several times and stopped each time. Details are in {0}.", first)
             return Message("danger", tr("The computing part of Halftone does not start."), text)
+        case "cure-applied" | "cure-failed" | "cure-undone":
+            return _cure_notice(notice.kind, first)
+        case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model":
+            return _model_notice(notice.kind, notice.facts)
         case _:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else first
-            return Message("warn", tr("A file could not be written."), f"{sentence} {remedy}".strip())
+            return Message("warn", tr("A file could not be written."), sentences(sentence, remedy))
+
+
+def _cure_notice(kind: NoticeKind, model: str) -> Message:
+    undo = (Act("undo", tr("Undo")),)
+    match kind:
+        case "cure-applied":
+            return Message("ok", tr("Cure applied to {0}. Checked again: no bad number, no black picture.", model), actions=undo)
+        case "cure-failed":
+            text = tr("The check after the cure still found bad numbers, so the cure was taken back.")
+            return Message(
+                "danger", tr("The cure did not hold for {0}.", model), text, actions=(Act("health", tr("See model health")),)
+            )
+        case _:
+            return Message("info", tr("The cure of {0} is no longer used.", model))
+
+
+def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
+    match kind:
+        case "fragile-begun":
+            return Message("info", tr("Making the fragile demo model. It takes a few seconds."))
+        case "fragile-made":
+            return Message("ok", tr("The fragile demo model is ready. In FP16 its pictures come out black."))
+        case "fragile-failed":
+            return Message("danger", tr("The fragile demo model could not be made."), facts[0])
+        case _:
+            text = tr("{0} is used instead. The picture will differ.", facts[1])
+            return Message("info", tr("{0} is not among your models.", facts[0]), text)
 
 
 def _failed(error: ErrorFacts, job: Job | None) -> Message:
@@ -451,6 +470,6 @@ def _failed(error: ErrorFacts, job: Job | None) -> Message:
     return Message(
         level="danger",
         title=title,
-        text=f"{error_sentence(error)} {error_remedy(error)}",
+        text=sentences(error_sentence(error), error_remedy(error)),
         actions=(Act("retry", tr("Try again")), Act("copy", tr("Copy details"))),
     )

@@ -1,4 +1,4 @@
-"""How much of a model's reading length a prompt takes, counted with the model's own tokenizer or CLIP's; no torch."""
+"""How much of a model's reading length a prompt takes, counted with the model's own tokenizer; no torch."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,6 @@ Counter = Callable[[str], int]
 
 _SPECIAL: Final = 2
 """Start and end marks, which take two places of the reading length."""
-_CLIP: Final = ("Stable Diffusion 1.x", "Stable Diffusion 2.x", "SDXL")
 
 
 def reading_length(model: ModelFacts) -> int:
@@ -21,9 +20,7 @@ def reading_length(model: ModelFacts) -> int:
 def make_counter(model: ModelFacts) -> Counter | None:
     """Counts the tokens of a prompt, without the start and end marks; None where the model's tokenizer is not at hand."""
     own = Path(model.path) / "tokenizer" / "tokenizer.json"
-    if model.format == "diffusers" and own.is_file():
-        return _own_counter(own)
-    return _clip_counter() if model.family in _CLIP else None
+    return _own_counter(own) if model.format == "diffusers" and own.is_file() else None
 
 
 def _own_counter(file: Path) -> Counter:
@@ -33,10 +30,3 @@ def _own_counter(file: Path) -> Counter:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return lambda prompt: len(tokenizer.encode(prompt, add_special_tokens=False).ids)
-
-
-def _clip_counter() -> Counter:
-    from instant_clip_tokenizer import Tokenizer  # pyright: ignore[reportAttributeAccessIssue] - a native module without types
-
-    tokenizer = Tokenizer()
-    return lambda prompt: len(tokenizer.encode(prompt))

@@ -121,6 +121,7 @@ class CreatePage(QWidget):
         self.form.submitted.connect(self._submitted)
         self.form.fix_requested.connect(self._fix)
         self.form.check_requested.connect(self._check)
+        self.form.fragile_requested.connect(controller.make_fragile)
         self.toolbar.acted.connect(self._toolbar_act)
         self.toolbar.live_requested.connect(self._follow)
         self.toolbar.left_panel.clicked.connect(self.toggle_left)

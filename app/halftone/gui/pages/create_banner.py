@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout,
 from halftone.contract.facts import GuardEvent
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import LEVEL_ICONS, Message, announce
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row
@@ -267,5 +267,5 @@ def _rich(message: Message) -> str:
     from html import escape
 
     colour = theme.current().color("text").name()
-    strong = f" <span style='font-weight:600; color:{colour}'>{escape(message.strong)}</span>" if message.strong else ""
-    return f"<p style='line-height:122%; margin:0'>{escape(message.text)}{strong}</p>"
+    strong = f"<span style='font-weight:600; color:{colour}'>{escape(message.strong)}</span>" if message.strong else ""
+    return f"<p style='line-height:122%; margin:0'>{sentences(escape(message.text), strong)}</p>"

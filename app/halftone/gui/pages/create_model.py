@@ -11,7 +11,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.gui import icons, text, theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, paint_badge
 from halftone.gui.widgets.dots import paint_danger_dots
@@ -34,8 +34,8 @@ def badge_tip(badge: Badge, report_date: str) -> str:
         parts.append(tr("Smallest room {0}", figures.bits(badge.room_bits)))
     if report_date:
         parts.append(tr("checked {0} on this device", figures.moment(report_date)))
-    words = ", ".join(parts) + "." if parts else ""
-    return " ".join(filter(None, (words, tr(badge.reason) if badge.reason else "")))
+    words = tr("{0}.", listed(*parts)) if parts else ""
+    return sentences(words, tr(badge.reason) if badge.reason else "")
 
 
 class ModelRow(HoverButton):

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QAccessibleEvent, QEnterEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets.common import ButtonKind, IconLabel, button, icon_button, label
 
 Level = Literal["ok", "info", "warn", "danger"]
@@ -48,7 +48,7 @@ class Message:
 
     @property
     def spoken(self) -> str:
-        return " ".join(filter(None, (self.title, self.text, self.strong)))
+        return sentences(self.title, self.text, self.strong)
 
 
 def announce(widget: QWidget, text: str, *, urgent: bool = False) -> None:
@@ -111,7 +111,7 @@ def rich(message: Message) -> str:
     parts = [_strong(message.title) if message.text else escape(message.title), escape(message.text)]
     if message.strong:
         parts.append(_strong(message.strong))
-    return " ".join(filter(None, parts))
+    return sentences(*parts)
 
 
 def _strong(words: str) -> str:

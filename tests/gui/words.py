@@ -1,0 +1,49 @@
+"""Every English sentence that the window may show: literal `tr("…")` calls, and the tables whose entries go through `tr`."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+GUI = Path(__file__).resolve().parents[2] / "app" / "halftone" / "gui"
+_PLACE = re.compile(r"\{([a-z_0-9]*)\}")
+
+
+def literals() -> dict[str, str]:
+    """Sentence -> the file it stands in."""
+    found: dict[str, str] = {}
+    for file in sorted(GUI.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tr" and node.args:
+                found |= {words: file.name for words in _strings(node.args[0])}
+    return found
+
+
+def _strings(node: ast.expr) -> Iterator[str]:
+    """The string, or both strings of a conditional expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from _strings(node.body)
+        yield from _strings(node.orelse)
+
+
+def tables() -> dict[str, str]:
+    """Sentences that reach `tr` as values: errors and declared settings."""
+    from halftone.contract.errors import WORDS
+    from halftone.settings.declared import DECLARED
+
+    found: dict[str, str] = {}
+    for sentence, remedy in WORDS.values():
+        found |= {sentence: "errors", remedy: "errors"}
+    for setting in DECLARED:
+        for words in (setting.title, setting.sentence, setting.tooltip, setting.section):
+            if words:
+                found[words] = "settings"
+        for choice in setting.choices:
+            found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
+    return found
+
+
+def placeholders(words: str) -> set[str]:
+    return set(_PLACE.findall(words))
