@@ -20,9 +20,9 @@ from installer.words import LaunchError, Reporter
 HERE = os.path.join(ROOT, "installer")
 # Named without their folder, with that as the working folder: uv before 0.13 splits these words at spaces.
 TORCH, LOCK, DEV_LOCK = "torch.txt", "requirements.lock", "requirements-dev.lock"
-# The Pythons for which every locked package has a ready-made build. instant-clip-tokenizer stops at 3.12.
-OLDEST, NEWEST = (3, 11), (3, 12)
-PYTHON_RANGE = ">=3.11,<3.13"
+# The Pythons for which every locked package has a ready-made build. PyTorch and Qt publish them up to 3.14.
+OLDEST, NEWEST = (3, 11), (3, 14)
+PYTHON_RANGE = ">=3.11,<3.15"
 # Builds to try when the chosen one holds no code for the card: CUDA 12.6 is the last for GTX 10 and older; the CPU always works.
 OLDER_BUILDS = ("cu126", "cpu")
 
