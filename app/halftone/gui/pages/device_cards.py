@@ -210,9 +210,9 @@ class DeviceCard(QFrame):
         if memory is not None and memory.total > 0:
             used = memory.own + memory.others
             self._memory_words.setText(tr("{0} of {1} in use", figures.size(used), figures.size(memory.total)))
-            self._others.setText(tr("Other apps {0}", figures.size(memory.others)))
-            self._own.setText(f"Halftone {figures.size(memory.own)}")
-            self._free.setText(tr("Free {0}", figures.size(max(0, memory.total - used))))
+            self._others.setText(tr("Other apps {0}", _gigabytes(memory.others)))
+            self._own.setText(f"Halftone {_gigabytes(memory.own)}")
+            self._free.setText(tr("Free {0}", _gigabytes(max(0, memory.total - used))))
             self._bar.set_memory(memory)
         rows = device_view.device_rows(device)
         if memory is None and device.memory_total:
@@ -416,6 +416,11 @@ class _LegendMark(QWidget):
         else:
             icons.paint(painter, "triangle-alert", QRectF(0, 0, 14, 14), style.color("warn"))
         painter.end()
+
+
+def _gigabytes(count: int) -> str:
+    """The number alone; the unit stands above."""
+    return figures.decimal(count / 1e9)
 
 
 def number_words(value: float | None) -> str:

@@ -138,9 +138,12 @@ class HealthPage(QWidget):
         self.chart.setFixedHeight(min(360, max(240, spare - 296)))
         rows = self.findings.view.height_for_rows()
         if self._narrow:
-            self.findings.setMinimumHeight(min(330, 50 + max(rows, 60)))
+            tall = 50 + max(rows, 60)
+            self.findings.setMinimumHeight(min(330, tall))
+            self.findings.setMaximumHeight(tall)
         else:
             self.findings.setMinimumHeight(200)
+            self.findings.setMaximumHeight(16777215)
 
     # what is shown
 

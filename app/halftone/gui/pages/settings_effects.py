@@ -11,6 +11,8 @@ from halftone.settings.declared import Setting
 
 EXACT_DB = 100.0
 """Two runs that agree to FP32's own last bit."""
+POOR_DB = 40.0
+"""Below this, differences to FP32 begin to be seen."""
 NOTHING = "–"
 
 
@@ -70,7 +72,7 @@ def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
         return Effect("", "", "", note=tr(found.note))
     time = tr("Not measured") if found.time_ratio is None else frame.format(time_words(found.time_ratio))
     words, dots = closeness(found)
-    warn = found.error_ratio is not None and found.error_ratio >= 8
+    warn = found.closeness_db is not None and found.closeness_db < POOR_DB
     return Effect(
         time,
         NOTHING if found.memory_bytes is None else figures.size_change(found.memory_bytes),

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtGui import QFontMetricsF, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
 
+from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets.common import Segmented, Switch, column, hline, icon_button, label, row
 from halftone.gui.widgets.effect_cell import CLOSENESS, MEMORY, TIME, Effect, EffectCell
@@ -14,6 +15,14 @@ from halftone.settings.declared import Setting
 CONTROL = 248
 MOST_SEGMENTS = 4
 Value = str | bool
+
+
+def _fit(words: Sequence[str]) -> bool:
+    """Whether these words stand side by side in one control."""
+    metrics = QFontMetricsF(theme.current().font("small-strong"))
+    return max(metrics.horizontalAdvance(one) for one in words) + 18 <= CONTROL / len(words) or (
+        sum(metrics.horizontalAdvance(one) + 20 for one in words) <= CONTROL - 4
+    )
 
 
 class Combo(QComboBox):
@@ -39,7 +48,7 @@ class Control(QWidget):
         self.setFixedWidth(CONTROL)
         if setting.kind == "switch":
             self._make_switch()
-        elif not dropdown and len(choices) <= MOST_SEGMENTS and sum(len(words) for _, words, _ in choices) <= 26:
+        elif not dropdown and len(choices) <= MOST_SEGMENTS and _fit([words for _, words, _ in choices]):
             self._make_segments(choices)
         else:
             self._make_combo(choices)

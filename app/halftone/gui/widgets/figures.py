@@ -65,7 +65,7 @@ def change(ratio: float) -> str:
     percent = (ratio - 1) * 100
     if abs(percent) < 0.05:
         return f"0{HARD}%"
-    places = 0 if abs(percent) >= 10 else 1
+    places = 0 if abs(percent) >= 9.95 else 1
     return f"{'+' if percent > 0 else ''}{decimal(percent, places)}{HARD}%"
 
 

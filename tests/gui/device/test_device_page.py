@@ -1,0 +1,268 @@
+"""The Device page: verdicts, cards, the matrix, the first run; every control does what it says."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QSignalSpy, QTest
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QRadioButton
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+
+from halftone.contract.facts import DTypeReport
+from halftone.contract.messages import Cancel, SelfTest, TestDone
+from halftone.contract.request import Numerics
+from halftone.gui.pages import device_view
+from halftone.gui.pages.device import DevicePage
+from halftone.gui.pages.device_cards import number_words
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, speed_words
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+
+
+def open_page(qtbot: QtBot, *, measured: bool = True, **more: object) -> tuple[DevicePage, kit.NotingLink]:
+    controller, link = kit.desk(self_test=kit.measured(**more) if measured else None)  # pyright: ignore[reportArgumentType]
+    page = DevicePage(controller)
+    qtbot.addWidget(page)
+    page.resize(1440, 830)
+    page.show()
+    page.refresh()
+    return page, link
+
+
+def types(half: str, brain: str, **more: object) -> tuple[DTypeReport, ...]:
+    base = kit.measured().dtypes
+    return (
+        base[0],
+        msgspec.convert({**msgspec.to_builtins(base[1]), "state": half, **more}, DTypeReport),
+        msgspec.convert({**msgspec.to_builtins(base[2]), "state": brain}, DTypeReport),
+    )
+
+
+def test_half_precision_works(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    assert page.verdict.title() == "Half precision works on this GPU"
+    assert "FP16 and BF16 gave correct answers in all 40 tests" in page.verdict.text()
+    assert page.verdict.property("card") == "ok"
+    assert len(page.speed.findChildren(SpeedBar)) == 6
+    assert len(page.bits.findChildren(BitsRow)) == 5
+    assert page.tests._summary.text() == "98 of 100 passed. The 2 that failed use a setting that is off."
+
+
+@pytest.mark.parametrize(
+    ("half", "brain", "auto", "title", "text"),
+    [
+        ("wrong", "missing", "float32", "FP16 is faulty on this GPU", "everything still works, about 2.4\u00a0× slower"),
+        ("wrong", "works", "bfloat16", "FP16 is faulty on this GPU", "Halftone uses BF16 and everything still works."),
+        ("works", "slow", "float16", "Half precision works on this GPU", "BF16 is slow here. Halftone uses FP16."),
+        ("slow", "slow", "float32", "Half precision is right here, but not faster", "Halftone will use FP32."),
+        ("missing", "missing", "float32", "This GPU has no half precision", "Halftone uses FP32"),
+    ],
+)
+def test_verdicts(half: str, brain: str, auto: str, title: str, text: str) -> None:
+    said = device_view.verdict(kit.measured(dtypes=types(half, brain), auto=auto), kit.GPU, None, 0.0)
+    assert said.title == title
+    assert text in said.text
+
+
+def test_a_part_measured_device_says_so() -> None:
+    assert device_view.verdict(kit.measured(complete=False), kit.GPU, None, 0.0).title == "This GPU is measured in part"
+
+
+def test_without_a_device_it_waits() -> None:
+    assert device_view.verdict(None, None, None, 0.0).title == "Looking for devices"
+
+
+def test_a_processor_is_called_one_and_help_opens(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(kit.CPU, self_test=kit.measured(kit.CPU))
+    page = DevicePage(controller)
+    qtbot.addWidget(page)
+    assert page.verdict.title().startswith("No supported GPU found.")
+    assert page.verdict._help_text.isHidden()
+    page.verdict._help.click()
+    assert not page.verdict._help_text.isHidden()
+    assert "GPU" not in page.speed._caption.text()
+
+
+def test_measuring_counts_tests_and_can_be_skipped(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, measured=False)
+    job = link.last(SelfTest)
+    assert isinstance(job, SelfTest)
+    page.set_first_run(True)
+    for done, result in enumerate(kit.known_answers()[:4], start=1):
+        link.tell(TestDone(job=job.job, result=result, done=done, total=100))
+    page.refresh()
+    assert page.verdict.title() == "Measuring your GPU"
+    assert page.verdict.text().startswith("Test 5 of 100, about")
+    assert page.verdict._skip.text() == "Skip, use safe settings"
+    assert page.tests.matrix._rows[0].passed == "4 of 4"
+    page.verdict._skip.click()
+    assert link.last(Cancel) == Cancel(job=job.job)
+    kit.end(link, job.job, "cancelled")
+    page.refresh()
+    assert page.verdict.title() == "This GPU is not measured yet"
+    page.verdict._measure.click()
+    again = link.last(SelfTest)
+    assert again != job
+
+
+def test_no_estimate_before_three_tests(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, measured=False)
+    job = link.last(SelfTest)
+    assert isinstance(job, SelfTest)
+    link.tell(TestDone(job=job.job, result=kit.known_answers()[0], done=1, total=100))
+    page.refresh()
+    assert page.verdict.text() == "Test 2 of 100, estimating."
+
+
+def test_a_mark_shows_the_numbers_behind_it(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    matrix = page.tests.matrix
+    spy = QSignalSpy(matrix.selected)
+    at = matrix.cell_centre(3, 5)
+    QTest.mouseClick(matrix, Qt.MouseButton.LeftButton, pos=QPoint(round(at.x()), round(at.y())))
+    assert spy.at(0) == [3, 5]
+    assert page.tests.detail.isVisible()
+    assert page.tests._detail_title.text() == "FP16, FP16 sums · Long sums"
+    words = [item.widget().text() for place in range(page.tests._grid.count()) if (item := page.tests._grid.itemAt(place))]  # pyright: ignore[reportAttributeAccessIssue]
+    assert {"4096 x 1024 x 1024", "992", "0.002", "Wrong answer"} <= set(words)
+    assert "wrong in 1 of 2 tests" in matrix.accessibleDescription()
+
+
+def test_arrow_keys_move_in_the_matrix(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    matrix = page.tests.matrix
+    QTest.keyClick(matrix, Qt.Key.Key_Right)
+    assert matrix.cell == (0, 0)
+    QTest.keyClick(matrix, Qt.Key.Key_Right)
+    QTest.keyClick(matrix, Qt.Key.Key_Down)
+    assert matrix.cell == (1, 1)
+    QTest.keyClick(matrix, Qt.Key.Key_Up)
+    QTest.keyClick(matrix, Qt.Key.Key_Up)
+    assert matrix.cell == (0, 1)
+    assert matrix.accessibleDescription().startswith("FP32, Convolution: right")
+
+
+def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    lines = device_view.promises(kit.measured(), Numerics(), ("float16", "because"))
+    assert [one.text for one in lines] == ["Compute in FP16", "Add sums up in FP32", "Use Auto attention", "Check every step"]
+    assert lines[1].reason == "FP16 sums failed 2 of 20 tests"
+    assert lines[2].reason == "1.6\u00a0× faster than Math"
+    assert lines[3].reason == "costs 0.3\u00a0%"
+    changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
+    lines = device_view.promises(kit.measured(), changed, ("float16", ""))
+    assert [one.text for one in lines[1:]] == ["Add sums up in FP16", "Use Math attention", "Not check for bad numbers"]
+    spy = QSignalSpy(page._controller.page_requested)
+    page.promises.change.emit()
+    assert spy.at(0) == ["settings"]
+
+
+def test_first_run_strip_and_footer(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    assert page.header.isVisible()
+    assert not page.footer.isVisible()
+    page.set_first_run(True)
+    assert page.tour.isVisible()
+    assert not page.header.isVisible()
+    go, skip = QSignalSpy(page.make_first_picture), QSignalSpy(page.skip_tour)
+    page.first_picture.click()
+    page.skip_button.click()
+    assert (go.count(), skip.count()) == (1, 1)
+
+
+def test_the_first_picture_has_the_focus_on_arrival(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(self_test=kit.measured())
+    page = DevicePage(controller)
+    qtbot.addWidget(page)
+    page.set_first_run(True)
+    page.show()
+    assert page.focusWidget() is page.first_picture
+
+
+def test_measure_again(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    assert page.measure_button.text() == "Measure again · 41\u00a0s"
+    page.measure_button.click()
+    assert isinstance(link.last(SelfTest), SelfTest)
+    page.refresh()
+    assert not page.measure_button.isEnabled()
+
+
+def test_export_writes_every_number(qtbot: QtBot, tmp_path: Path) -> None:
+    page, _ = open_page(qtbot)
+    page.export_button.click()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit(str(tmp_path / "device.json"))
+    dialog.close()
+    assert len(json.loads((tmp_path / "device.json").read_text())["tests"]) == 100
+    page.export(str(tmp_path / "none" / "device.json"))
+    assert page._measured.text().startswith("The report could not be written")
+
+
+def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> None:
+    page, _ = open_page(qtbot)
+    page.set_first_run(True)
+    page.ask_model(folder=True)
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    spy = QSignalSpy(page.make_first_picture)
+    dialog.fileSelected.emit(str(tmp_path))
+    dialog.close()
+    assert page._controller.settings.last_model == str(tmp_path)
+    assert spy.count() == 1
+    qtbot.waitUntil(lambda: not page._controller.background.busy)
+
+
+def test_a_choice_of_devices_only_where_there_is_one(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    assert not page.choice.isVisible()
+    second = msgspec.structs.replace(kit.GPU, id="cuda:1", name="Second card")
+    state = page._controller.state
+    page._controller.state = type(state)(devices=(kit.GPU, second), device=kit.GPU, worker="ready", self_test=state.self_test)
+    page.refresh()
+    second_button = next(made for made in page.choice.findChildren(QRadioButton) if made.text() == "Second card · 12.0\u00a0GB")
+    second_button.click()
+    assert page._controller.settings.device == "cuda:1"
+
+
+def test_device_rows_are_only_what_was_read(qtbot: QtBot) -> None:
+    assert device_view.device_rows(kit.GPU) == [
+        ("Driver", "572.16"),
+        ("PyTorch", "2.13.0"),
+        ("CUDA", "12.8"),
+        ("Multiprocessors", "28"),
+    ]
+    page, _ = open_page(qtbot)
+    assert page.device._memory_words.text() == "1.5\u00a0GB of 12.0\u00a0GB in use"
+
+
+def test_every_visible_button_has_a_name(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    page.set_first_run(True)
+    assert [
+        one for one in page.findChildren(QAbstractButton) if one.isVisible() and not (one.text() or one.accessibleName())
+    ] == []
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert number_words(1024.5) == "1\u202f024.5"
+    assert number_words(0.000244) == "0.000244"
+    assert number_words(None) == "–"
+    assert number_words(0.0) == "0"
+    assert speed_words(0.0008) == "0.8\u00a0GFLOPS"
+    assert figures.duration(111.2) == "1\u00a0min\u00a052\u00a0s"
+    assert figures.duration(0.0) == "1\u00a0s"
+    assert figures.change(1.011) == "+1.1\u00a0%"
+    assert figures.change(0.9) == "\u221210\u00a0%"
+    assert figures.size_change(-6_500_000_000) == "\u22126.5\u00a0GB"
+    assert figures.peak(3.4e38) == "3.40\u00a0×\u00a010³⁸"
+
+
+def test_bits_of_a_long_sum_are_judged_fairly() -> None:
+    judged = {one.mode: device_view.bits_fine(one) for one in kit.measured().bits}
+    assert judged == {"float32": True, "tf32": True, "float16": True, "float16-sums": False, "bfloat16": True}

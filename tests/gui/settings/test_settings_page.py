@@ -1,0 +1,206 @@
+"""The Settings page: every declared setting has a row, every row changes its setting, effects are measured or said to be not."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QFileDialog
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+
+from halftone.contract.messages import SelfTest
+from halftone.contract.request import Numerics
+from halftone.gui.pages import settings_effects
+from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.pages.settings_program import FolderControl, ProgramSection
+from halftone.gui.pages.settings_rows import Control
+from halftone.settings import store
+from halftone.settings.declared import DECLARED, declared
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+
+
+def open_page(qtbot: QtBot, *, measured: bool = True) -> tuple[SettingsPage, kit.NotingLink]:
+    controller, link = kit.desk(self_test=kit.measured() if measured else None)
+    page = SettingsPage(controller)
+    qtbot.addWidget(page)
+    page.resize(1440, 830)
+    page.show()
+    page.refresh()
+    return page, link
+
+
+def program(page: SettingsPage, name: str) -> ProgramSection:
+    section = page.sections[name]
+    assert isinstance(section, ProgramSection)
+    return section
+
+
+def test_every_declared_setting_has_a_row(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    shown = set(page.numerics.rows)
+    for name in ("General", "Appearance", "Folders"):
+        shown |= set(program(page, name).rows)
+    assert shown == {one.field for one in DECLARED}
+
+
+@pytest.mark.parametrize("field", Numerics.__struct_fields__)
+def test_every_numerics_row_changes_its_setting_and_takes_it_back(qtbot: QtBot, field: str) -> None:
+    page, _ = open_page(qtbot)
+    one = page.numerics.rows[field]
+    control = one.control
+    assert isinstance(control, Control)
+    setting = declared(field)
+    refused = {"cudnn"}
+    values = [choice.value for choice in setting.choices if choice.value != setting.default and choice.value not in refused]
+    wanted = values[0] if values else not setting.default
+    control.choose(wanted)
+    assert getattr(page._controller.settings.numerics, field) == wanted
+    qtbot.waitUntil(lambda: getattr(store.load().numerics, field) == wanted)
+    assert control.value() == wanted
+    assert one.is_changed
+    QTest.mouseClick(one.undo_button, Qt.MouseButton.LeftButton)
+    assert page._controller.settings.numerics == Numerics()
+    assert not one.is_changed
+
+
+def test_effects_are_those_of_the_self_test(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    told = {field: one.effect.effect for field, one in page.numerics.rows.items() if one.effect is not None}
+    assert all(effect is not None for effect in told.values())
+    words = {field: effect.time_words or effect.note for field, effect in told.items() if effect is not None}
+    assert words["precision"] == "2.4\u00a0× faster"
+    assert words["vae_float32"] == "Always: +61\u00a0%"
+    assert words["fp16_reduction"] == "No change"
+    assert words["bf16_reduction"] == "Changes nothing on this device."
+    assert words["fp16_accumulation"] == "1.6\u00a0× faster"
+    assert words["attention_backend"] == "1.6\u00a0× faster"
+    assert words["nan_check"] == "+0.3\u00a0%"
+    accumulation = told["fp16_accumulation"]
+    assert accumulation is not None
+    assert accumulation.warn
+
+
+def test_nothing_is_guessed_before_the_self_test(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, measured=False)
+    for field, one in page.numerics.rows.items():
+        assert one.effect is not None
+        assert one.effect.effect is not None
+        if field != "on_black":
+            assert one.effect.effect.time_words == "Not measured"
+    assert isinstance(link.last(SelfTest), SelfTest)
+
+
+def test_words_of_times_and_errors() -> None:
+    assert settings_effects.time_words(1.0) == "No change"
+    assert settings_effects.time_words(0.79) == "21\u00a0% faster"
+    assert settings_effects.time_words(2.34) == "2.3\u00a0× slower"
+    assert settings_effects.time_words(1.034) == "+3.4\u00a0%"
+    never = settings_effects.effect(declared("vae_float32"), Numerics(vae_float32="never"), kit.measured())
+    assert never.note.startswith("Costs and saves nothing")
+    full = settings_effects.effect(declared("precision"), Numerics(precision="float32"), kit.measured())
+    assert full.time_words == "The reference"
+
+
+def test_a_backend_that_fails_here_cannot_be_chosen_and_says_why(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    control = page.numerics.rows["attention_backend"].control
+    assert isinstance(control, Control)
+    assert control._combo is not None
+    model = control._combo.model()
+    assert isinstance(model, QStandardItemModel)
+    item = model.item(control._combo.findData("cudnn"))
+    assert not item.isEnabled()
+    assert item.text() == "cuDNN (Gives wrong results on this device)"
+    assert model.item(control._combo.findData("flash")).isEnabled()
+
+
+def test_reset_and_its_undo(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    assert not page.numerics.reset.isEnabled()
+    page.numerics.change("tf32", True)
+    page.numerics.change("nan_check", "off")
+    page.numerics.reset.click()
+    assert page._controller.settings.numerics == Numerics()
+    assert page.numerics.reset.text() == "Undo reset"
+    page.numerics.reset.click()
+    assert page._controller.settings.numerics == Numerics(tf32=True, nan_check="off")
+
+
+def test_measure_again(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    page.numerics.measure.click()
+    assert isinstance(link.last(SelfTest), SelfTest)
+    page.refresh()
+    assert page.numerics.measure.text() == "Measuring…"
+    assert not page.numerics.measure.isEnabled()
+
+
+def test_theme_language_and_device(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    for name, field, value in (
+        ("Appearance", "theme", "light"),
+        ("General", "language", "zh_CN"),
+        ("General", "device", "cuda:0"),
+    ):
+        control = program(page, name).rows[field].control
+        assert isinstance(control, Control)
+        control.choose(value)
+        assert getattr(page._controller.settings, field) == value
+        program(page, name).rows[field].reset.emit()
+        assert getattr(page._controller.settings, field) == declared(field).default
+
+
+def test_a_device_that_is_not_here_stays_visible(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(settings=store.Settings(device="cuda:7"))
+    section = ProgramSection(controller, "General")
+    qtbot.addWidget(section)
+    control = section.rows["device"].control
+    assert isinstance(control, Control)
+    assert control._combo is not None
+    assert control._combo.currentText() == "cuda:7 (not here)"
+
+
+def test_the_pictures_folder(qtbot: QtBot, tmp_path: Path) -> None:
+    page, _ = open_page(qtbot)
+    page.show_section("Folders")
+    one = program(page, "Folders").rows["pictures_folder"]
+    assert isinstance(one.control, FolderControl)
+    one.control.choose.click()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit(str(tmp_path))
+    dialog.close()
+    assert page._controller.settings.pictures_folder == str(tmp_path)
+    assert one.control.path.full_text() == str(tmp_path)
+    assert one.is_changed
+    one.reset.emit()
+    assert page._controller.settings.pictures_folder is None
+
+
+def test_navigation_by_mouse_and_keys(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    assert page.nav["Numerics"].isChecked()
+    page.nav["About"].click()
+    assert page._stack.currentWidget() is page._scrolls["About"]
+    page.nav["General"].setFocus()
+    QTest.keyClick(page.nav["General"], Qt.Key.Key_Down)
+    assert page._stack.currentWidget() is page._scrolls["Appearance"]
+
+
+def test_narrow_puts_effects_on_a_second_line(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    one = page.numerics.rows["precision"]
+    wide = one.sizeHint().height()
+    page.resize(1024, 570)
+    assert one.sizeHint().height() > wide
+
+
+def test_every_control_has_a_name(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    for name in page.nav:
+        page.show_section(name)
+        buttons = [one for one in page.findChildren(QAbstractButton) if one.isVisible()]
+        assert [one for one in buttons if not (one.text() or one.accessibleName())] == []
