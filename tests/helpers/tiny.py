@@ -73,9 +73,9 @@ def clip_text(projection: int | None = None) -> Any:
 
 def vae(channels: int = 4, *, shift: float | None = None) -> AutoencoderKL:
     return AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D", "DownEncoderBlock2D"),
-        up_block_types=("UpDecoderBlock2D", "UpDecoderBlock2D"),
-        block_out_channels=(8, 16),
+        down_block_types=cast("Any", ("DownEncoderBlock2D", "DownEncoderBlock2D")),
+        up_block_types=cast("Any", ("UpDecoderBlock2D", "UpDecoderBlock2D")),
+        block_out_channels=cast("Any", (8, 16)),
         layers_per_block=1,
         latent_channels=channels,
         norm_num_groups=4,
@@ -184,8 +184,8 @@ def sana() -> Any:
             in_channels=3,
             latent_channels=4,
             attention_head_dim=4,
-            encoder_block_types=("ResBlock", "EfficientViTBlock"),
-            decoder_block_types=("ResBlock", "EfficientViTBlock"),
+            encoder_block_types=cast("Any", ("ResBlock", "EfficientViTBlock")),
+            decoder_block_types=cast("Any", ("ResBlock", "EfficientViTBlock")),
             encoder_block_out_channels=(8, 16),
             decoder_block_out_channels=(8, 16),
             encoder_qkv_multiscales=((), (5,)),
@@ -225,7 +225,8 @@ def save_tiny(folder: Path, family: str, dtype: torch.dtype = torch.float32) -> 
     for part in pipe.components.values():
         if isinstance(part, torch.nn.Module):
             _liven(part)
-            part.to(dtype)
+            if dtype != torch.float32:
+                part.to(dtype)
     pipe.save_pretrained(folder)
     return folder
 

@@ -12,7 +12,9 @@ from halftone.engine.precision import invoke
 
 @dataclass(frozen=True)
 class Call:
-    """args and kwargs as the pipeline gave them (references, never copies). step: 0-based denoising step, None outside the loop."""
+    """args and kwargs as the pipeline gave them (references, never copies). step: 0-based denoising step, None outside the
+    loop.
+    """
 
     component: str
     method: str

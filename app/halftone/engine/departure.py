@@ -3,7 +3,7 @@
 Whole activations would not fit, so each output leaves a fixed sample of its elements behind, and the samples are compared.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ def _first_departure(narrow: Mapping[str, torch.Tensor], expected: Mapping[str, 
 
 
 @contextmanager
-def _samples(module: nn.Module) -> Iterator[dict[str, torch.Tensor]]:
+def _samples(module: nn.Module) -> Generator[dict[str, torch.Tensor]]:
     """Module name -> sample of its first output, in order of completion, float32 on the CPU."""
     kept: dict[str, torch.Tensor] = {}
 

@@ -42,6 +42,7 @@ from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import resolve_precision, states
 from halftone.library.records import save_report
 from halftone.library.scan import TensorScan, scan_weights
+from halftone.measure.devices import memory
 from halftone.measure.pictures import is_flat
 from halftone.measure.probe import Probe
 
@@ -77,7 +78,8 @@ class Examination:
         self._control = control
         self._numerics = command.numerics
         self._states = states(tested) or ASSUMED
-        self._dtype, self._reason = resolve_precision(command.numerics.precision, tested, device)
+        dtype, self._reason = resolve_precision(command.numerics.precision, tested, device)
+        self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._last_layers = 0.0
         self.wide: Range | None = None
@@ -109,7 +111,7 @@ class Examination:
         save_report(report)
         return report
 
-    # --- the passes -----------------------------------------------------------------------------------------------------------------
+    # --- the passes --------------------------------------------------------------------------------
 
     def _scan(self) -> tuple[TensorScan, ...]:
         self._emit(PhaseChanged(phase="scan"))
@@ -129,11 +131,9 @@ class Examination:
         return range_pass(self._loaded, self._pictures, dtype, self._control.check, self._progress)
 
     def _fits(self) -> bool:
-        from halftone.measure.devices import memory
-
         need = 4 * sum(parameter_count(module) for module in self._loaded.modules.values())
         facts = memory(str(self._loaded.device))
-        return facts is None or need < 0.9 * (facts.total - facts.others)
+        return need < 0.9 * (facts.total - facts.others)
 
     def _expected(self) -> int:
         steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
@@ -185,7 +185,7 @@ class Examination:
         source = source_of(measured.readings)
         return [overflow_finding(source, name, dtype, step, peaks, wide.scores[name])]
 
-    # --- what follows from them -------------------------------------------------------------------------------------------------------
+    # --- what follows from them --------------------------------------------------------------------
 
     def _findings(
         self, scans: tuple[TensorScan, ...], wide: Range, targets: Mapping[str, Target], base: Plan

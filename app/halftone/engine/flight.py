@@ -1,7 +1,10 @@
-"""One picture's way through any diffusers pipeline, with light wrappers on its methods: casts, watching, fast-forward after a failure.
+"""One picture's way through any diffusers pipeline, with light wrappers on its methods: casts, watching, fast-forward after a
+failure.
 
-Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode, the
-scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls before k give
+Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode,
+the
+scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls
+before k give
 zeros without computing, its scheduler steps before k return the last good state, and from k on everything is real. So guidance,
 inpainting masks and whatever else a pipeline does between the calls stay its own.
 """
@@ -10,10 +13,9 @@ import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import nn
 
 from halftone.contract.words import NanCheck
 from halftone.engine import snapshot as snapshots
@@ -30,7 +32,9 @@ Function = Callable[..., Any]
 
 
 class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
-    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state before it."""
+    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state
+    before it.
+    """
 
     def __init__(self, health: Health, calls: tuple[Call, ...], good: Snapshot | None) -> None:
         super().__init__(f"step {health.step}")
@@ -96,6 +100,11 @@ class Flight:
         self._every_step = True
 
     @property
+    def last_good(self) -> Snapshot:
+        """The state after the last step."""
+        return self._good[-1]
+
+    @property
     def watches_every_step(self) -> bool:
         return self._every_step
 
@@ -126,18 +135,18 @@ class Flight:
             if kind == "denoise":
                 changes.append((module, "forward", self._denoiser(name)))
             elif kind == "encode":
-                changes.append((module, "forward", self._guarded(name, module, "forward", "encode")))
+                changes.append((module, "forward", self._guarded(name, "forward", "encode")))
             elif kind == "decode":
-                changes.append((module, "decode", self._guarded(name, module, "decode", "decode")))
+                changes.append((module, "decode", self._guarded(name, "decode", "decode")))
                 if callable(getattr(module, "encode", None)):
-                    changes.append((module, "encode", self._guarded(name, module, "encode", "encode")))
+                    changes.append((module, "encode", self._guarded(name, "encode", "encode")))
         if callable(getattr(getattr(pipe, "scheduler", None), "step", None)):
             changes.append((pipe.scheduler, "step", self._stepper))
         if callable(getattr(pipe, "encode_prompt", None)):
             changes.append((pipe, "encode_prompt", self._remembered))
         return changes
 
-    # --- encoders and decoders ------------------------------------------------------------------------------------------------------
+    # --- encoders and decoders ---------------------------------------------------------------------
 
     def _remembered(self, original: Function) -> Function:
         """encode_prompt runs once for all passes; its result leaves in the dtype the sampling works in."""
@@ -154,12 +163,12 @@ class Flight:
     def _sampling_dtype(self) -> torch.dtype:
         if self._upcast:
             return torch.float32
-        dtypes = [
-            self.loaded.states[name].dtype for name, module in self.loaded.modules.items() if role(name, module) == "denoise"
-        ]
-        return DTYPES[dtypes[0]] if dtypes else torch.float32
+        for name, module in self.loaded.modules.items():
+            if role(name, module) == "denoise":
+                return DTYPES[self.loaded.states[name].dtype]
+        return torch.float32
 
-    def _guarded(self, name: str, module: nn.Module, method: str, phase: str) -> Callable[[Function], Function]:
+    def _guarded(self, name: str, method: str, phase: str) -> Callable[[Function], Function]:
         back = torch.float32 if method == "decode" else None
 
         def make(original: Function) -> Function:
@@ -181,7 +190,7 @@ class Flight:
 
         return make
 
-    # --- the loop -------------------------------------------------------------------------------------------------------------------
+    # --- the loop ----------------------------------------------------------------------------------
 
     def _denoiser(self, name: str) -> Callable[[Function], Function]:
         def make(original: Function) -> Function:
@@ -279,7 +288,7 @@ class Flight:
     def _steps(self) -> int:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
-        return int(declared) if declared else len(cast("Any", pipe.scheduler).timesteps)
+        return int(declared) if declared else len(pipe.scheduler.timesteps)
 
 
 def is_finite(value: Any) -> bool:

@@ -1,4 +1,6 @@
-"""Fragile Pocket: Pocket with two streams of numbers scaled up by exact powers of two, so that float16 overflows and nothing else changes."""
+"""Fragile Pocket: Pocket with two streams of numbers scaled up by exact powers of two, so that float16 overflows and nothing
+else changes.
+"""
 
 import json
 import math
@@ -13,13 +15,14 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.precision import split_rows
-from halftone.engine.rewrite import rewrite
+from halftone.engine.quiet import quiet_libraries
 from halftone.engine.rescale import rescale_groups
+from halftone.engine.rewrite import rewrite
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import Probe
 
-BEYOND: Final = 2
-"""Bits by which the largest activation shall pass the float16 limit: four times."""
+BEYOND: Final = 3
+"""Bits by which the largest activation passes the float16 limit at least: eight times, so that every picture overflows."""
 ROOM: Final = 4
 """Bits that stored weights keep below the float16 limit."""
 _NOTE: Final = "halftone.json"
@@ -81,9 +84,13 @@ def _choose(pipe: Any) -> dict[str, dict[str, int]]:
 
 
 def _peaks(pipe: Any) -> tuple[dict[str, float], dict[str, float]]:
-    with torch.no_grad(), Probe(pipe.vae, "vae") as vae, Probe(pipe.unet, "unet") as unet:
+    with torch.no_grad(), quiet_libraries(), Probe(pipe.vae, "vae") as vae, Probe(pipe.unet, "unet") as unet:
         pipe(_PROMPT, num_inference_steps=4, generator=torch.Generator("cpu").manual_seed(0), output_type="pt")
-    return tuple({reading.module: reading.peak for reading in probe.readings()} for probe in (vae, unet))  # pyright: ignore[reportReturnType]
+    return _by_module(vae), _by_module(unet)
+
+
+def _by_module(probe: Probe) -> dict[str, float]:
+    return {reading.module: reading.peak for reading in probe.readings()}
 
 
 def _shift(module: nn.Module, group: RescaleGroup, peaks: dict[str, float]) -> int:

@@ -20,7 +20,8 @@ def first_frame(images: Any) -> torch.Tensor:
 
 
 def to_pixels(picture: torch.Tensor) -> Pixels:
-    """(channels, height, width) floats in [0, 1] to bytes, rounded as diffusers does. A number that is not finite becomes 0 here on purpose:
+    """(channels, height, width) floats in [0, 1] to bytes, rounded as diffusers does. A number that is not finite becomes 0
+    here on purpose:
     this is only reached for the picture that the failing precision would have shown."""
     clean = torch.nan_to_num(picture.float().cpu(), nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1)
     pixels = (clean * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()

@@ -64,6 +64,8 @@ class _Picture:
     steps: int = 0
     last_good: torch.Tensor | None = None
     phase: str = ""
+    repeated: set[int] = field(default_factory=set[int])
+    """Steps that were done once more without a change."""
 
 
 class Generation:
@@ -99,7 +101,9 @@ class Generation:
         self._pictures: list[PictureFacts] = []
 
     def _first_plan(self) -> tuple[Plan, Plan | None]:
-        """Settings, then what was learned in this session, then the plan the user applied; a verified plan not applied waits as a cure."""
+        """Settings, then what was learned in this session, then the plan the user applied; a verified plan not applied waits as
+        a cure.
+        """
         numerics = self._request.numerics
         base = base_plan(self._loaded, self._dtype, numerics)
         report = load_report(self._loaded.facts, self._device, self._dtype)
@@ -157,7 +161,7 @@ class Generation:
             self._picture.phase = name
             self._emit(PhaseChanged(phase=cast("Phase", name)))
 
-    # --- one picture ----------------------------------------------------------------------------------------------------------------
+    # --- one picture -------------------------------------------------------------------------------
 
     def _one(self, flight: Flight) -> None:
         try:
@@ -193,7 +197,12 @@ class Generation:
         kind = "flat" if failure.health.flat else "nonfinite"
         diagnosis = self._failing_call(failure)
         self._heed_policy(diagnosis, kind, started, None)
-        cured = self._recovery.cure(diagnosis)
+        if not diagnosis.failing and diagnosis.sound and failure.health.step not in self._picture.repeated:
+            # the same call is sound now: a passing fault of the device, or the scheduler's arithmetic; the step is repeated
+            self._picture.repeated.add(failure.health.step)
+            cured = Cured("none", self._recovery.plan, None)
+        else:
+            cured = self._recovery.cure(diagnosis)
         self._note(diagnosis, kind, "went-back-one-step", cured, started)
         return failure.good
 
@@ -254,7 +263,7 @@ class Generation:
             result = self._on_bad_call(call, result)
         return from_decoder(next(tensors_in(result)))[None].clamp(0, 1)
 
-    # --- the end of a picture -------------------------------------------------------------------------------------------------------
+    # --- the end of a picture ----------------------------------------------------------------------
 
     def _finish(self, picture: torch.Tensor, flight: Flight) -> None:
         pixels = to_pixels(picture)
@@ -267,7 +276,9 @@ class Generation:
         self._save(facts, pixels)
 
     def _look_again(self, pixels: Pixels, flight: Flight) -> Pixels:
-        """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is kept."""
+        """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is
+        kept.
+        """
         latents = flight.decoded_input
         found = any_component(self._loaded, "decode")
         if self._request.numerics.nan_check == "off" or latents is None or found is None:

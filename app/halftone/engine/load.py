@@ -48,7 +48,9 @@ class Loaded:
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
-    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, out-of-memory."""
+    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, out-of-
+    memory.
+    """
     folder = Path(facts.path)
     if folder.is_file():
         raise HalftoneError("model-unsupported", path=facts.path, detail="single files are not supported yet")

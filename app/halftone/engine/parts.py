@@ -40,7 +40,8 @@ def parameter_count(module: nn.Module) -> int:
 def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
     """The smallest modules that a region is made of, in order: residual blocks, attention blocks, single convolutions and norms.
 
-    A module is taken apart only while a list of blocks is inside it; the lists inside attention (to_out) and feed-forward (net) and what
+    A module is taken apart only while a list of blocks is inside it; the lists inside attention (to_out) and feed-forward (net)
+    and what
     stands in a list of attentions do not count, so that a unit is never split between its own functional operations.
     """
     found: list[tuple[str, nn.Module]] = []

@@ -113,7 +113,9 @@ def apply_state(
 
 
 def is_exact(loaded: Loaded, name: str) -> bool:
-    """True while the weights in memory are what the file says: no narrower dtype than the stored one was applied, nothing rescaled."""
+    """True while the weights in memory are what the file says: no narrower dtype than the stored one was applied, nothing
+    rescaled.
+    """
     state = loaded.states[name]
     return not state.rescale and (state.dtype == NAMES[loaded.stored[name]] or _holds(state, loaded.stored[name]))
 

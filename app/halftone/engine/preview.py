@@ -60,7 +60,9 @@ class Previewer:
 
 
 def to_colours(latents: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
-    """(channels, height, width) latents as the sampler holds them -> (height, width, 3) bytes on the CPU. colours: (channels + 1, 3)."""
+    """(channels, height, width) latents as the sampler holds them -> (height, width, 3) bytes on the CPU. colours: (channels +
+    1, 3).
+    """
     weights = colours.to(latents.device)
     picture = torch.einsum("chw,cr->hwr", latents, weights[:-1]) + weights[-1]
     return (picture.clamp(0, 1) * 255).round().to(torch.uint8).cpu()
@@ -109,7 +111,9 @@ def _fit(module: Any, name: str, loaded: Loaded, channels: int) -> torch.Tensor 
 
 
 def to_decoder(latents: torch.Tensor, config: Any) -> torch.Tensor:
-    """Latents as the sampler holds them -> as the decoder takes them: undo scaling, shift, or mean and deviation of the VAE's config."""
+    """Latents as the sampler holds them -> as the decoder takes them: undo scaling, shift, or mean and deviation of the VAE's
+    config.
+    """
     factor = float(getattr(config, "scaling_factor", None) or 1.0)
     mean, deviation = getattr(config, "latents_mean", None), getattr(config, "latents_std", None)
     if mean is not None and deviation is not None:

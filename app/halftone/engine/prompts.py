@@ -25,7 +25,9 @@ PROMPTS: Final = (
 
 
 def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list[tuple[Inputs, int]]:
-    """(inputs, seed) of each picture: one of three steps for the quick check; eight whole ones in several sizes for the thorough one."""
+    """(inputs, seed) of each picture: one of three steps for the quick check; eight whole ones in several sizes for the
+    thorough one.
+    """
     own = _own_prompts(Path(loaded.facts.path))
     first = of_check(inputs, loaded.facts, own[0])
     if depth == "quick":

@@ -1,4 +1,4 @@
-"""What happens after the sentinel spoke: name the origin, size the damage in float32, take the next cure that verifiably works."""
+"""What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.parts import parameter_count, units
 from halftone.engine.plans import apply_state, merged, with_counts
-from halftone.engine.precision import ComponentState, exact_weights, split_rows, state_in
+from halftone.engine.precision import ComponentState, damaged, exact_weights, split_rows, state_in
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error
@@ -31,7 +31,9 @@ from halftone.measure.probe import Probe, Reading
 log = logging.getLogger(__name__)
 
 CLOSE = 0.1
-"""Largest relative error against float32 at which a cure still counts as the same picture; float16 gives about 0.002, bfloat16 0.02."""
+"""Largest relative error against float32 at which a cure still counts as the same picture; float16 gives about 0.002, bfloat16
+0.02.
+"""
 
 ASSUMED: Final[dict[DType, DTypeState]] = {"float16": "works", "bfloat16": "works", "float32": "works"}
 """Before the device was measured every type is taken to work; verification decides."""
@@ -60,6 +62,8 @@ class Diagnosis:
     masters: Mapping[str, torch.Tensor]
     failing: bool
     """The replay failed as well."""
+    damaged: tuple[str, ...]
+    """Parameters that differ in memory from the file."""
     weights_finite: bool
     """The origin's own weights are finite in the dtype it ran in."""
 
@@ -110,7 +114,8 @@ def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
 def planner_layers(module: nn.Module, readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
     """The same for the planner, which must tell what a module hands on from what its own code makes inside.
 
-    Modules that only hold units (lists of blocks, the whole decoder) hand on what their last unit made; they are left out, because no
+    Modules that only hold units (lists of blocks, the whole decoder) hand on what their last unit made; they are left out,
+    because no
     region could be drawn around them.
     """
     inside = tuple(f"{name}." for name, _ in units(module))
@@ -149,17 +154,21 @@ class Recovery:
         self._tried: dict[str, list[ComponentState]] = {}
 
     def diagnose(self, call: Call) -> Diagnosis:
-        """Replay the call as it ran to name the origin, then in float32 to size it. The component's state is put back."""
+        """Replay the call as it ran to name the origin, then in float32 to size it.
+
+        The component's state is put back, from the file: weights that were damaged in memory are sound after this.
+        """
         name = call.component
         module = self.loaded.modules[name]
         state = self.loaded.states[name]
         self._check()
         failing = measure_call(call, module, state.dtype)
         masters = exact_weights(fresh_component(self.loaded, name))
+        broken = tuple(damaged(module, masters, state))
         self._check()
-        apply_state(self.loaded, name, ComponentState(dtype="float32"), masters)
+        apply_state(self.loaded, name, ComponentState(dtype="float32"), masters, force=True)
         reference = measure_call(call, module, "float32")
-        apply_state(self.loaded, name, state, masters)
+        apply_state(self.loaded, name, state, masters, force=True)
         source = source_of(failing.readings)
         where = source.module if source is not None else ""
         peaks = {reading.module: reading.peak for reading in reference.readings}
@@ -173,14 +182,19 @@ class Recovery:
             reference=reference,
             masters=masters,
             failing=not failing.finite,
+            damaged=broken,
             weights_finite=source is None or source.weights_finite,
         )
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_finite) -> Cured | None:
-        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing helped."""
+        """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing
+        helped.
+        """
         if not diagnosis.sound:
             return None
         before = self.loaded.states[diagnosis.component]
+        if diagnosis.damaged and (found := self._read_again(diagnosis, accept)) is not None:
+            return found
         for kind, plan in self._candidates(diagnosis):
             self._check()
             found = self._attempt(diagnosis, kind, plan, accept)
@@ -188,6 +202,13 @@ class Recovery:
                 return found
         apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
         return None
+
+    def _read_again(self, diagnosis: Diagnosis, accept: Callable[[Any], bool]) -> Cured | None:
+        """Damaged weights were replaced by what the file holds; the plan stays."""
+        name = diagnosis.component
+        state = self.loaded.states[name]
+        result = run_call(diagnosis.call, self.loaded.modules[name], state.dtype)
+        return Cured("none", self.plan, result) if accept(result) else None
 
     def _attempt(self, diagnosis: Diagnosis, kind: CureKind, plan: Plan, accept: Callable[[Any], bool]) -> Cured | None:
         name = diagnosis.component
@@ -226,9 +247,11 @@ class Recovery:
             numerics=self._numerics,
             tensors={name: tensor_peaks(diagnosis.masters, groups)},
         )
-        found += [(kind, _only(plan, name)) for kind, plan in plans if kind != "float32-all"]
-        found.append(("float32-component", Plan(dtypes={name: "float32"}, rescale={name: {}}, upcast={name: ()})))
-        return [(kind, merged(self.plan, plan)) for kind, plan in found]
+        for kind, plan in plans:
+            if kind != "float32-all":
+                found.append((kind, _only(plan, name)))
+        last = Plan(dtypes={name: "float32"}, rescale={name: {}}, upcast={name: ()})
+        return [*((kind, merged(self.plan, plan)) for kind, plan in found), ("float32-component", merged(self.plan, last))]
 
     def event(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, seconds: float) -> GuardEvent:
         """What happened, for the report and the picture's receipt."""
@@ -239,7 +262,7 @@ class Recovery:
             module=diagnosis.module,
             kind=kind,
             action=action,
-            cure="none" if cured is None else cured.kind,
+            cure="read-again" if cured is not None and diagnosis.damaged else "none" if cured is None else cured.kind,
             peak=diagnosis.peak,
             limit=FLOAT_LIMITS[self._asked if cured is not None else state.dtype],
             seconds=seconds,
@@ -277,3 +300,17 @@ def tensor_peaks(masters: Mapping[str, torch.Tensor], groups: tuple[RescaleGroup
         tensor = masters[base] if rows is None else masters[base][:rows]
         peaks[name] = float(torch.linalg.vector_norm(tensor, ord=float("inf"))) if tensor.numel() else 0.0
     return peaks
+
+
+def damage_finding(diagnosis: Diagnosis, dtype: DType) -> Finding:
+    """Resident weights that differ from the file."""
+    first = diagnosis.damaged[0]
+    return Finding(
+        code="memory-damage",
+        component=diagnosis.component,
+        module=first.rpartition(".")[0],
+        dtype=dtype,
+        peak=None,
+        limit=None,
+        facts={"tensor": first, "count": len(diagnosis.damaged)},
+    )

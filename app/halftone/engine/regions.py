@@ -1,4 +1,6 @@
-"""The blocks of a component as the planner wants them: in measured running order, with sizes and the later readers of skip connections."""
+"""The blocks of a component as the planner wants them: in measured running order, with sizes and the later readers of skip
+connections.
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast

@@ -1,4 +1,6 @@
-"""The exact cure as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it gets its name."""
+"""The exact cure as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it
+gets its name.
+"""
 
 import logging
 import shutil
@@ -31,13 +33,20 @@ NOTE = "rescaled exactly so that float16 does not overflow"
 def repair(
     loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Repair, emit: Emit, control: Control
 ) -> RepairReport:
-    """Check in float16, then write the rescaled copy. Raises no-rescale when no exact rescaling was verified, output-*, disk-full."""
+    """Check in float16, then write the rescaled copy. Raises no-rescale when no exact rescaling was verified, output-*, disk-
+    full.
+    """
     started = time.perf_counter()
     target = Path(command.output).expanduser().absolute()
     check_target(target, loaded.facts.size_bytes)
     numerics = msgspec.structs.replace(command.numerics, precision="float16")
     examination = Examination(
-        loaded, device, tested, Examine(job=command.job, model=command.model, device=command.device, numerics=numerics), emit, control
+        loaded,
+        device,
+        tested,
+        Examine(job=command.job, model=command.model, device=command.device, numerics=numerics),
+        emit,
+        control,
     )
     report = examination.run()
     cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
@@ -56,7 +65,11 @@ def repair(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return RepairReport(
-        path=str(target), changed_tensors=changed, float32_error=error, float16_finite=finite, seconds=time.perf_counter() - started
+        path=str(target),
+        changed_tensors=changed,
+        float32_error=error,
+        float16_finite=finite,
+        seconds=time.perf_counter() - started,
     )
 
 
@@ -68,9 +81,7 @@ def check_target(target: Path, need: int) -> None:
         raise HalftoneError("output-folder-missing", folder=str(target.parent))
     free = shutil.disk_usage(target.parent).free
     if free < need:
-        raise HalftoneError(
-            "disk-full", need=f"{need / 1e9:.1f} GB", free=f"{free / 1e9:.1f} GB", folder=str(target.parent)
-        )
+        raise HalftoneError("disk-full", need=f"{need / 1e9:.1f} GB", free=f"{free / 1e9:.1f} GB", folder=str(target.parent))
 
 
 def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, int]], emit: Emit, control: Control) -> int:
@@ -86,7 +97,9 @@ def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, in
         copy = target / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         component = relative.parts[0]
-        scaled = rewrite(path, copy, rescale[component], NOTE) if component in rescale and path.suffix == ".safetensors" else set()
+        scaled = (
+            rewrite(path, copy, rescale[component], NOTE) if component in rescale and path.suffix == ".safetensors" else set()
+        )
         if not scaled:
             shutil.copyfile(path, copy)
         found.setdefault(component, set()).update(scaled)
@@ -94,7 +107,9 @@ def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, in
         emit(PhaseChanged(phase="write", done=done, total=total))
     for component, exponents in rescale.items():
         if missing := set(exponents) - found[component]:
-            raise HalftoneError("internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}")
+            raise HalftoneError(
+                "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
+            )
     return len({(component, name.partition("[:")[0]) for component, names in found.items() for name in names})
 
 

@@ -52,7 +52,7 @@ def _is_group_norm(module: object) -> bool:
     return isinstance(module, nn.GroupNorm)
 
 
-# --- the residual stream ------------------------------------------------------------------------------------------------------------------
+# --- the residual stream ---------------------------------------------------------------------------
 
 
 def _stream(component: str, prefix: str, owner: nn.Module) -> RescaleGroup | None:
@@ -171,7 +171,7 @@ def _sampler(stream: _Stream, path: str, member: nn.Module) -> None:
         _write(stream, _path(path, "conv"), conv, ("bias",))
 
 
-# --- inside a block -------------------------------------------------------------------------------------------------------------------------
+# --- inside a block --------------------------------------------------------------------------------
 
 
 def _local_groups(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:

@@ -13,6 +13,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded
+from halftone.engine.quiet import quiet_libraries
 from halftone.engine.samplers import sampler_name
 from halftone.health.requests import check_multiple
 
@@ -75,13 +76,14 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
     """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises option-unknown."""
     pipe = loaded.pipe
     for given, name, family in (
-        (inputs.mask, "mask_image", diffusers.AutoPipelineForInpainting),
-        (inputs.image, "image", diffusers.AutoPipelineForImage2Image),
+        (inputs.mask, "mask_image", "AutoPipelineForInpainting"),
+        (inputs.image, "image", "AutoPipelineForImage2Image"),
     ):
         if given is None or name in _parameters(pipe):
             continue
         try:
-            pipe = cast("Any", family).from_pipe(pipe)
+            with quiet_libraries():
+                pipe = getattr(diffusers, family).from_pipe(pipe)
         except (ValueError, TypeError) as error:
             raise HalftoneError("option-unknown", name=name.removesuffix("_image"), known=_known(pipe)) from error
         pipe.set_progress_bar_config(disable=True)

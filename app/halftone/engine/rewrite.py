@@ -13,7 +13,9 @@ from halftone.engine.precision import split_rows
 
 
 def scaled(tensor: torch.Tensor, rows: int | None, k: int) -> torch.Tensor:
-    """tensor (or its first rows) times 2**k: in its own dtype where that is exact for every element, else in float32, where it is."""
+    """tensor (or its first rows) times 2**k: in its own dtype where that is exact for every element, else in float32, where it
+    is.
+    """
     wide = tensor.float()
     part = wide if rows is None else wide[:rows]
     part = torch.ldexp(part, torch.tensor(k))
@@ -25,7 +27,8 @@ def scaled(tensor: torch.Tensor, rows: int | None, k: int) -> torch.Tensor:
 def rewrite(source: Path, target: Path, exponents: Mapping[str, int], note: str) -> set[str]:
     """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found.
 
-    exponents: tensor name, or "name[:rows]" for its first rows -> k. note: stands in the file's metadata with the exponents. Written
+    exponents: tensor name, or "name[:rows]" for its first rows -> k. note: stands in the file's metadata with the exponents.
+    Written
     beside the target, synced, and moved over it, so that a stop never leaves half a file. Raises OSError.
     """
     with safe_open(source, "pt") as opened:

@@ -55,7 +55,9 @@ def sampler_name(scheduler: Any) -> str:
 
 
 def make_scheduler(native: Any, wanted: str | None) -> Any:
-    """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. Raises setting-bad-value."""
+    """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. Raises setting-bad-
+    value.
+    """
     if wanted is None or wanted.lower() == sampler_name(native).lower():
         return type(native).from_config(native.config)
     table = choices(native)

@@ -24,7 +24,8 @@ def _judge(step: int, low: float, high: float) -> Health:
 class Sentinel:
     """Tell it the latents after each step; it calls `on_health` with what it read.
 
-    On a CPU, and in general wherever nothing is queued, that is at once; on an accelerator one step later, so that the device never waits.
+    On a CPU, and in general wherever nothing is queued, that is at once; on an accelerator one step later, so that the device
+    never waits.
     """
 
     def __init__(self, device: torch.device, on_health: Callable[[Health], None]) -> None:

@@ -23,6 +23,7 @@ from halftone.contract.messages import Examine, Generate, Load, PhaseChanged, Re
 from halftone.engine.examine import Examination
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import describe, runnable
@@ -38,6 +39,11 @@ class DiffusersEngine:
 
     def __init__(self) -> None:
         self._loaded: Loaded | None = None
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The model in memory."""
+        return self._loaded
 
     def devices(self) -> tuple[DeviceFacts, ...]:
         return list_devices()
@@ -56,20 +62,23 @@ class DiffusersEngine:
         facts = describe(request.model)
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
-        return Generation(loaded, device, load_selftest(device), request, emit, control).run()
+        with quiet_libraries():
+            return Generation(loaded, device, load_selftest(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        return Examination(loaded, device, load_selftest(device), command, emit, control).run()
+        with quiet_libraries():
+            return Examination(loaded, device, load_selftest(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        return repair(loaded, device, load_selftest(device), command, emit, control)
+        with quiet_libraries():
+            return repair(loaded, device, load_selftest(device), command, emit, control)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         facts = describe(command.model)
@@ -98,7 +107,8 @@ class DiffusersEngine:
         self.unload()
         started = time.perf_counter()
         emit(PhaseChanged(phase="load", done=0, total=facts.size_bytes, detail=Path(facts.path).name))
-        self._loaded = load_pipeline(facts, torch.device(device.id))
+        with quiet_libraries():
+            self._loaded = load_pipeline(facts, torch.device(device.id))
         emit(PhaseChanged(phase="load", done=facts.size_bytes, total=facts.size_bytes))
         log.info("model ready after %.1f s", time.perf_counter() - started)
         return self._loaded

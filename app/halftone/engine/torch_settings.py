@@ -1,14 +1,15 @@
 """The numerics settings that are switches of torch: set in one place around every run and put back after it."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.request import Numerics
 from halftone.contract.words import AttentionBackend
+from halftone.engine.quiet import quiet_libraries
 
 _BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -16,6 +17,7 @@ _BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "math": SDPBackend.MATH,
 }
+_CONVOLUTION: Final = cast("Any", torch.backends.cudnn).conv
 _ON_CPU: Final = ("flash", "math")
 _CUDA_ONLY: Final = {
     "fp16_reduction": "FP16 reduced-precision reduction",
@@ -26,7 +28,9 @@ _CUDA_ONLY: Final = {
 
 
 def attention_backends(wanted: AttentionBackend, device: torch.device) -> list[SDPBackend]:
-    """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not take."""
+    """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not
+    take.
+    """
     if wanted == "auto" or (device.type == "cpu" and wanted not in _ON_CPU):
         return []
     return [_BACKENDS[wanted]] if wanted == "math" else [_BACKENDS[wanted], SDPBackend.MATH]
@@ -58,12 +62,12 @@ def _switches(numerics: Numerics) -> list[tuple[Any, str, object]]:
         (matmul, "allow_bf16_reduced_precision_reduction", numerics.bf16_reduction),
         (matmul, "allow_fp16_accumulation", numerics.fp16_accumulation),
         (matmul, "fp32_precision", precision),
-        (torch.backends.cudnn.conv, "fp32_precision", precision),
+        (_CONVOLUTION, "fp32_precision", precision),
     ]
 
 
 @contextmanager
-def torch_settings(numerics: Numerics, device: torch.device) -> Iterator[None]:
+def torch_settings(numerics: Numerics, device: torch.device) -> Generator[None]:
     """Every torch switch of `numerics`, while the block runs; inference mode comes with it."""
     math_before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in _switches(numerics)]
@@ -73,6 +77,7 @@ def torch_settings(numerics: Numerics, device: torch.device) -> Iterator[None]:
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(numerics.math_attention_reduction)
         with ExitStack() as stack:
             stack.enter_context(torch.no_grad())
+            stack.enter_context(quiet_libraries())
             if backends := attention_backends(numerics.attention_backend, device):
                 stack.enter_context(sdpa_kernel(backends, set_priority=True))
             yield

@@ -1,7 +1,9 @@
 """float16 on a CPU without float16 convolutions: the products are summed in float32 and rounded once, as a GPU does.
 
-Where oneDNN has no float16 kernels torch falls back to plain loops that are 50 times slower than float32 (measured: 8.8 s against 0.1 s for
-one call of Pocket's UNet). Rounding the float32 result of a layer to float16 gives what float16 storage with float32 sums gives: the
+Where oneDNN has no float16 kernels torch falls back to plain loops that are 50 times slower than float32 (measured: 8.8 s
+against 0.1 s for
+one call of Pocket's UNet). Rounding the float32 result of a layer to float16 gives what float16 storage with float32 sums
+gives: the
 same overflow at the same place, the same eleven bits.
 """
 
@@ -22,7 +24,9 @@ def has_float16_kernels() -> bool:
 
 
 def put_wide_kernels(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
-    """Give convolutions and linear layers of a float16 network the summing in float32, where the CPU lacks the other; take it from others."""
+    """Give convolutions and linear layers of a float16 network the summing in float32, where the CPU lacks the other; take it
+    from others.
+    """
     wanted = device.type == "cpu" and dtype == torch.float16 and not has_float16_kernels()
     for child in module.modules():
         kind = _KINDS.get(type(child))

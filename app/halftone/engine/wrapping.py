@@ -1,6 +1,6 @@
 """Replaces methods of live objects for the length of a block, and puts back what was there."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
@@ -9,7 +9,7 @@ _ABSENT = object()
 
 
 @contextmanager
-def replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+def replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Generator[None]:
     """owner.name becomes make(the present owner.name), signature and all; afterwards the instance is as before."""
     before = owner.__dict__.get(name, _ABSENT)
     original = getattr(owner, name)
@@ -24,7 +24,7 @@ def replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callabl
 
 
 @contextmanager
-def all_replaced(changes: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]]) -> Iterator[None]:
+def all_replaced(changes: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]]) -> Generator[None]:
     with ExitStack() as stack:
         for owner, name, make in changes:
             stack.enter_context(replaced(owner, name, make))

@@ -1,0 +1,23 @@
+"""Tiny models, made once, and one engine for all tests of a module: it keeps the last model loaded."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+from tests.helpers.tiny import FAMILIES, save_tiny
+
+from halftone.engine.service import DiffusersEngine
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Family -> folder with a tiny model in float32."""
+    folder = tmp_path_factory.mktemp("models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the libraries say while a model is made is no matter of these tests
+        return {family: save_tiny(folder / family, family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def engine() -> DiffusersEngine:
+    return DiffusersEngine()

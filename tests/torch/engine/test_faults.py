@@ -1,0 +1,163 @@
+"""Faults planted by exact scaling: found, named, cured by rescaling, and the cured picture is the float32 one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
+
+from halftone.contract.messages import FindingMade, PictureReady, PlanChanged, Repair
+from halftone.engine.service import DiffusersEngine
+from halftone.measure.pictures import psnr
+
+FAULTS = [
+    ("sd15", "vae", "stream of decoder", 16, "decoder.conv_in", "activation-overflow"),
+    ("sd15", "vae", "stream of encoder", 18, "encoder.conv_in", "activation-overflow"),
+    ("sd15", "unet", "stream of unet", 15, "conv_in", "activation-overflow"),
+    ("sd15", "unet", "first half of mid_block.resnets.0", 17, "mid_block.resnets.0.conv1", "activation-overflow"),
+    (
+        "sd15",
+        "unet",
+        "values of mid_block.attentions.0.transformer_blocks.0.attn1",
+        20,
+        "mid_block.attentions.0.transformer_blocks.0.attn1.to_v",
+        "weights-overflow",
+    ),
+    (
+        "sdxl",
+        "unet",
+        "gate of mid_block",
+        20,
+        "mid_block.attentions.0.transformer_blocks.0.ff.net.0.proj",
+        "weights-overflow",
+    ),
+    ("sd3", "vae", "stream of decoder", 16, "decoder.conv_in", "activation-overflow"),
+]
+
+
+@pytest.mark.parametrize(("family", "component", "group", "k", "module", "code"), FAULTS)
+def test_check_names_the_module_and_offers_a_verified_rescaling_first(
+    engine: DiffusersEngine,
+    models: dict[str, Path],
+    tmp_path: Path,
+    family: str,
+    component: str,
+    group: str,
+    k: int,
+    module: str,
+    code: str,
+) -> None:
+    model = faulty_copy(models[family], tmp_path / "faulty", component, group, k)
+    report, events = check(engine, model, "float16", family=family)
+    assert report.verdict == "fixable"
+    first = report.findings[0]
+    assert (first.code, first.component, first.module) == (code, component, module)
+    assert first.message
+    assert [event.finding for event in events.of(FindingMade)] == list(report.findings)
+    cure = report.cures[0]
+    assert (cure.kind, cure.suggested, cure.refusal) == ("rescale", True, None)
+    assert cure.plan.verified
+    assert cure.plan.error is not None
+    assert cure.plan.error < 0.02
+    assert list(cure.plan.rescale) == [component]
+    assert report.plan.rescale == cure.plan.rescale
+    assert cure.memory_bytes == 0
+    assert cure.time_ratio is not None
+    kinds = [cure.kind for cure in report.cures]
+    assert kinds.index("float32-component") < kinds.index("float32-all")
+
+
+@pytest.mark.parametrize(
+    ("family", "component", "group", "k", "module", "code"), [fault for fault in FAULTS if "encoder" not in fault[2]]
+)
+def test_generation_recovers_by_itself_and_gives_the_float32_picture(
+    engine: DiffusersEngine,
+    models: dict[str, Path],
+    tmp_path: Path,
+    family: str,
+    component: str,
+    group: str,
+    k: int,
+    module: str,
+    code: str,
+) -> None:
+    model = faulty_copy(models[family], tmp_path / "faulty", component, group, k)
+    wide, _ = generate(engine, model, "float32", family=family)
+    assert wide.images[0].state == "clean"
+    report, events = generate(engine, model, "float16", family=family)
+    picture = report.images[0]
+    assert (picture.state, picture.black, picture.finite) == ("recovered", False, True)
+    assert psnr(pixels(report), pixels(wide)) >= 30
+    (event,) = picture.events
+    assert (event.component, event.module, event.cure) == (component, module, "rescale")
+    assert event.action == ("decoded-again" if component == "vae" else "went-back-one-step")
+    assert event.layers
+    assert [change.after for change in events.of(PlanChanged)] == [report.plan]
+    again, _ = generate(engine, model, "float16", family=family)
+    assert again.images[0].state == "clean", "what worked is remembered"
+
+
+def test_a_failed_decode_is_repeated_alone_and_the_failing_picture_is_shown(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "vae", "stream of decoder", 16)
+    report, events = generate(engine, model, "float16")
+    ready, blob = next((event, blob) for event, blob in events.events if isinstance(event, PictureReady))
+    assert report.images[0].steps == 3
+    assert ready.failed_size > 0
+    assert blob[ready.thumbnail_size :][:4] == b"\x89PNG"
+    assert len(blob) == ready.thumbnail_size + ready.failed_size
+
+
+def test_upcast_region_is_priced_and_smaller_than_the_component(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "first half of mid_block.resnets.0", 17)
+    report, _ = check(engine, model)
+    region = next(cure for cure in report.cures if cure.kind == "upcast-region")
+    assert region.refusal is None
+    assert any("mid_block.resnets.0" in module for module in region.plan.upcast["unet"])
+    assert 0 < region.plan.upcast_parameters < report.components["unet"].parameters
+    assert region.memory_bytes is not None
+    assert region.memory_bytes > 0
+
+
+def test_nan_in_the_file_is_broken_and_named(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    from tests.helpers.tiny import load_tiny
+
+    pipe = load_tiny(models["sd15"])
+    with torch.no_grad():
+        pipe.unet.mid_block.resnets[0].conv1.weight[0, 0, 0, 0] = float("nan")
+    pipe.save_pretrained(tmp_path / "nan")
+    report, _ = check(engine, tmp_path / "nan")
+    assert report.verdict == "broken"
+    first = report.findings[0]
+    assert (first.code, first.component, first.module) == ("weights-nonfinite", "unet", "mid_block.resnets.0.conv1")
+    made, _ = generate(engine, tmp_path / "nan", "float16")
+    picture = made.images[0]
+    assert (picture.state, picture.finite, picture.black, picture.path) == ("not-recovered", False, True, "")
+    assert picture.events[0].action == "stopped"
+
+
+def test_repair_writes_a_copy_that_is_healthy_everywhere(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    from safetensors import safe_open
+    from tests.helpers.engine_runs import Recorder, Steady
+
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "vae", "stream of decoder", 16)
+    target = tmp_path / "fixed"
+    report = engine.repair(Repair(job="r", model=str(model), output=str(target)), Recorder(), Steady())
+    assert (report.path, report.float16_finite) == (str(target), True)
+    assert report.float32_error < 1e-5
+    assert check(engine, target)[0].verdict == "healthy"
+    changed = 0
+    for file in model.rglob("*.safetensors"):
+        with safe_open(file, "pt") as before, safe_open(target / file.relative_to(model), "pt") as after:
+            for name in before.keys():  # noqa: SIM118
+                same = torch.equal(before.get_tensor(name), after.get_tensor(name))
+                changed += not same
+                assert same or "decoder" in name
+            noted = "halftone" in (after.metadata() or {})
+        assert noted == ("vae" in file.parts)
+    assert changed == report.changed_tensors
