@@ -145,7 +145,13 @@ def test_the_plan_names_the_locked_files_and_falls_back_to_the_configured_index(
 
 @pytest.mark.parametrize(
     ("version", "wide", "expected"),
-    [((3, 11), True, "/py"), ((3, 12), True, "/py"), ((3, 14), True, "/py"), ((3, 15), True, build.PYTHON_RANGE), ((3, 12), False, build.PYTHON_RANGE)],
+    [
+        ((3, 11), True, "/py"),
+        ((3, 12), True, "/py"),
+        ((3, 14), True, "/py"),
+        ((3, 15), True, build.PYTHON_RANGE),
+        ((3, 12), False, build.PYTHON_RANGE),
+    ],
 )
 def test_a_python_without_ready_made_packages_is_passed_over(version: tuple[int, int], wide: bool, expected: str) -> None:
     assert build.python_choice(version, wide, "/py") == expected
