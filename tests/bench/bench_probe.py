@@ -60,9 +60,9 @@ def measure(device: str, dtype: torch.dtype, width: int, latent: int, rounds: in
                 probed.append(timed(lambda: (unet(*inputs), probe.readings()), device))
             modules = len(probe.readings())
     ratio = statistics.median(p / b for p, b in zip(probed, bare, strict=True))
-    return (
-        f"{dtype}: {modules} modules, {latent} x {latent}: bare {min(bare):.3f} s, probed {min(probed):.3f} s, ratio {ratio:.3f}"
-    )
+    size = sum(parameter.numel() for parameter in unet.parameters()) / 1e6
+    head = f"{dtype}: {size:.0f} M parameters, {modules} modules, {latent} x {latent}"
+    return f"{head}: bare {min(bare):.3f} s, probed {min(probed):.3f} s, ratio {ratio:.3f}"
 
 
 def main() -> None:
