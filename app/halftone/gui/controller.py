@@ -331,6 +331,7 @@ class Controller(QObject):
         if folder.is_dir():
             self.select_model(str(folder))
             return
+        folder.parent.mkdir(parents=True, exist_ok=True)
         self.take(words.Noted(kind="fragile-begun"))
         process = QProcess(self)
         process.setProcessEnvironment(to_qt(worker_environment()))
@@ -422,14 +423,21 @@ class Controller(QObject):
         return self.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
 
     def _cured(self, ended: Ended, report: CheckReport) -> None:
-        """The check after a cure: say so, or take the cure back when it did not hold."""
-        if ended.outcome != "done" or not isinstance(ended.report, CheckReport):
+        """The check after a cure: say so, or take the cure back when it did not hold.
+
+        A check stores its own report, so the cured one is stored again: it has all findings, cures and prices.
+        """
+        found = ended.report
+        if ended.outcome != "done" or not isinstance(found, CheckReport):
+            self._remember(records.set_applied(report, True))
             return
-        if ended.report.verdict in ("healthy", "tight"):
-            self.take(words.Noted(kind="cure-applied", facts=(report.model.name, report.model.id)))
+        facts = (report.model.name, report.model.id)
+        if found.plan.verified and not any(cure.refusal for cure in found.cures):
+            self._remember(records.set_applied(report, True))
+            self.take(words.Noted(kind="cure-applied", facts=facts))
         else:
             self.undo_cure(report, quiet=True)
-            self.take(words.Noted(kind="cure-failed", facts=(report.model.name, report.model.id)))
+            self.take(words.Noted(kind="cure-failed", facts=facts))
 
     def undo_cure(self, report: CheckReport, *, quiet: bool = False) -> None:
         """Stop using the stored plan; the check's findings stay."""

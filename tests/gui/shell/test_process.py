@@ -1,0 +1,85 @@
+"""The QProcess transport against a real worker process that plays a script."""
+
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import PATIENCE, link
+from tests.helpers import scripted
+
+from halftone.contract.messages import AnyEvent, Cancel, Generate, JobEnded, PictureReady, Ready, WorkerLost
+from halftone.contract.request import PictureRequest
+from halftone.gui.process import WorkerLink
+
+
+class Ear:
+    """Keeps what a link says."""
+
+    def __init__(self, qtbot: QtBot, heard: WorkerLink) -> None:
+        self._qtbot = qtbot
+        self.events: list[AnyEvent] = []
+        heard.arrived.connect(lambda event, _blob: self.events.append(event))
+
+    def wait(self, kind: type[AnyEvent], count: int = 1) -> list[AnyEvent]:
+        self._qtbot.waitUntil(lambda: len(self.of(kind)) >= count, timeout=PATIENCE)
+        return self.of(kind)
+
+    def of(self, kind: type[AnyEvent]) -> list[AnyEvent]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def generate(name: str = "a") -> Generate:
+    return Generate(job=name, request=PictureRequest(prompt="hills"))
+
+
+def test_a_picture(qtbot: QtBot) -> None:
+    made = link()
+    ear = Ear(qtbot, made)
+    made.start()
+    ear.wait(Ready)
+    made.send(generate())
+    ended = ear.wait(JobEnded)
+    made.stop()
+    assert [event.outcome for event in ended if isinstance(event, JobEnded)] == ["done"]
+    assert len(ear.of(PictureReady)) == 1
+    assert made.pid is None
+
+
+def test_a_crash_costs_one_job_and_the_next_worker_makes_the_other(qtbot: QtBot) -> None:
+    made = link({"a": [scripted.Crash(how="exit")]})
+    ear = Ear(qtbot, made)
+    made.start()
+    ear.wait(Ready)
+    made.send(generate("a"))
+    made.send(generate("b"))
+    ended = {event.job: event.outcome for event in ear.wait(JobEnded, 2) if isinstance(event, JobEnded)}
+    made.stop()
+    assert ended == {"a": "failed", "b": "done"}
+    assert len(ear.of(WorkerLost)) == 1
+    assert len(ear.of(Ready)) == 2
+
+
+@pytest.mark.logs("did not stop in time")
+def test_a_worker_that_is_deaf_to_cancel_is_killed(qtbot: QtBot, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    made = link({"a": [scripted.Touch(path=str(here)), scripted.Hang()]}, grace=0.1)
+    ear = Ear(qtbot, made)
+    made.start()
+    made.send(generate("a"))
+    qtbot.waitUntil(here.exists, timeout=PATIENCE)
+    made.send(Cancel(job="a"))
+    ended = ear.wait(JobEnded)
+    ear.wait(Ready, 2)
+    made.stop()
+    assert [event.outcome for event in ended if isinstance(event, JobEnded)] == ["cancelled"]
+
+
+def test_stop_leaves_no_process_even_when_the_worker_hangs(qtbot: QtBot, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    made = link({"a": [scripted.Touch(path=str(here)), scripted.Hang()]})
+    made.start()
+    made.send(generate("a"))
+    qtbot.waitUntil(here.exists, timeout=PATIENCE)
+    made.stop()
+    assert made.pid is None
+    assert made.session.open_jobs == ()

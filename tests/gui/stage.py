@@ -1,0 +1,75 @@
+"""A window over a real worker process that plays a script, and what tests wait for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from pytestqt.qtbot import QtBot
+from tests.helpers import samples, scripted
+
+from halftone.client.session import GRACE_SECONDS
+from halftone.gui import theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import set_language
+from halftone.gui.process import WorkerLink
+from halftone.gui.window import MainWindow
+from halftone.library import records
+from halftone.settings.store import Settings
+
+PATIENCE: Final = 30_000
+
+
+def link(script: Mapping[str, Sequence[scripted.AnyAction]] | None = None, grace: float = GRACE_SECONDS) -> WorkerLink:
+    """A worker that plays the script."""
+    return WorkerLink("--engine", scripted.ENGINE, environment=scripted.environment(script or {}), grace=grace)
+
+
+class Stage:
+    """Window, controller and worker; `close` leaves nothing behind."""
+
+    def __init__(
+        self,
+        qtbot: QtBot,
+        script: Mapping[str, Sequence[scripted.AnyAction]] | None = None,
+        *,
+        settings: Settings | None = None,
+        measured: bool = True,
+        grace: float = GRACE_SECONDS,
+    ) -> None:
+        self.qtbot = qtbot
+        set_language("en")
+        theme.set_theme("dark")
+        if measured:
+            report = samples.self_test_report()
+            records.save_selftest(msgspec.structs.replace(report, device=samples.CPU, complete=True))
+        self.link = link(script, grace)
+        self.controller = Controller(self.link, settings or Settings(first_run_done=True))
+        self.window = MainWindow(self.controller)
+        self.page = self.window.create_page
+        qtbot.addWidget(self.window, before_close_func=lambda _window: self.close())
+        self.window.show()
+        self.controller.start()
+        self.wait(lambda: self.controller.state.worker == "ready" and self.controller.state.device is not None)
+        self.wait(lambda: self.controller.model is not None)
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Until the condition holds; fails the test when it does not."""
+        self.qtbot.waitUntil(condition, timeout=PATIENCE)
+
+    def idle(self) -> None:
+        """Until no job is left and nothing is read or written in the background."""
+        self.wait(lambda: not self.controller.state.jobs and not self.controller.background.busy)
+
+    def picture(self, prompt: str = "a red sun over green hills") -> None:
+        """Make one picture, from prompt to history."""
+        before = len(self.page.history.paths())
+        self.page.form.prompt.setPlainText(prompt)
+        self.page.generate()
+        self.idle()
+        self.wait(lambda: len(self.page.history.paths()) > before)
+
+    def close(self) -> None:
+        """The worker ends, whatever it did; the window closes without asking."""
+        self.controller.clear_waiting()
+        self.link.stop()
+        self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)
