@@ -128,14 +128,15 @@ class HealthPage(QWidget):
             else:
                 self.cure.take_buttons()
             self.cure.setMaximumWidth(16777215 if narrow else 552)
-            self.cure.setMinimumWidth(440 if narrow else 500)
+            self.cure.setMinimumWidth(440 if narrow else 552)
             self.refresh()
         self._set_heights()
 
     def _set_heights(self) -> None:
         """The chart takes 360 where there is room, never less than 240; lists show at least a few rows."""
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
-        self.chart.setFixedHeight(min(360, max(240, spare - 296)))
+        below = max(296, self.cure.minimumSizeHint().height())
+        self.chart.setFixedHeight(min(360, max(240, spare - below)))
         rows = self.findings.view.height_for_rows()
         if self._narrow:
             tall = 50 + max(rows, 60)

@@ -9,10 +9,11 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePoli
 from halftone.contract.facts import ModelFacts
 from halftone.gui import icons
 from halftone.gui.i18n import tr
-from halftone.gui.pages import health_view
+from halftone.gui.pages import health_view, health_words
 from halftone.gui.pages.health_cures import CureHead, CureList
 from halftone.gui.pages.health_findings import FindingsView, finding_row, fine_row
 from halftone.gui.pages.health_view import HealthView
+from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, button, clear, column, health_word, hline, icon_button, label, row
 from halftone.gui.widgets.headroom_chart_words import type_name
 
@@ -196,20 +197,26 @@ class CureCard(QFrame):
     def refresh_buttons(self, view: HealthView, *, busy: bool) -> None:
         cure = self.cures.chosen()
         curable = view.state in ("overflows", "tight", "cured") and cure is not None
-        in_use = view.applied and cure is not None and cure.plan == view.plan
+        in_use = view.applied and cure is not None and health_words.same_plan(cure.plan, view.plan)
         self.apply.setVisible(bool(view.cures))
         self.apply.setEnabled(curable and not in_use and not busy)
         self.apply.setText(tr("Cure in use") if in_use else tr("Apply cure"))
         refusal = copy_refusal(view)
         self.copy.setVisible(bool(view.cures))
         self.copy.setEnabled(not refusal and not busy)
-        self.copy.setToolTip(refusal or tr("Writes a new file next to the model. The original stays."))
+        self.copy.setToolTip(refusal or _copy_tip(view))
         self.export.setEnabled(view.report is not None)
 
     def set_note(self, words: str, *, cancel: bool) -> None:
         self.note.setText(words)
         self.note.setVisible(bool(words))
         self.cancel_copy.setVisible(cancel)
+
+
+def _copy_tip(view: HealthView) -> str:
+    words = tr("Writes a new file next to the model. The original stays.")
+    needed = next((cure.disk_bytes for cure in view.cures if cure.kind == "rescale" and cure.disk_bytes), None)
+    return words if needed is None else f"{words} {tr('It takes {0} on the disk.', figures.size(needed))}"
 
 
 def copy_refusal(view: HealthView) -> str:

@@ -114,7 +114,7 @@ class CureRow(HoverButton):
         return (
             UNMEASURED if cure.time_ratio is None else health_words.price_time(cure),
             UNMEASURED if cure.memory_bytes is None else health_words.price_bytes(cure.memory_bytes),
-            UNMEASURED if cure.disk_bytes is None else health_words.price_bytes(cure.disk_bytes),
+            UNMEASURED if (disk := health_words.disk_price(cure)) is None else health_words.price_bytes(disk),
             UNMEASURED if cure.psnr is None else health_words.price_picture(cure),
         )
 

@@ -136,7 +136,7 @@ def _cures(report: CheckReport) -> str:
             f"{_esc(health_words.cure_title(cure))}<br><span class='muted'>{_esc(health_words.cure_line(cure, name))}</span>",
             _esc(health_words.price_time(cure)),
             _esc(health_words.price_bytes(cure.memory_bytes)),
-            _esc(health_words.price_bytes(cure.disk_bytes)),
+            _esc(health_words.price_bytes(health_words.disk_price(cure))),
             _esc(health_words.price_picture(cure)),
         ]
         for cure in health_view.offered(report.cures)

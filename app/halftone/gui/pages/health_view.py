@@ -90,7 +90,7 @@ def offered(cures: Sequence[Cure]) -> tuple[Cure, ...]:
 def suggested(view: HealthView) -> int | None:
     """Index of the cure that is selected at first."""
     if view.applied:
-        return next((index for index, cure in enumerate(view.cures) if cure.plan == view.plan), None)
+        return next((index for index, cure in enumerate(view.cures) if health_words.same_plan(cure.plan, view.plan)), None)
     marked = next((index for index, cure in enumerate(view.cures) if cure.suggested and not cure.refusal), None)
     return marked if marked is not None else next((index for index, cure in enumerate(view.cures) if not cure.refusal), None)
 
@@ -287,7 +287,7 @@ def _few(names: Sequence[str]) -> str:
 
 def _cure_sentence(plan: Plan) -> str:
     if plan.rescale and not plan.upcast:
-        return tr("An exact rescaling cures that at no cost.")
+        return tr("An exact rescaling cures that.")
     if plan.upcast:
         count = health_words.upcast_blocks(plan)
         return tr("The cure runs 1 block in FP32.") if count == 1 else tr("The cure runs {0} blocks in FP32.", count)
@@ -307,7 +307,7 @@ def _overflow_text(report: CheckReport) -> str:
         what = health_words.finding_title(first) + "." if first is not None else ""
         return " ".join(part for part in (what, _cure_sentence(report.plan)) if part)
     places = list(dict.fromkeys(part_names(part_key(layer.component, layer.module))[0] for layer in over))
-    where = ", ".join(places)
+    where = health_words.listed(places)
     if len(over) == 1:
         words = tr("1 layer of the {0} makes numbers larger than {1} can hold.", where, name)
     else:

@@ -1,12 +1,14 @@
 """Words of the Health page, made from facts: where a finding sits, what a cure is called and what it costs."""
 
+from collections.abc import Sequence
+
 from halftone.contract.facts import DeviceFacts, Finding
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.words import FindingCode
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import part_names
-from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.explain import finding_words
 from halftone.health.words import module_words
 
 SAME_DB = 40.0
@@ -60,20 +62,16 @@ def finding_title(finding: Finding) -> str:
 def finding_details(finding: Finding) -> list[str]:
     """What happened, in which type, what it would be in others: shown when a row is open."""
     lines: list[str] = []
-    name = type_name(finding.dtype)
-    if finding.peak is not None and finding.limit:
-        ratio = finding.peak / finding.limit
-        lines.append(tr("The largest value is {0}, {1} the {2} limit.", figures.peak(finding.peak), figures.times(ratio), name))
-        if finding.dtype == "float16":
-            lines.append(
-                tr("In FP16 it becomes infinity; BF16 and FP32 can hold it.")
-                if ratio > 1
-                else tr("In FP16 it fits; BF16 and FP32 leave far more room.")
-            )
+    what, remedy = finding_words(finding)
+    if finding.peak is not None and finding.limit and finding.dtype == "float16":
+        lines.append(
+            tr("In FP16 it becomes infinity; BF16 and FP32 can hold it.")
+            if finding.peak > finding.limit
+            else tr("In FP16 it fits; BF16 and FP32 leave far more room.")
+        )
     if finding.step is not None:
         lines.append(tr("It appeared at step {0}.", finding.step))
-    spoken = " ".join(tr(part) for part in (finding.message, finding.remedy) if part)
-    return [*lines, *([spoken] if spoken else [])]
+    return [what.text(tr), *lines, remedy.text(tr)]
 
 
 def price_time(cure: Cure) -> str:
@@ -98,6 +96,23 @@ def rescaled_layers(plan: Plan) -> int:
     return sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
 
 
+def listed(names: Sequence[str]) -> str:
+    """One, two with an and, more with commas."""
+    return tr("{0} and {1}", ", ".join(names[:-1]), names[-1]) if len(names) > 1 else "".join(names)
+
+
+def same_plan(one: Plan | None, other: Plan | None) -> bool:
+    """Whether two plans do the same; reasons and measurements may differ."""
+    if one is None or other is None:
+        return one is other
+    return (one.dtypes, one.rescale, one.upcast, one.settings) == (other.dtypes, other.rescale, other.upcast, other.settings)
+
+
+def disk_price(cure: Cure) -> int | None:
+    """A rescaling in memory takes no room on the disk; only its saved copy does."""
+    return 0 if cure.kind == "rescale" else cure.disk_bytes
+
+
 def _float32_parts(plan: Plan) -> list[str]:
     return [part_names(name)[0] if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "float32"]
 
@@ -114,9 +129,10 @@ def cure_title(cure: Cure) -> str:
             count = upcast_blocks(cure.plan)
             return tr("Upcast 1 block") if count == 1 else tr("Upcast {0} blocks", count)
         case "bfloat16":
-            return tr("{0} in BF16", ", ".join(_bfloat16_parts(cure.plan)) or tr("Model"))
+            return tr("{0} in BF16", listed(_bfloat16_parts(cure.plan)))
         case "float32-component":
-            return tr("Whole {0} in FP32", ", ".join(_float32_parts(cure.plan)) or tr("component"))
+            parts = _float32_parts(cure.plan)
+            return tr("Whole {0} in FP32", parts[0]) if len(parts) == 1 else tr("{0} in FP32", listed(parts))
         case "float32-all":
             return tr("Everything in FP32")
         case "setting":
@@ -144,7 +160,8 @@ def cure_line(cure: Cure, name: str) -> str:
         case "bfloat16":
             return tr("Keeps 8 bits of detail instead of 11")
         case "float32-component":
-            return tr("What --no-half-vae does elsewhere") if "vae" in plan.dtypes else tr("The rest stays in {0}", name)
+            only_vae = _float32_parts(plan) == ["VAE"]
+            return tr("What --no-half-vae does elsewhere") if only_vae else tr("The rest stays in {0}", name)
         case "float32-all":
             return tr("What --no-half does")
         case "setting":
@@ -181,7 +198,7 @@ def cure_spoken(cure: Cure, name: str) -> str:
         cure_line(cure, name),
         price_time(cure),
         price_bytes(cure.memory_bytes),
-        price_bytes(cure.disk_bytes),
+        price_bytes(disk_price(cure)),
         price_picture(cure),
     )
 

@@ -198,9 +198,11 @@ def _zone_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, 
 
 
 def _bar_tops(frame: Frame, boxes: Iterable[PartBox], *, after: bool) -> Tops:
-    return [
-        (column.x, column.x + column.width, bar_top(frame, column.top, after=after)) for box in boxes for column in box.columns
-    ]
+    """What words must not cover: the bars, and the edges of the cure's boxes."""
+    boxes = list(boxes)
+    edges = [(x - 2, x + 2, frame.plot.top()) for span in cure_boxes(boxes) for x in span]
+    bars = [(one.x, one.x + one.width, bar_top(frame, one.top, after=after)) for box in boxes for one in box.columns]
+    return [*bars, *edges]
 
 
 def _words_on(painter: QPainter, theme: Theme, frame: Frame, at: QPointF, text: str, colour: QColor, tops: Tops) -> None:
@@ -277,7 +279,7 @@ def _part_count(
 
 
 def cure_boxes(boxes: Iterable[PartBox]) -> list[tuple[float, float]]:
-    """From-to in pixels of each part's columns that the cure changes, one box per part (runs close together are joined)."""
+    """From-to in pixels of the columns that the cure changes: close runs are joined, and many runs in one part make one box."""
     spans: list[tuple[float, float]] = []
     for box in boxes:
         run: list[tuple[float, float]] = []
@@ -288,7 +290,7 @@ def cure_boxes(boxes: Iterable[PartBox]) -> list[tuple[float, float]]:
                 run[-1] = (run[-1][0], column.x + column.width)
             else:
                 run.append((column.x, column.x + column.width))
-        spans += run
+        spans += run if len(run) <= 3 else [(run[0][0], run[-1][1])]
     return spans
 
 
