@@ -12,7 +12,7 @@ from PIL import Image
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
-from halftone.contract.messages import PhaseChanged, PictureReady, PlanChanged, StepDone
+from halftone.contract.messages import FindingMade, PhaseChanged, PictureReady, PlanChanged, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.contract.words import FLOAT_LIMITS, DType, Phase, ReceiptState
@@ -24,13 +24,14 @@ from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.plans import any_component, apply_plan, base_plan, merged
 from halftone.engine.preview import Previewer
-from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, kind_of
+from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, kind_of
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
 from halftone.engine.sentinel import Health
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
+from halftone.health.explain import explain
 from halftone.health.precision import resolve_precision, states
 from halftone.library.records import load_report
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
@@ -245,6 +246,10 @@ class Generation:
             raise PictureStopped(event, "not-recovered", self._picture.failed)
         event = self._recovery.event(diagnosis, kind, action, cured, seconds)
         self._picture.events.append(event)
+        if diagnosis.damaged:
+            self._emit(FindingMade(finding=explain(damage_finding(diagnosis, self._dtype))))
+        if cured.plan == self._plan:
+            return
         self._emit(
             PlanChanged(before=self._plan, after=cured.plan, reason=f"{cured.kind}: {diagnosis.component}.{diagnosis.module}")
         )

@@ -151,6 +151,7 @@ def _attention(stream: _Stream, path: str, member: nn.Module) -> None:
             return
         stream.modules.append(path)
         _write(stream, _path(path, "to_out.0"), attention.to_out[0], ("weight", "bias"))
+        stream.modules += [_path(path, f"to_out.{index}") for index in range(1, len(attention.to_out))]
     elif hasattr(attention, "transformer_blocks") and _is_group_norm(getattr(attention, "norm", None)):
         stream.modules.append(path)
         _write(stream, _path(path, "proj_out"), attention.proj_out, ("weight", "bias"))

@@ -114,10 +114,9 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
         **inputs.options,
     }
     accepted = _parameters(pipe)
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in accepted.values())
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
-        if name in _OURS or (name not in accepted and not (takes_any and name not in inputs.options)):
+        if name in _OURS or name not in accepted:
             raise HalftoneError("option-unknown", name=name, known=_known(pipe))
     _check_size(pipe, inputs)
     return given

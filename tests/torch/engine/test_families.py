@@ -72,6 +72,7 @@ def test_batch_counts_seeds_up_and_a_seed_gives_the_same_picture_again(engine: D
     assert (pixels(batch, 0) != pixels(single)).any()
 
 
+@pytest.mark.logs("loading .* failed")
 def test_a_model_that_cannot_be_loaded_says_which_and_why(
     engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -1,0 +1,147 @@
+"""Every numerics setting acts: the switch stands inside the run and is put back, the module sees the dtype."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.engine_runs import generate
+from torch.nn.attention import SDPBackend
+
+from halftone.contract.request import Numerics
+from halftone.engine.service import DiffusersEngine
+from halftone.engine.torch_settings import attention_backends, torch_settings, without_effect
+
+CPU = torch.device("cpu")
+MATMUL = torch.backends.cuda.matmul
+
+
+@pytest.mark.parametrize(
+    ("field", "read"),
+    [
+        ("fp16_reduction", lambda: MATMUL.allow_fp16_reduced_precision_reduction),
+        ("bf16_reduction", lambda: MATMUL.allow_bf16_reduced_precision_reduction),
+        ("fp16_accumulation", lambda: MATMUL.allow_fp16_accumulation),
+        ("math_attention_reduction", torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed),
+        ("tf32", lambda: MATMUL.fp32_precision == "tf32"),
+        ("tf32", lambda: torch.backends.cudnn.conv.fp32_precision == "tf32"),
+    ],
+)
+@pytest.mark.parametrize("value", [True, False])
+def test_torch_switches_stand_inside_and_are_put_back(field: str, read: Callable[[], bool], value: bool) -> None:
+    before = read()
+    with torch_settings(Numerics(**{field: value}), CPU):
+        assert bool(read()) is value
+        assert not torch.is_grad_enabled()
+    assert read() == before
+
+
+def test_switches_are_put_back_after_a_failure() -> None:
+    before = MATMUL.allow_fp16_reduced_precision_reduction
+    with pytest.raises(RuntimeError, match="within"), torch_settings(Numerics(fp16_reduction=not before), CPU):
+        raise RuntimeError("within")
+    assert before == MATMUL.allow_fp16_reduced_precision_reduction
+
+
+def test_attention_backend_is_taken_where_it_exists_and_named_where_not() -> None:
+    assert attention_backends("math", CPU) == [SDPBackend.MATH]
+    assert attention_backends("flash", CPU)[0] == SDPBackend.FLASH_ATTENTION
+    assert attention_backends("cudnn", CPU) == []
+    assert attention_backends("cudnn", torch.device("cuda"))[0] == SDPBackend.CUDNN_ATTENTION
+    notes = without_effect(Numerics(attention_backend="cudnn", fp16_accumulation=True), CPU)
+    assert len(notes) == 2
+    assert without_effect(Numerics(), CPU) == ()
+    with torch_settings(Numerics(attention_backend="math"), CPU):
+        assert not torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled()
+
+
+def _watch(module: torch.nn.Module, seen: list[torch.dtype]) -> Any:
+    def look(_module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        seen.append(tensors[0].dtype)
+
+    return module.register_forward_pre_hook(look, with_kwargs=True)
+
+
+def test_vae_float32_always_and_never(models: dict[str, Path]) -> None:
+    engine = DiffusersEngine()
+    always, _ = generate(engine, models["sd15"], "float16", vae_float32="always")
+    assert always.images[0].dtypes == {"text_encoder": "float16", "unet": "float16", "vae": "float32"}
+    assert any("VAE" in reason for reason in always.plan.reasons)
+    for choice in ("never", "when-needed"):
+        report, _ = generate(engine, models["sd15"], "float16", vae_float32=choice)
+        assert report.images[0].dtypes["vae"] == "float16"
+
+
+@pytest.mark.parametrize(
+    ("choice", "dtype"), [("always", torch.float32), ("when-needed", torch.float16), ("never", torch.float16)]
+)
+def test_upcast_cross_attention(models: dict[str, Path], choice: str, dtype: torch.dtype) -> None:
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], "float16", upcast_cross_attention=choice)
+    assert engine.loaded is not None
+    block = engine.loaded.pipe.unet.mid_block.attentions[0].transformer_blocks[0]
+    cross: list[torch.dtype] = []
+    own: list[torch.dtype] = []
+    handles = [_watch(block.attn2.to_q, cross), _watch(block.attn1.to_q, own)]
+    report, _ = generate(engine, models["sd15"], "float16", upcast_cross_attention=choice)
+    for handle in handles:
+        handle.remove()
+    assert set(cross) == {dtype}
+    assert set(own) == {torch.float16}
+    assert (report.plan.upcast_parameters > 0) == (choice == "always")
+
+
+@pytest.mark.parametrize(("upcast", "dtype"), [(True, torch.float32), (False, torch.float16)])
+def test_upcast_sampling_decides_what_the_scheduler_computes_in(
+    models: dict[str, Path], upcast: bool, dtype: torch.dtype
+) -> None:
+    from halftone.engine.flight import Flight, Hooks
+    from halftone.engine.load import load_pipeline
+    from halftone.engine.plans import apply_plan, base_plan
+    from halftone.engine.quiet import quiet_libraries
+    from halftone.library.models import describe
+
+    with quiet_libraries(), torch.no_grad():
+        loaded = load_pipeline(describe(str(models["sd15"])), CPU)
+        apply_plan(loaded, base_plan(loaded, "float16", Numerics()))
+        latents: list[torch.dtype] = []
+        hooks = Hooks(on_latents=lambda _step, tensor, _seconds: latents.append(tensor.dtype))
+        flight = Flight(loaded, nan_check="every-step", upcast_sampling=upcast, hooks=hooks)
+        flight.run({"prompt": "a", "width": 32, "height": 32, "num_inference_steps": 2, "output_type": "pt"}, torch.Generator())
+    assert set(latents) == {dtype}
+
+
+def test_sampler_names_a_scheduler_and_an_unknown_one_is_refused(models: dict[str, Path]) -> None:
+    from tests.helpers.engine_runs import pixels
+
+    from halftone.contract.errors import HalftoneError
+
+    engine = DiffusersEngine()
+    euler, _ = generate(engine, models["sd15"], sampler="Euler")
+    other, _ = generate(engine, models["sd15"], sampler="dpm++ 2m karras")
+    assert (pixels(euler) != pixels(other)).any()
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], sampler="Oiler")
+    assert caught.value.code == "setting-bad-value"
+    assert "Euler" in str(caught.value)
+
+
+def test_unknown_options_and_wrong_sizes_are_refused(models: dict[str, Path]) -> None:
+    from halftone.contract.errors import HalftoneError
+
+    engine = DiffusersEngine()
+    for changes, code in (
+        ({"options": {"no_such_thing": 1}}, "option-unknown"),
+        ({"width": 33}, "size-not-multiple"),
+        ({"steps": 1001}, "value-out-of-range"),
+        ({"prompt": "  "}, "prompt-empty"),
+        ({"batch": 0}, "value-out-of-range"),
+        ({"image": "no-such.png"}, "image-unreadable"),
+        ({"num_frames": 3}, "option-unknown"),
+    ):
+        with pytest.raises(HalftoneError) as caught:
+            generate(engine, models["sd15"], **changes)
+        assert caught.value.code == code, changes

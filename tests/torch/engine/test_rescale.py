@@ -1,0 +1,94 @@
+"""Every group that is offered leaves the network's function alone; structures that are not understood are not offered."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.tiny import load_tiny
+
+from halftone.engine.fragile import exponents_up, scale_parameters
+from halftone.engine.precision import ComponentState, exact_weights, realise
+from halftone.engine.quiet import quiet_libraries
+from halftone.engine.rescale import rescale_groups
+from halftone.engine.tensors import relative_error
+
+
+def _inputs(component: str, pipe: Any) -> tuple[Any, ...]:
+    generator = torch.Generator().manual_seed(1)
+    if component == "vae":
+        return (torch.randn((1, 3, 32, 32), generator=generator),)
+    context = pipe.unet.config.cross_attention_dim
+    return torch.randn((2, 4, 16, 16), generator=generator), 500, torch.randn((2, 7, context), generator=generator)
+
+
+@pytest.fixture(scope="module")
+def pipe(models: dict[str, Path]) -> Any:
+    with quiet_libraries():
+        return load_tiny(models["sd15"])
+
+
+@pytest.mark.parametrize("component", ["vae", "unet"])
+@pytest.mark.parametrize("k", [7, -3])
+def test_groups_do_not_change_the_function(pipe: Any, component: str, k: int) -> None:
+    module = getattr(pipe, component)
+    groups = rescale_groups(component, module)
+    assert len(groups) > 8
+    kinds = {group.name.split()[0] for group in groups}
+    assert kinds == ({"residual", "first", "values"} if component == "vae" else {"residual", "first", "values", "gate"})
+    inputs = _inputs(component, pipe)
+    with torch.no_grad():
+        expected = module(*inputs, return_dict=False)
+        for group in groups:
+            exponents = exponents_up(group, k)
+            scale_parameters(module, exponents)
+            error = relative_error(module(*inputs, return_dict=False), expected)
+            scale_parameters(module, {name: -value for name, value in exponents.items()})
+            # smaller numbers let the epsilon of a norm count a little more
+            assert error < (1e-6 if group.exact else 1e-2 if k < 0 else 2e-3), group.name
+        assert relative_error(module(*inputs, return_dict=False), expected) == 0, "undone exactly"
+
+
+def test_a_stream_with_an_unknown_block_is_not_offered(pipe: Any) -> None:
+    names = {group.name for group in rescale_groups("unet", pipe.unet)}
+    assert "residual stream of unet" in names
+    pipe.unet.mid_block.extra = torch.nn.Linear(2, 2)
+    try:
+        assert "residual stream of unet" not in {group.name for group in rescale_groups("unet", pipe.unet)}
+    finally:
+        del pipe.unet.mid_block.extra
+
+
+def test_states_are_realised_from_exact_weights_and_back(pipe: Any) -> None:
+    module = pipe.vae
+    exact = {name: tensor.clone() for name, tensor in exact_weights(module).items()}
+    group = rescale_groups("vae", module)[0]
+    down = {name: -value for name, value in exponents_up(group, 5).items()}
+    realise(module, exact, ComponentState(dtype="float16", rescale=down, upcast=("decoder.mid_block.resnets.0",)))
+    name = group.shrink[0]
+    parameters = dict(module.named_parameters())
+    assert torch.equal(parameters[name].float(), (exact[name] * 2.0**-5).half().float())
+    assert parameters["decoder.mid_block.resnets.0.conv1.weight"].dtype == torch.float32
+    assert parameters["decoder.conv_out.weight"].dtype == torch.float16
+    with torch.no_grad():
+        assert module.decode(torch.randn(1, 4, 16, 16).half()).sample.isfinite().all()
+    realise(module, exact, ComponentState(dtype="float32"))
+    assert all(torch.equal(tensor, exact[name]) for name, tensor in exact_weights(module).items())
+
+
+def test_a_region_keeps_the_stream_in_float32_until_it_ends(pipe: Any) -> None:
+    module = pipe.vae
+    exact = {name: tensor.clone() for name, tensor in exact_weights(module).items()}
+    seen: dict[str, torch.dtype] = {}
+    watched = ("decoder.conv_in", "decoder.mid_block.resnets.0.conv1", "decoder.mid_block.resnets.1.norm1")
+    realise(module, exact, ComponentState(dtype="float16", upcast=("decoder.conv_in", "decoder.mid_block.resnets.0")))
+    handles = [
+        module.get_submodule(name).register_forward_hook(lambda _m, args, _o, name=name: seen.update({name: args[0].dtype}))
+        for name in watched
+    ]
+    with torch.no_grad():
+        module.decode(torch.randn(1, 4, 16, 16).half())
+    for handle in handles:
+        handle.remove()
+    realise(module, exact, ComponentState(dtype="float32"))
+    assert [seen[name] for name in watched] == [torch.float32, torch.float32, torch.float16]
