@@ -8,8 +8,9 @@ from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QScrollArea, QVBoxLayout, QWidget
 
 from halftone.contract.errors import remedy, say, sentence
-from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
+from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts, RepairReport
 from halftone.contract.messages import Examine, LayersMeasured, Repair
+from halftone.contract.words import DType
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
@@ -17,7 +18,7 @@ from halftone.gui.pages import health_report, health_view, health_words
 from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
-from halftone.gui.pages.health_view import HealthView, Progress
+from halftone.gui.pages.health_view import Figure, HealthView, Progress
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import column, row
@@ -40,6 +41,8 @@ class HealthPage(QWidget):
         self._copies: dict[str, tuple[str, bool]] = {}
         self._view = health_view.of_unchecked(None)
         self._narrow: bool | None = None
+        self._known: tuple[CheckReport, str | None, HealthView] | None = None
+        self._batch: tuple[tuple[LayerPeak, ...], tuple[Figure, ...]] | None = None
         self.setObjectName("page")
         self.header = HealthHeader()
         self.verdict = VerdictCard()
@@ -244,12 +247,24 @@ class HealthPage(QWidget):
         if model is not None and report is not None:
             badge = control.badge(model)
             stale = badge.reason if badge.state == "unchecked" else None
-            known = health_view.of_report(report, stale)
+            known = self._of_report(report, stale)
         if job is not None:
-            return health_view.of_progress(Progress(job, self._chart_share(job), None), dtype, known)
+            return health_view.of_progress(Progress(job, self._chart_share(job), None), dtype, known, self._figures(job, dtype))
         if model is not None and (ended := self._unfinished.get(model.id)) is not None:
             return health_view.of_failed(ended, dtype)
         return known
+
+    def _of_report(self, report: CheckReport, stale: str | None) -> HealthView:
+        """The view of a report, worked out once: a thousand layers take their time."""
+        if self._known is None or self._known[0] is not report or self._known[1] != stale:
+            self._known = (report, stale, health_view.of_report(report, stale))
+        return self._known[2]
+
+    def _figures(self, job: Job, dtype: DType) -> tuple[Figure, ...]:
+        """Figures of a running check, worked out once for each batch of layers."""
+        if self._batch is None or self._batch[0] is not job.layers:
+            self._batch = (job.layers, health_view.figures_of(job.layers, dtype))
+        return self._batch[1]
 
     def _chart_share(self, job: Job) -> float:
         done, total = self._measured

@@ -174,28 +174,46 @@ class LayersModel(QAbstractTableModel):
             return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         return None
 
-    def _cells(self, row: int) -> tuple[tuple[str, object], ...]:
-        """Shown text and value to sort by."""
+    def _key(self, row: int, column: int) -> str | float:
+        """What a column is sorted by."""
         layer = self._layers[row]
-        room = room_bits(log2_peak(layer.peak), self._dtype)
-        after = layer.peak_after
-        return (
-            (str(row + 1), row),
-            (layer.component, layer.component),
-            (layer.module, layer.module),
-            (layer.kind, layer.kind),
-            (figures.peak(layer.peak), layer.peak),
-            (figures.decimal(room) if abs(room) < 1e6 else figures.bits(room), room),
-            ("" if after is None else figures.peak(after), -1.0 if after is None else after),
-        )
+        match column:
+            case 0:
+                return float(row)
+            case 1:
+                return layer.component
+            case 2:
+                return layer.module
+            case 3:
+                return layer.kind
+            case 4 | 5:
+                size = log2_peak(layer.peak)
+                return size if column == 4 else room_bits(size, self._dtype)
+            case _:
+                return -1.0 if layer.peak_after is None else layer.peak_after
+
+    def _words(self, row: int, column: int) -> str:
+        layer = self._layers[row]
+        match column:
+            case 0:
+                return str(row + 1)
+            case 4:
+                return figures.peak(layer.peak)
+            case 5:
+                room = room_bits(log2_peak(layer.peak), self._dtype)
+                return figures.decimal(room) if abs(room) < 1e6 else figures.bits(room)
+            case 6:
+                return "" if layer.peak_after is None else figures.peak(layer.peak_after)
+            case _:
+                return str(self._key(row, column))
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         if not index.isValid():
             return None
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
-            return self._cells(index.row())[index.column()][0]
+            return self._words(index.row(), index.column())
         if role == self.SORT:
-            return self._cells(index.row())[index.column()][1]
+            return self._key(index.row(), index.column())
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in (0, 4, 5, 6):
             return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         if role == Qt.ItemDataRole.ForegroundRole and index.column() == 5:
@@ -254,12 +272,12 @@ class ChartCard(QFrame):
         self.when.chosen.connect(lambda value: self.chart.set_after(value == "after"))
         self.zoom = icon_button("zoom-in", tr("Zoom to the findings"), kind="framed", clicked=self.chart.zoom_to_findings)
         self.as_table = icon_button("table-2", tr("Show as table"), kind="framed", checkable=True)
-        self.as_table.toggled.connect(lambda on: self._stack.setCurrentIndex(1 if on else 0))
-        self.as_table.toggled.connect(lambda on: self.zoom.setEnabled(not on))
+        self.as_table.toggled.connect(self._show_table)
         self._show = label(tr("Show"), "small", "secondary")
         self._sub = label(tr("Largest value each layer produced, in running order, log scale"), "small", "secondary")
         self._mark = label("", "small-strong", "warn")
         self._cured = False
+        self._shown: tuple[tuple[LayerPeak, ...], DType] = ((), "float16")
         head = row(
             label(tr("Headroom by layer"), "heading-s"),
             4,
@@ -279,9 +297,18 @@ class ChartCard(QFrame):
         self._sub.setVisible(not narrow)
         self._show.setVisible(not narrow)
 
+    def _show_table(self, on: bool) -> None:
+        """The table is filled only while it is looked at: sorting thousands of rows takes its time."""
+        self.zoom.setEnabled(not on)
+        if on:
+            self.table.layers.set_layers(*self._shown)
+        self._stack.setCurrentIndex(1 if on else 0)
+
     def set_view(self, view: HealthView) -> None:
         self.chart.set_layers(view.layers, view.dtype, view.findings, view.plan, view.share)
-        self.table.layers.set_layers(view.layers, view.dtype)
+        self._shown = (view.layers, view.dtype)
+        if self.as_table.isChecked():
+            self.table.layers.set_layers(*self._shown)
         can_cure = view.plan is not None and bool(view.layers)
         cured = view.state == "cured"
         if cured != self._cured:  # the change itself turns the view; afterwards the user's choice stays

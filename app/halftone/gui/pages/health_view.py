@@ -107,8 +107,8 @@ def of_unchecked(device: DeviceFacts | None) -> HealthView:
     return HealthView("unchecked", title, text)
 
 
-def of_progress(progress: Progress, dtype: DType, before: HealthView) -> HealthView:
-    """While a check runs. A check that follows a cure keeps the findings in sight."""
+def of_progress(progress: Progress, dtype: DType, before: HealthView, measured: tuple[Figure, ...]) -> HealthView:
+    """While a check runs. A check that follows a cure keeps the findings in sight. measured: figures of the layers so far."""
     job = progress.job
     command = job.command
     curing = isinstance(command, Examine) and command.plan is not None
@@ -135,9 +135,8 @@ def of_progress(progress: Progress, dtype: DType, before: HealthView) -> HealthV
             keep.plan,
             keep.applied,
         )
-    figures_now = _figures(job.layers, dtype) if job.layers else ()
     return HealthView(
-        "checking", title, phase, figures_now, "", dtype, job.layers, job.findings, None, (), None, share=progress.share
+        "checking", title, phase, measured, "", dtype, job.layers, job.findings, None, (), None, share=progress.share
     )
 
 
@@ -188,7 +187,7 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
         "failed",
         title,
         text,
-        _figures(layers, dtype) if layers else (),
+        figures_of(layers, dtype),
         tr("Not finished"),
         dtype,
         layers,
@@ -205,7 +204,7 @@ def of_report(report: CheckReport, stale_reason: str | None) -> HealthView:
         state,
         title,
         text,
-        _figures(report.layers, report.precision, cured=report.plan if state == "cured" else None),
+        figures_of(report.layers, report.precision, cured=report.plan if state == "cured" else None),
         _checked(report),
         report.precision,
         report.layers,
@@ -327,7 +326,7 @@ def _cured_text(report: CheckReport) -> str:
     return done + " " + tr("The file is not changed.")
 
 
-def _figures(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None = None) -> tuple[Figure, ...]:
+def figures_of(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None = None) -> tuple[Figure, ...]:
     """Four figures, all from the layers that were measured; with a cure, of the peaks under it."""
     if not layers:
         return ()

@@ -31,6 +31,7 @@ class HeadroomChart(QWidget):
         super().__init__(parent)
         self._compact = compact
         self._data: ChartData = EMPTY
+        self._given: tuple[Sequence[LayerPeak], DType, tuple[Finding, ...], Plan | None, float] | None = None
         self._after = False
         self._share = 1.0
         self._zoom = 1.0
@@ -64,6 +65,10 @@ class HeadroomChart(QWidget):
         share: float = 1.0,
     ) -> None:
         """Show these layers. share: how much of the check is done. Painted at most every 100 ms."""
+        given = (layers, dtype, tuple(findings), plan, share)
+        if self._given is not None and layers is self._given[0] and given[1:] == self._given[1:]:
+            return
+        self._given = given
         if self._compact:
             self._data = build_blocks(layers, dtype)
         else:
