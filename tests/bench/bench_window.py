@@ -1,0 +1,161 @@
+"""How soon the window is there, against a bare PySide6 window; and how long the event loop is ever kept waiting.
+
+    python tests/bench/bench_window.py [--runs 9] [--model pocket]
+
+Ratios within one run; medians. Start: from the start of the process to the first paint. Event loop: a 5 ms timer while a
+picture is made; the longest gap by the clock, and the most processor time that one turn of the loop took.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+APP = Path(__file__).parents[2] / "app"
+
+FIRST_PAINT = """
+import os, sys, time
+from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtWidgets import QApplication
+
+class Watch(QObject):
+    def eventFilter(self, watched, event):
+        if event.type() == QEvent.Type.Paint and not getattr(self, "seen", False):
+            self.seen = True
+            QTimer.singleShot(0, self.tell)
+        return False
+
+    def tell(self):
+        print(time.monotonic(), flush=True)
+        os._exit(0)
+"""
+
+BARE = (
+    FIRST_PAINT
+    + """
+from PySide6.QtWidgets import QLabel, QMainWindow
+app = QApplication(sys.argv)
+window = QMainWindow()
+window.setCentralWidget(QLabel("Halftone"))
+window.resize(1440, 900)
+watch = Watch()
+window.installEventFilter(watch)
+window.show()
+app.exec()
+"""
+)
+
+HALFTONE = (
+    FIRST_PAINT
+    + """
+from halftone.gui import main, theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import set_language
+from halftone.gui.process import WorkerLink
+from halftone.gui.window import MainWindow
+from halftone.settings import store
+app = main.make_app(sys.argv)
+settings = store.load()
+set_language(settings.language)
+theme.set_theme(settings.theme)
+window = MainWindow(Controller(WorkerLink(), settings))
+watch = Watch()
+window.installEventFilter(watch)
+window.show()
+app.exec()
+"""
+)
+
+LOOP = """
+import sys, time
+from PySide6.QtCore import QTimer
+from halftone.contract.messages import JobEnded, PictureReady
+from halftone.contract.request import PictureRequest
+from halftone.gui import main, theme
+from halftone.gui.controller import Controller
+from halftone.gui.process import WorkerLink
+from halftone.gui.window import MainWindow
+from halftone.settings import store
+import msgspec
+app = main.make_app(sys.argv)
+theme.set_theme("dark")
+settings = msgspec.structs.replace(store.load(), first_run_done=True)
+controller = Controller(WorkerLink(), settings)
+window = MainWindow(controller)
+window.show()
+gaps, turns, state = [], [], {"on": False, "last": 0.0, "cpu": 0.0}
+def beat():
+    now, cpu = time.perf_counter(), time.thread_time()
+    if state["on"]:
+        gaps.append(now - state["last"])
+        turns.append(cpu - state["cpu"])
+    state["last"], state["cpu"] = now, cpu
+timer = QTimer()
+timer.setInterval(5)
+timer.timeout.connect(beat)
+timer.start()
+def seen(event, blob):
+    if isinstance(event, PictureReady):
+        QTimer.singleShot(1000, finish)
+    if isinstance(event, JobEnded) and event.outcome == "failed":
+        print("failed", event.error, flush=True)
+        app.exit(1)
+def finish():
+    print(max(gaps), statistics_p99(gaps), max(turns), len(gaps), flush=True)
+    controller.stop()
+    app.exit(0)
+def statistics_p99(values):
+    return sorted(values)[int(len(values) * 0.99)]
+controller.worker_event.connect(seen)
+def go():
+    state["on"] = True
+    controller.generate(PictureRequest(prompt="a red sun over green hills", model=sys.argv[1], seed=7))
+controller.start()
+QTimer.singleShot(1500, go)
+sys.exit(app.exec())
+"""
+
+
+def environment(data: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HALFTONE_")}
+    return kept | {
+        "PYTHONPATH": str(APP),
+        "HALFTONE_DATA": data,
+        "QT_QPA_PLATFORM": os.environ.get("QT_QPA_PLATFORM", "offscreen"),
+    }
+
+
+def seconds_to_paint(code: str, data: str) -> float:
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], env=environment(data), capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1]) - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--model", default="pocket")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as data:
+        pairs = [(seconds_to_paint(BARE, data), seconds_to_paint(HALFTONE, data)) for _ in range(arguments.runs + 1)][1:]
+        bare, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print(f"window visible: bare {bare:.3f} s, Halftone {ours:.3f} s, ratio {ours / bare:.2f} (goal 1.5)")
+        done = subprocess.run(
+            [sys.executable, "-c", LOOP, arguments.model], env=environment(data), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            sys.exit(f"the loop run failed: {done.stdout}{done.stderr[-2000:]}")
+        worst, p99, busiest, count = done.stdout.split()[-4:]
+        print(
+            f"event loop during a picture, {count} turns: longest gap {float(worst) * 1000:.1f} ms, "
+            f"99 % below {float(p99) * 1000:.1f} ms, "
+            f"most processor time in one turn {float(busiest) * 1000:.1f} ms (goal 50)"
+        )
+
+
+if __name__ == "__main__":
+    main()
