@@ -25,7 +25,9 @@ def test_the_style_sheet_is_filled_completely(name: theme.ThemeName) -> None:
     assert all(Path(file).is_file() for file in pictures)
 
 
-@pytest.mark.parametrize(("token", "size"), [("space.4", 8), ("control.height", 28), ("layout.panel-left.min", 280), ("motion.fast", 90)])
+@pytest.mark.parametrize(
+    ("token", "size"), [("space.4", 8), ("control.height", 28), ("layout.panel-left.min", 280), ("motion.fast", 90)]
+)
 def test_sizes_are_read_by_path(token: str, size: int) -> None:
     assert Theme("dark").px(token) == size
 
@@ -41,7 +43,9 @@ def test_the_canvas_is_a_neutral_grey() -> None:
         assert colour.red() == colour.green() == colour.blue()
 
 
-@pytest.mark.parametrize(("component", "series"), [("unet", "series-1"), ("transformer", "series-1"), ("vae", "series-2"), ("odd", "series-6")])
+@pytest.mark.parametrize(
+    ("component", "series"), [("unet", "series-1"), ("transformer", "series-1"), ("vae", "series-2"), ("odd", "series-6")]
+)
 def test_components_have_their_colours(component: str, series: str) -> None:
     assert Theme("light").series(component) == Theme("light").color(f"chart.{series}")
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent, QEnterEvent
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QEnterEvent, QFontMetrics
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from halftone.gui import theme
@@ -184,10 +184,12 @@ class Toasts(QObject):
         bar = self._bar
         if bar is None:
             return
-        width = min(720, self._host.width() - 40)
-        bar.setFixedWidth(max(200, min(width, bar.sizeHint().width() + 160)))
-        bar.adjustSize()
-        bar.move((self._host.width() - bar.width()) // 2, self._host.height() - bar.height() - 44)
+        actions = sum(QFontMetrics(bar.font()).horizontalAdvance(act.label) + 36 for act in bar.message.actions)
+        wanted = QFontMetrics(bar.font()).horizontalAdvance(bar.message.spoken) + actions + 110
+        bar.setFixedWidth(min(wanted, 760, self._host.width() - 40))
+        layout = bar.layout()
+        bar.setFixedHeight(max(38, layout.heightForWidth(bar.width()) if layout is not None else 38))
+        bar.move((self._host.width() - bar.width()) // 2, self._host.height() - bar.height() - 86)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._host and event.type() == QEvent.Type.Resize:

@@ -1,0 +1,292 @@
+"""Create over a real worker that plays a script: making, cancelling, keeping, recovering, history."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples, scripted
+
+from halftone.contract.messages import Generate, JobStarted, PhaseChanged
+from halftone.contract.request import Numerics
+from halftone.settings.store import Settings
+
+STARTED = (
+    scripted.Say(event=JobStarted(kind="generate", plan=samples.PLAIN)),
+    scripted.Say(event=PhaseChanged(phase="encode")),
+    scripted.Say(event=PhaseChanged(phase="denoise", total=4)),
+)
+
+
+def test_the_canvas_is_empty_at_first_and_an_example_starts(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    page = stage.page
+    assert page.canvas.isHidden()
+    assert len(page.empty.cards) == 4
+    page.empty.cards[1].click()
+    stage.idle()
+    stage.wait(lambda: not page.canvas.isHidden())
+    assert page.form.prompt.toPlainText() == page.empty.cards[1].prompt
+    assert page.empty.isHidden()
+    assert not page.receipt.isHidden()
+    assert page.receipt.word.text() == "Clean"
+    assert not page._strip.isHidden()
+    stage.picture("another one")
+    assert page._strip.isHidden()
+    stage.close()
+
+
+def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot: QtBot, tmp_path: Path) -> None:
+    steps = scripted.Steps(wait_each=str(tmp_path))
+    stage = Stage(qtbot, {"generate": [*STARTED, steps, scripted.Say(event=PhaseChanged(phase="decode")), scripted.Picture()]})
+    page = stage.page
+    page.generate()
+    stage.wait(lambda: stage.controller.state.running is not None)
+    page.generate()
+    assert page.form.generate_button.text() == "Add to queue"
+    assert not page.transport.isHidden()
+    for number in (1, 2, 3):
+        (tmp_path / str(number)).touch()
+    stage.wait(lambda: page.transport.title.text() == "Step 3 of 4")
+    assert page.transport.left.text() == "about 1\u00a0s left"
+    assert page.transport.speed.text() == "4.00 steps/s"
+    assert page.transport.finite.text() == "3 of 3 steps finite"
+    stage.wait(lambda: not page.canvas.image().isNull())
+    assert [row.job.running for row in page.queue._rows.values()] == [True, False]
+    (tmp_path / "4").touch()
+    stage.idle()
+    assert page.form.generate_button.text() == "Generate"
+    assert page.transport.isHidden()
+    assert page.queue.isHidden()
+    stage.close()
+
+
+def test_escape_cancels_and_the_last_picture_comes_back(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": scripted.usual("generate")})
+    stage.picture()
+    stage.close()
+    second = Stage(qtbot, {"generate": [*STARTED, scripted.Wait(path=str(tmp_path / "never"))]})
+    page = second.page
+    second.wait(lambda: page._shown is not None)
+    page.generate()
+    second.wait(lambda: second.controller.state.running is not None and second.controller.state.running.phase == "denoise")
+    qtbot.keyClick(second.window, Qt.Key.Key_Escape)
+    second.idle()
+    assert second.controller.state.ended is not None
+    assert second.controller.state.ended.outcome == "cancelled"
+    assert not page.receipt.isHidden()
+    assert second.controller.state.notices == ()
+    second.close()
+
+
+def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> None:
+    steps = scripted.Steps(steps=4, wait_each=str(tmp_path))
+    stage = Stage(qtbot, {"generate": [*STARTED, steps, scripted.Picture()]})
+    page = stage.page
+    page.generate()
+    (tmp_path / "1").touch()
+    stage.wait(lambda: page.transport.title.text() == "Step 1 of 4")
+    page.transport.keep.click()
+    assert not page.transport.keep.isEnabled()
+    for number in (2, 3, 4):
+        (tmp_path / str(number)).touch()
+    stage.idle()
+    assert len(stage.controller.state.pictures) == 1
+    stage.close()
+
+
+def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
+    page = stage.page
+    stage.picture()
+    stage.wait(lambda: not page.banner.isHidden())
+    message = page.banner.message
+    assert message is not None
+    assert message.title == "This picture came out black. Halftone recovered it."
+    assert [act.key for act in message.actions] == ["fix", "health", "copy", "fold"]
+    assert page.receipt.word.text() == "Recovered"
+    assert dict(message.details)["Where"].startswith("vae")
+    assert stage.window.status.activity.text().strip() == "1 picture recovered"
+    assert page.banner.height() <= page.centre.height() // 2
+    page._banner_act("fold")
+    assert page.banner.isHidden()
+    page.receipt.click()
+    page.sheet.message_requested.emit()
+    assert not page.banner.isHidden()
+    stage.close()
+
+
+def test_copy_details_names_the_layer_and_neither_prompt_nor_path(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
+    stage.picture("a secret prompt")
+    stage.page._banner_act("copy")
+    copied = QGuiApplication.clipboard().text()
+    assert samples.GUARDED.module in copied
+    assert "Halftone 0.1.0" in copied
+    assert "secret" not in copied
+    assert stage.controller.state.pictures[0].path not in copied
+    stage.close()
+
+
+def test_recover_quietly_shows_no_banner_but_the_receipt_says_it(qtbot: QtBot) -> None:
+    settings = Settings(first_run_done=True, numerics=Numerics(on_black="quiet"))
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]}, settings=settings)
+    stage.picture()
+    assert stage.page.banner.isHidden()
+    assert stage.page.receipt.word.text() == "Recovered"
+    stage.close()
+
+
+def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Steps(nan_at=2), scripted.Picture()]})
+    stage.picture()
+    message = stage.page.banner.message
+    assert message is not None
+    assert message.title == "A bad number appeared at step 2. Halftone went back one step and finished the picture."
+    stage.close()
+
+
+def test_a_broken_picture_is_not_kept_and_the_banner_says_why(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered")]})
+    stage.page.generate()
+    stage.idle()
+    stage.wait(lambda: not stage.page.banner.isHidden())
+    message = stage.page.banner.message
+    assert message is not None
+    assert message.level == "danger"
+    assert message.title == "This picture could not be recovered."
+    assert stage.page.history.paths() == []
+    assert not stage.page.toolbar.save.isEnabled()
+    stage.close()
+
+
+def test_ask_first_decodes_again_only_when_told(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="asking")]})
+    stage.page.generate()
+    stage.idle()
+    stage.wait(lambda: not stage.page.banner.isHidden())
+    message = stage.page.banner.message
+    assert message is not None
+    assert [act.key for act in message.actions] == ["recover", "recover-fix", "leave"]
+    stage.page._banner_act("recover")
+    job = stage.controller.state.jobs[0]
+    assert isinstance(job.command, Generate)
+    assert job.command.request.numerics.on_black == "recover"
+    stage.idle()
+    stage.close()
+
+
+def test_vary_makes_four_pictures_with_the_next_seeds(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.picture()
+    seed = stage.controller.state.pictures[0].seed
+    stage.page.toolbar.vary.click()
+    job = stage.controller.state.jobs[0]
+    assert isinstance(job.command, Generate)
+    assert (job.command.request.seed, job.command.request.batch) == (seed + 1, 4)
+    stage.idle()
+    stage.close()
+
+
+def test_until_stopped_goes_on_until_it_is_cancelled(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.page.form.submit(endless=True)
+    stage.wait(lambda: len(stage.controller.state.pictures) >= 3)
+    job = stage.controller.state.jobs[0]
+    assert isinstance(job.command, Generate)
+    assert job.command.request.seed is None
+    stage.controller.cancel(job.id)
+    stage.idle()
+    stage.close()
+
+
+def test_history_is_there_after_a_restart_and_pictures_can_be_walked(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.picture("one")
+    stage.picture("two")
+    stage.close()
+    again = Stage(qtbot)
+    page = again.page
+    again.wait(lambda: len(page.history.paths()) == 2)
+    again.wait(lambda: page._shown is not None)
+    assert page._shown is not None
+    assert page._shown.request.prompt == "two"
+    page.canvas.setFocus()
+    qtbot.keyClick(page.canvas, Qt.Key.Key_Right)
+    assert page._shown.request.prompt == "one"
+    page.reuse_settings()
+    assert page.form.prompt.toPlainText() == "one"
+    again.idle()
+    again.close()
+
+
+def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    stage = Stage(qtbot)
+    stage.picture()
+    path = Path(stage.controller.state.pictures[0].path)
+    stage.page.delete()
+    if path.exists():
+        stage.idle()
+        stage.close()
+        pytest.skip("no bin here")
+    notice = stage.controller.state.notices[-1]
+    assert notice.kind == "deleted"
+    assert stage.page.history.paths() == []
+    stage.window.act(notice, "undo")
+    assert path.exists()
+    stage.wait(lambda: stage.page.history.paths() == [str(path)])
+    stage.idle()
+    stage.close()
+
+
+def test_save_as_copies_the_file(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    stage.picture()
+    source = Path(stage.controller.state.pictures[0].path)
+    stage.page.copy_to(source, tmp_path / "copy.png")
+    stage.wait(lambda: bool(stage.controller.state.notices))
+    assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
+    assert stage.controller.state.notices[-1].kind == "saved"
+    stage.close()
+
+
+def test_waiting_jobs_move_go_and_come_back(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(tmp_path / "go")), *scripted.usual("generate")]})
+    for prompt in ("one", "two", "three"):
+        stage.page.form.prompt.setPlainText(prompt)
+        stage.page.generate()
+    controller = stage.controller
+    two, three = (job.id for job in controller.state.jobs[1:])
+    row = stage.page.queue._rows[three]
+    qtbot.keyClick(row, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
+    qtbot.keyClick(stage.page.queue._rows[two], Qt.Key.Key_Delete)
+    assert [job.title for job in controller.state.jobs] == ["one", "three"]
+    stage.window.act(controller.state.notices[-1], "undo")
+    assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
+    stage.page.queue.pause.click()
+    (tmp_path / "go").touch()
+    stage.wait(lambda: len(controller.state.pictures) == 1)
+    assert [job.title for job in controller.state.jobs] == ["three", "two"]
+    stage.page.queue.pause.click()
+    stage.idle()
+    stage.close()
+
+
+def test_fixing_a_model_checks_it_cures_it_and_says_so(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    controller = stage.controller
+    pocket = controller.model
+    assert pocket is not None
+    report = samples.check_report(pocket, fragile=True)
+    plan = msgspec.structs.replace(report.plan, verified=True)
+    controller.apply_cure(msgspec.structs.replace(report, device=samples.CPU, plan=plan))
+    stage.idle()
+    kinds = [notice.kind for notice in controller.state.notices]
+    assert kinds in (["cure-applied"], ["cure-failed"])
+    stage.close()

@@ -1,0 +1,189 @@
+"""Size, seed and the request that the form makes."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.gui.pages.create_fields import FLOW_SAMPLERS, SAMPLERS, SeedField, SizeField, preset_size, size_problem
+from halftone.gui.tokens import make_counter, reading_length
+from halftone.library.models import POCKET, describe
+
+ENGINE = Path(__file__).resolve().parents[3] / "app" / "halftone" / "engine" / "samplers.py"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "native", "size"),
+    [
+        ("1:1", (1024, 1024), (1024, 1024)),
+        ("3:2", (1024, 1024), (1280, 832)),
+        ("2:3", (1024, 1024), (832, 1280)),
+        ("16:9", (1024, 1024), (1344, 768)),
+        ("1:1", (128, 128), (128, 128)),
+        ("3:2", (128, 128), (160, 104)),
+    ],
+)
+def test_presets_keep_about_the_number_of_pixels(ratio: str, native: tuple[int, int], size: tuple[int, int]) -> None:
+    assert preset_size(ratio, native) == size
+    pixels = native[0] * native[1]
+    assert abs(size[0] * size[1] - pixels) / pixels < 0.07
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (512, ""),
+        (1001, "Use a multiple of 8, for example 1000."),
+        (1004, "Use a multiple of 8, for example 1008."),
+        (8, "Use a size from 64 to 4\u202f096."),
+        (5000, "Use a size from 64 to 4\u202f096."),
+    ],
+)
+def test_a_size_that_cannot_be_used_comes_with_one_that_can(value: int, problem: str) -> None:
+    assert size_problem(value) == problem
+
+
+def test_the_size_field_names_its_preset(qtbot: QtBot) -> None:
+    field = SizeField()
+    qtbot.addWidget(field)
+    field.set_native(512, 512)
+    field.set_size(512, 512)
+    assert field.presets.value() == "1:1"
+    field.presets.button("3:2").click()
+    assert field.size_value() == (640, 448) or field.presets.value() == "3:2"
+    field.swap()
+    assert field.presets.value() == "2:3"
+    field.width_box.setValue(1001)
+    assert field.presets.value() == "custom"
+    assert field.problem()
+    assert not field.problem_label.isHidden()
+    field.width_box.stepBy(1)
+    assert field.width_box.value() == 1008
+    field.width_box.setValue(1001)
+    field.width_box.stepBy(-1)
+    assert field.width_box.value() == 1000
+
+
+def test_seed_lock_and_dice(qtbot: QtBot) -> None:
+    field = SeedField()
+    qtbot.addWidget(field)
+    assert field.seed_for_next() is None
+    field.edit.setText("2 718 281")
+    assert field.seed_for_next() == 2718281
+    field.after_picture()
+    assert field.seed_for_next() is None
+    field.show_seed(99)
+    field.lock.setChecked(True)
+    assert field.seed_for_next() == 99
+    field.after_picture()
+    assert field.seed_for_next() == 99
+    field.roll()
+    assert field.seed_for_next() not in (None, 99)
+
+
+def test_a_huge_seed_is_held_to_what_a_generator_takes(qtbot: QtBot) -> None:
+    field = SeedField()
+    qtbot.addWidget(field)
+    field.edit.setText("9" * 25)
+    assert field.seed_for_next() == 2**63 - 1
+
+
+@pytest.mark.parametrize(("name", "shown"), [("SAMPLERS", SAMPLERS), ("FLOW_SAMPLERS", FLOW_SAMPLERS)])
+def test_the_samplers_are_those_of_the_engine(name: str, shown: tuple[str, ...]) -> None:
+    """Read from its source: the window's tests load no torch."""
+    for node in ast.parse(ENGINE.read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            assert isinstance(node.value, ast.Dict)
+            keys = tuple(key.value for key in node.value.keys if isinstance(key, ast.Constant))
+            assert keys == shown
+            return
+    pytest.fail(f"{name} is not in the engine")
+
+
+def test_tokens_are_counted_with_the_models_own_tokenizer() -> None:
+    pocket = describe(POCKET)
+    count = make_counter(pocket)
+    assert count is not None
+    assert count("") == 0
+    assert count("a red sun over green hills") == 6
+    assert reading_length(pocket) == 75
+
+
+def test_the_form_becomes_a_request_and_a_request_fills_the_form(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    wanted = PictureRequest(
+        prompt="two trees", negative="text", width=160, height=104, steps=12, guidance=3.5, sampler="Euler", seed=7, batch=2
+    )
+    form.set_request(wanted)
+    made = form.request()
+    assert (made.prompt, made.negative, made.width, made.height) == ("two trees", "text", 160, 104)
+    assert (made.steps, made.guidance, made.sampler, made.seed, made.batch) == (12, 3.5, "Euler", 7, 2)
+    form.precision.button("float32").click()
+    assert form.request().numerics == Numerics(precision="float32")
+    assert form.numerics_row.value.text() == "FP32"
+    stage.close()
+
+
+def test_generate_is_refused_with_the_reason_as_its_tooltip(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.size_field.width_box.setValue(1001)
+    assert not form.generate_button.isEnabled()
+    assert form.generate_button.toolTip() == "Use a multiple of 8, for example 1000."
+    assert not form.submit()
+    form.size_field.width_box.setValue(128)
+    assert form.generate_button.isEnabled()
+    stage.close()
+
+
+def test_an_empty_prompt_takes_the_example(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.page.generate()
+    stage.idle()
+    assert stage.page.form.prompt.toPlainText() == "a red sun over green hills"
+    stage.close()
+
+
+def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    assert form.estimate.text() == "Time not measured yet for this size"
+    stage.picture()
+    facts = stage.controller.state.pictures[0]
+    form.size_field.set_size(facts.width, facts.height)
+    form.steps.set_value(facts.steps)
+    assert form.estimate.text().startswith("About ")
+    assert form.estimate.toolTip() == "Measured with your last picture of this size."
+    stage.close()
+
+
+def test_a_model_whose_file_is_gone_can_be_located(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.controller.select_model("/nowhere/model.safetensors")
+    stage.wait(lambda: stage.controller.model_error is not None)
+    form = stage.page.form
+    assert form.note.text() == "File not found"
+    assert form.note_link.text() == "Locate…"
+    assert not form.generate_button.isEnabled()
+    assert form.generate_button.toolTip() == "File not found"
+    stage.close()
+
+
+def test_keyboard_focus_shows_a_ring_and_the_mouse_does_not(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    ring = stage.window._ring
+    assert ring.isHidden()
+    from PySide6.QtCore import Qt
+
+    stage.page.form.generate_button.setFocus(Qt.FocusReason.TabFocusReason)
+    QApplication.processEvents()
+    assert ring.widget() is stage.page.form.generate_button
+    stage.page.form.generate_button.clearFocus()
+    QApplication.processEvents()
+    assert ring.isHidden()
+    stage.close()

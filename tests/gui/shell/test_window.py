@@ -1,0 +1,194 @@
+"""The shell over a real worker that plays a script."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples, scripted
+
+from halftone.client.command import worker_environment
+from halftone.contract.request import Numerics
+from halftone.gui.state import Noted
+from halftone.gui.widgets.topbar import chip_part, memory_text, short_name
+from halftone.settings.store import Settings
+
+
+def test_the_window_never_loads_torch_or_numpy() -> None:
+    code = (
+        "import sys, halftone.gui.main\n"
+        "heavy = {'torch', 'diffusers', 'transformers', 'numpy', 'tomlkit', 'tokenizers'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=worker_environment())
+    assert done.returncode == 0, done.stderr
+
+
+def test_pages_tabs_and_keys(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    window = stage.window
+    assert window.current_page == "create"
+    window.top.tabs["health"].click()
+    assert window.current_page == "health"
+    assert window.top.tabs["health"].isChecked()
+    window.top.chip.click()
+    assert window.current_page == "device"
+    window.top.settings.click()
+    assert window.current_page == "settings"
+    assert not window.top.tabs["create"].isChecked()
+    qtbot.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.ControlModifier)
+    assert window.current_page == "create"
+    stage.close()
+
+
+def test_a_first_start_opens_on_the_device_measures_and_checks_the_demo_model(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=False), measured=False)
+    assert stage.window.current_page == "device"
+    stage.wait(lambda: stage.controller.state.self_test is not None)
+    stage.idle()
+    model = stage.controller.model
+    assert model is not None
+    stage.window._first_picture()
+    assert stage.window.current_page == "create"
+    assert stage.controller.settings.first_run_done
+    stage.close()
+
+
+def test_a_later_start_takes_what_was_measured_before(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    assert stage.controller.state.self_test is not None
+    assert stage.controller.state.jobs == ()
+    assert stage.window.current_page == "create"
+    stage.close()
+
+
+def test_the_job_ring_and_the_activity_follow_a_job(qtbot: QtBot, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
+    assert stage.window.top.ring.isHidden()
+    stage.page.generate()
+    stage.wait(lambda: not stage.window.top.ring.isHidden())
+    assert "Loading" in stage.window.status.activity.text()
+    go.touch()
+    stage.idle()
+    assert stage.window.top.ring.isHidden()
+    assert "Ready" in stage.window.status.activity.text()
+    stage.close()
+
+
+def test_a_failed_job_is_told_and_can_be_tried_again(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Fail(code="device-lost", facts={"device": "cpu", "detail": "gone"})]})
+    stage.page.generate()
+    stage.wait(lambda: stage.window.toasts.shown is not None)
+    bar = stage.window.toasts.shown
+    assert bar is not None
+    assert bar.message.level == "danger"
+    assert "The device cpu stopped answering: gone." in bar.message.spoken
+    assert [act.key for act in bar.message.actions] == ["retry", "copy"]
+    bar.acted.emit("retry")
+    stage.wait(lambda: len(stage.controller.state.notices) == 2)
+    stage.close()
+
+
+def test_a_full_disk_offers_another_folder(qtbot: QtBot) -> None:
+    facts = {"need": "3 MB", "free": "0 MB", "folder": "/full"}
+    stage = Stage(qtbot, {"generate": [scripted.Fail(code="disk-full", facts=dict(facts))]})
+    stage.page.generate()
+    stage.wait(lambda: stage.window.toasts.shown is not None)
+    bar = stage.window.toasts.shown
+    assert bar is not None
+    assert bar.message.spoken == "No room to save. 3 MB needed, 0 MB free in /full."
+    assert bar.message.actions[0].key == "choose-folder"
+    stage.close()
+
+
+def test_f8_goes_to_the_newest_message(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.controller.take(Noted(kind="removed", facts=("hills",)))
+    qtbot.keyClick(stage.window, Qt.Key.Key_F8)
+    bar = stage.window.toasts.shown
+    assert bar is not None
+    assert stage.window.focusWidget() is bar.first_button()
+    stage.close()
+
+
+def test_closing_with_work_asks(qtbot: QtBot, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
+    stage.page.generate()
+    stage.page.generate()
+    stage.wait(lambda: stage.controller.state.running is not None)
+    assert not stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    assert box.text() == "Finish 2 jobs first, or stop now?"
+    finish = next(button for button in box.buttons() if button.text() == "Finish, then close")
+    finish.click()
+    go.touch()
+    stage.wait(lambda: not stage.window.isVisible())
+    assert len(stage.controller.state.pictures) == 2
+    stage.wait(lambda: stage.link.pid is None)
+
+
+def test_a_narrow_window_drops_the_name_and_the_memory(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.window.resize(1440, 900)
+    wide = stage.window.top.chip.sizeHint().width()
+    assert not stage.window.top.name.isHidden()
+    stage.window.resize(1024, 640)
+    assert stage.window.top.name.isHidden()
+    assert stage.window.top.chip.sizeHint().width() < wide
+    assert stage.window.minimumSize().width() == 1024
+    stage.close()
+
+
+def test_the_nan_check_off_is_said_until_it_is_on_again(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, numerics=Numerics(nan_check="off")))
+    assert not stage.window.status.unwatched.isHidden()
+    assert not stage.page.unwatched.isHidden()
+    stage.page.unwatched.acted.emit("on")
+    assert stage.controller.settings.numerics.nan_check == "every-step"
+    assert stage.window.status.unwatched.isHidden()
+    assert stage.page.unwatched.isHidden()
+    stage.close()
+
+
+def test_language_and_theme_change_at_once_and_keep_the_form(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.page.form.prompt.setPlainText("two trees")
+    controller = stage.controller
+    controller.update_settings(msgspec.structs.replace(controller.settings, language="zh_CN", theme="light"))
+    stage.wait(lambda: stage.window.top.tabs["create"].text() == "创作")
+    assert stage.window.create_page.form.prompt.toPlainText() == "two trees"
+    controller.update_settings(msgspec.structs.replace(controller.settings, language="en", theme="dark"))
+    stage.wait(lambda: stage.window.top.tabs["create"].text() == "Create")
+    stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA GeForce RTX 3060", "RTX 3060"),
+        ("AMD Radeon RX 7900 XTX", "RX 7900 XTX"),
+        ("Intel(R) Core(TM) i7-9700 CPU @ 3.00GHz", "Core i7-9700"),
+        ("Processor", "Processor"),
+    ],
+)
+def test_short_names_of_devices(name: str, short: str) -> None:
+    assert short_name(msgspec.structs.replace(samples.CPU, name=name)) == short
+
+
+def test_memory_on_the_chip_is_in_whole_gigabytes() -> None:
+    assert memory_text(msgspec.structs.replace(samples.CPU, memory_total=11_900_000_000)) == "12\u00a0GB"
+    assert memory_text(msgspec.structs.replace(samples.CPU, memory_total=None)) == ""
+
+
+def test_every_state_of_a_dtype_has_a_shape_of_its_own() -> None:
+    parts = [chip_part("float16", state) for state in ("works", "wrong", "slow", "missing", None)]
+    assert len({part.icon for part in parts}) == len({part.text for part in parts}) == 5
