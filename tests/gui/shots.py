@@ -3,6 +3,8 @@
 The worker is played back from events, so that every picture shows the same moment. Run with QT_QPA_PLATFORM=offscreen.
 """
 
+# ruff: noqa: E402 - the platform and the path must be set before Qt and Halftone are imported
+
 import math
 import os
 import random
@@ -10,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
@@ -18,7 +20,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 import msgspec
 from PySide6.QtCore import QEventLoop, QThreadPool, QTimer
 from PySide6.QtGui import QColor, QImage, QLinearGradient, QPainter
-from PySide6.QtWidgets import QApplication
 from tests.helpers import samples
 
 from halftone.contract.facts import (
@@ -32,7 +33,6 @@ from halftone.contract.facts import (
 from halftone.contract.messages import (
     AnyCommand,
     AnyEvent,
-    Generate,
     JobEnded,
     JobStarted,
     MemoryChanged,
@@ -44,6 +44,7 @@ from halftone.contract.messages import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.words import ReceiptState
+from halftone.gui.pages.create import CreatePage
 
 GPU: Final = msgspec.structs.replace(
     samples.CPU, id="cuda:0", backend="cuda", name="NVIDIA GeForce RTX 3060", memory_total=12 * 10**9, driver="572.16"
@@ -127,7 +128,9 @@ EVENT: Final = GuardEvent(
 class Stage:
     """A window over a link that plays events instead of a process."""
 
-    def __init__(self, *, theme_name: str = "dark", language: str = "en", size: tuple[int, int] = (1440, 900), first: bool = False):
+    def __init__(
+        self, *, theme_name: str = "dark", language: str = "en", size: tuple[int, int] = (1440, 900), first: bool = False
+    ):
         from halftone.gui import theme
         from halftone.gui.controller import Controller
         from halftone.gui.i18n import set_language
@@ -179,7 +182,7 @@ class Stage:
         loop.exec()
 
     @property
-    def page(self):
+    def page(self) -> CreatePage:
         return self.window.create_page
 
     def prompt(self, words: str, negative: str = "text, watermark, people, frame") -> None:
@@ -187,7 +190,12 @@ class Stage:
         self.page.form.negative.setPlainText(negative)
 
     def picture(
-        self, seed: int, state: ReceiptState = "clean", events: tuple[GuardEvent, ...] = (), side: int = 512, seconds: float = 20.6
+        self,
+        seed: int,
+        state: ReceiptState = "clean",
+        events: tuple[GuardEvent, ...] = (),
+        side: int = 512,
+        seconds: float = 20.6,
     ) -> None:
         """A whole job, from request to picture."""
         request = msgspec.structs.replace(self.page.request(), seed=seed)
@@ -223,7 +231,7 @@ class Stage:
             peak = 900 + 8000 * math.sin(number / 17 * 2.4) ** 2
             self.play(StepDone(job=job, step=number, steps=total, peak=peak, finite=True, seconds=0.66))
         noisy = landscape(512, 512, 9).scaled(64, 64).scaled(128, 128).convertToFormat(QImage.Format.Format_RGB888)
-        rows = b"".join(bytes(noisy.constScanLine(y))[: 128 * 3] for y in range(128))
+        rows = b"".join(bytes(cast("memoryview", noisy.constScanLine(y)))[: 128 * 3] for y in range(128))
         self.play(PreviewReady(job=job, step=step, width=128, height=128), rows)
         self.settle()
         return job

@@ -15,7 +15,7 @@ def literals() -> dict[str, str]:
     for file in sorted(GUI.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tr" and node.args:
-                found |= {words: file.name for words in _strings(node.args[0])}
+                found |= dict.fromkeys(_strings(node.args[0]), file.name)
     return found
 
 

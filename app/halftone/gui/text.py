@@ -1,6 +1,8 @@
 """Facts into words: messages M1 to M14, the activity line, receipts and what Copy details yields. What happened comes first,
 then what Halftone did, then what you can do."""
 
+from dataclasses import replace
+
 from halftone import __version__
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
@@ -107,7 +109,12 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
     event = main_event(picture)
     if picture.state == "recovered" and event is not None:
-        return _recovered_steps(event, price) if event.step is not None else _recovered_decode(event, price, steps)
+        made = (
+            _recovered_steps(event, price)
+            if event.step is not None
+            else _recovered_decode(event, price, 0 if len(picture.events) > 1 else steps)
+        )
+        return replace(made, details=(*made.details, *_earlier(picture)))
     if picture.state == "asking":
         return _asking(event)
     if picture.state == "not-recovered":
@@ -246,8 +253,22 @@ def _details(event: GuardEvent, steps: int) -> tuple[tuple[str, str], ...]:
         rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
     elif steps:
         rows.append((tr("When"), tr("Decoding, after step {0}. All {0} steps were finite.", steps)))
+    else:
+        rows.append((tr("When"), tr("Decoding, after the last step.")))
     rows.append((tr("Done"), _done(event)))
     return tuple(rows)
+
+
+def _earlier(picture: PictureFacts) -> tuple[tuple[str, str], ...]:
+    """What happened before the main event: one row each."""
+    return tuple(
+        (tr("Before"), listed(_place(event), f"{event.component} · {event.module}", _done(event)))
+        for event in picture.events[:-1]
+    )
+
+
+def _place(event: GuardEvent) -> str:
+    return tr("step {0}", event.step) if event.step is not None else ""
 
 
 def _peak_words(peak: float, limit: float) -> str:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from PySide6.QtCore import QByteArray, QFile, Qt, QUrl
@@ -16,17 +16,17 @@ from halftone.gui import icons, text, theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages.create import CreatePage
-from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.health import HealthPage
-from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.state import Notice
 from halftone.gui.widgets.banner import Toasts
 from halftone.gui.widgets.common import column
-from halftone.gui.widgets.help import HelpWindow
-from halftone.gui.widgets.messages import MessagesWindow
 from halftone.gui.widgets.meters import FocusRing
 from halftone.gui.widgets.statusbar import StatusBar
 from halftone.gui.widgets.topbar import TopBar
+
+if TYPE_CHECKING:
+    from halftone.gui.pages.device import DevicePage
+    from halftone.gui.widgets.help import HelpWindow
+    from halftone.gui.widgets.messages import MessagesWindow
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class MainWindow(QMainWindow):
         self.controller = controller
         self._page: PageName = "create"
         self._pages: dict[str, QWidget] = {}
+        self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None
         self._messages: MessagesWindow | None = None
         self._closing = False
@@ -65,6 +66,7 @@ class MainWindow(QMainWindow):
         self.stack = QStackedWidget()
         self.status = StatusBar()
         self._pages = {}
+        self._tour = None
         middle = QWidget()
         middle.setObjectName("page")
         middle.setLayout(column(self.top, self.stack, self.status, spacing=0))
@@ -113,19 +115,31 @@ class MainWindow(QMainWindow):
     def page(self, name: PageName) -> QWidget:
         """The page of this name, made when it is first wanted."""
         if name not in self._pages:
-            makers: dict[str, Callable[[Controller], QWidget]] = {
-                "health": HealthPage,
-                "device": DevicePage,
-                "settings": SettingsPage,
-            }
-            made = makers[name](self.controller)
-            if isinstance(made, DevicePage):
-                made.make_first_picture.connect(self._first_picture)
-                made.skip_tour.connect(self._first_picture)
-                made.set_first_run(not self.controller.settings.first_run_done)
+            made = self._make_page(name)
             self._pages[name] = made
             self.stack.addWidget(made)
         return self._pages[name]
+
+    def _make_page(self, name: PageName) -> QWidget:
+        """Their modules are imported here: the first window is there sooner without them."""
+        match name:
+            case "health":
+                from halftone.gui.pages.health import HealthPage
+
+                return HealthPage(self.controller)
+            case "settings":
+                from halftone.gui.pages.settings import SettingsPage
+
+                return SettingsPage(self.controller)
+            case _:
+                from halftone.gui.pages.device import DevicePage
+
+                page = DevicePage(self.controller)
+                page.make_first_picture.connect(self._first_picture)
+                page.skip_tour.connect(self._first_picture)
+                page.set_first_run(not self.controller.settings.first_run_done)
+                self._tour = page
+                return page
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
@@ -143,9 +157,8 @@ class MainWindow(QMainWindow):
         """The end of the tour: Create, with the cursor in the prompt."""
         controller = self.controller
         controller.update_settings(msgspec.structs.replace(controller.settings, first_run_done=True))
-        device = self._pages.get("device")
-        if isinstance(device, DevicePage):
-            device.set_first_run(False)
+        if self._tour is not None:
+            self._tour.set_first_run(False)
         self._focus_prompt()
 
     def _on_create(self, call: Callable[[], object]) -> None:
@@ -302,6 +315,8 @@ class MainWindow(QMainWindow):
     def show_messages(self) -> None:
         """All messages of this session."""
         if self._messages is None:
+            from halftone.gui.widgets.messages import MessagesWindow
+
             self._messages = MessagesWindow(self)
         self._messages.show_notices(self.controller.state.notices, self.act)
         self._messages.show()
@@ -310,6 +325,8 @@ class MainWindow(QMainWindow):
     def show_help(self) -> None:
         """Shortcuts, and where files go."""
         if self._help is None:
+            from halftone.gui.widgets.help import HelpWindow
+
             self._help = HelpWindow(self, self.controller.settings.pictures_folder)
         self._help.show()
         self._help.raise_()

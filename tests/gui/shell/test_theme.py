@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QColor, QFontDatabase, QFontInfo, QImage, QPainter
 from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QFontDatabase, QFontInfo, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from halftone.gui import icons, theme
