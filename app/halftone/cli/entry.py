@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from halftone.cli.app import application
-from halftone.cli.tools import Tools, kept_log, log_file
+from halftone.cli.tools import Tools, kept_log, log_path
 from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, remedy, sentence
 
@@ -34,7 +34,7 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     except Exception as error:
         with kept_log():
             log.exception("halftone %s failed", words[0] if words else "")
-        facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": str(log_file())})
+        facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
         return tell(facts, as_json="--json" in words)
     return 0
 

@@ -13,7 +13,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import POCKET, describe, runnable
-from halftone.metadata.picture import check_output
+from halftone.metadata.picture import check_output, output_error
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
@@ -50,7 +50,10 @@ def ready_request(request: PictureRequest, saved: Settings) -> PictureRequest:
         request = replace(request, output=saved.pictures_folder)
     check_request(request)
     if request.output is None:
-        check_output(pictures_dir())
+        try:
+            check_output(pictures_dir())
+        except OSError as error:
+            raise output_error(error, Path(str(error.filename)), 0) from error
         return request
     return replace(request, output=str(Path(request.output).expanduser().absolute()))
 

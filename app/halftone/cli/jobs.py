@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
 
-from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_file
+from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_path
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import AnyEvent, Cancel, Hello, JobCommand, JobEnded, Ready, Refused
@@ -26,7 +26,7 @@ def run_job(tools: Tools, command: JobCommand, kind: type[_Report], listen: List
         listen(event, blob)
 
     with kept_log(), kept_stdout():
-        runner = JobRunner(tools.make_engine, hear, log_path=str(log_file()))
+        runner = JobRunner(tools.make_engine, hear, log_path=log_path())
         runner.submit(command)
         _work(runner)
     end = ended[-1]
@@ -43,7 +43,7 @@ def list_devices(tools: Tools) -> tuple[DeviceFacts, ...]:
     """What there is to compute on, the preferred one first. Raises HalftoneError."""
     answers: list[AnyEvent] = []
     with kept_log(), kept_stdout():
-        runner = JobRunner(tools.make_engine, lambda event, _blob: answers.append(event), log_path=str(log_file()))
+        runner = JobRunner(tools.make_engine, lambda event, _blob: answers.append(event), log_path=log_path())
         runner.submit(Hello())
         runner.run_until_idle()
     for event in answers:

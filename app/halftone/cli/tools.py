@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator
-from pathlib import Path
 from typing import Final, cast
 
 from halftone.contract.engine import Engine
@@ -13,6 +12,7 @@ from halftone.settings.places import log_dir
 JOB: Final = "command-line"
 """The one job of this process."""
 
+_LOG_NAME: Final = "command-line.log"
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -34,8 +34,12 @@ class Tools:
         return cast("Engine", DiffusersEngine())
 
 
-def log_file() -> Path:
-    return log_dir() / "command-line.log"
+def log_path() -> str:
+    """The file that keeps the log, as an error names it."""
+    try:
+        return str(log_dir() / _LOG_NAME)
+    except OSError as error:
+        return f"no file, because its folder cannot be made ({error.strerror})"
 
 
 @contextlib.contextmanager
@@ -58,7 +62,11 @@ def kept_log() -> Generator[None]:
     import logging.handlers
 
     root, level = logging.getLogger(), logging.getLogger().level
-    handler = logging.handlers.RotatingFileHandler(log_file(), maxBytes=2**20, backupCount=2, encoding="utf-8", delay=True)
+    try:
+        file = log_dir() / _LOG_NAME
+        handler = logging.handlers.RotatingFileHandler(file, maxBytes=2**20, backupCount=2, encoding="utf-8")
+    except OSError:
+        handler = logging.NullHandler()  # a disk that takes no log is no reason to refuse the work
     handler.setFormatter(logging.Formatter(_LOG_FORMAT))
     root.addHandler(handler)
     root.setLevel(logging.INFO)

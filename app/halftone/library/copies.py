@@ -1,12 +1,12 @@
 """Where a repaired copy of a model may be written. The original is never touched."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.settings.disk import free_bytes, size_text
 
 _SUFFIX: Final = "-rescaled-fp16"
 
@@ -30,11 +30,6 @@ def check_copy(facts: ModelFacts, output: str) -> Path:
         raise HalftoneError("output-exists", path=str(path))
     if not os.access(folder, os.W_OK | os.X_OK):
         raise HalftoneError("output-read-only", folder=str(folder))
-    free = shutil.disk_usage(folder).free
-    if free < facts.size_bytes:
-        raise HalftoneError("disk-full", need=_size(facts.size_bytes), free=_size(free), folder=str(folder))
+    if (free := free_bytes(folder)) < facts.size_bytes:
+        raise HalftoneError("disk-full", need=size_text(facts.size_bytes), free=size_text(free), folder=str(folder))
     return path
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f}\u00a0GB" if count >= 1e9 else f"{count / 1e6:.1f}\u00a0MB"

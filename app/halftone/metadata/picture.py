@@ -4,7 +4,6 @@ import errno
 import io
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -12,6 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.settings.atomic import create_atomically, write_atomically
+from halftone.settings.disk import free_bytes, size_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -113,7 +113,7 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
     if isinstance(error, FileExistsError):
         return HalftoneError("output-exists", path=str(path))
     if error.errno in _NO_ROOM:
-        return HalftoneError("disk-full", need=_size(need), free=_size(_free(folder)), folder=str(folder))
+        return HalftoneError("disk-full", need=size_text(need), free=size_text(free_bytes(folder)), folder=str(folder))
     if error.errno in _NO_RIGHT:
         return HalftoneError("output-read-only", folder=str(folder))
     if error.errno in _NO_FOLDER:
@@ -183,17 +183,5 @@ def _refuse_type(path: Path) -> NoReturn:
 
 
 def _refuse_full(folder: Path, need: int) -> None:
-    if (free := _free(folder)) < need:
-        raise HalftoneError("disk-full", need=_size(need), free=_size(free), folder=str(folder))
-
-
-def _free(folder: Path) -> int:
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return 0
-
-
-def _size(count: int) -> str:
-    """Bytes in MB or GB (10^6, 10^9)."""
-    return f"{count / 1e9:.1f}\u00a0GB" if count >= 1e9 else f"{count / 1e6:.1f}\u00a0MB"
+    if (free := free_bytes(folder)) < need:
+        raise HalftoneError("disk-full", need=size_text(need), free=size_text(free), folder=str(folder))

@@ -65,7 +65,10 @@ def load(path: Path | None = None) -> Settings:
 
 def load_with_problems(path: Path | None = None) -> Loaded:
     """The settings and what was wrong with the file. A file that is no TOML is set aside under another name. Never raises."""
-    path = path or settings_file()
+    try:
+        path = path or settings_file()
+    except OSError as error:
+        return Loaded(Settings(), (f"The settings folder cannot be made ({error.strerror}). The defaults are used.",))
     try:
         content = tomllib.loads(path.read_bytes().decode())
     except FileNotFoundError:

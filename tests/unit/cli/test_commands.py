@@ -190,6 +190,18 @@ def test_a_last_model_that_is_gone_is_no_obstacle(run: Run, tmp_path: Path) -> N
     assert found["model"]["path"] == "resources/pocket"
 
 
+@pytest.mark.logs("settings folder cannot be made")
+def test_a_folder_that_takes_no_files_is_told_without_a_traceback(
+    run: Run, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HALFTONE_DATA", str(tmp_path / "file" / "data"))
+    assert run("check", model, "--json").object["verdict"] == "healthy", "the check itself needs no folder"
+    assert "could not be kept" in run.err
+    assert run("generate", "a", "-m", model).code == 2
+    assert "Traceback" not in run.err
+
+
 def test_numbers_are_finite_or_null() -> None:
     assert finite({"a": [float("nan"), (float("inf"), 1)], "b": {"c": 2.5}}) == {"a": [None, [None, 1]], "b": {"c": 2.5}}
 
