@@ -100,7 +100,7 @@ def test_axis_reaches_above_the_limit_and_the_highest_peak() -> None:
     assert low == -2.0
     assert high > 37
     assert len(ticks(low, high, 7)) <= 8
-    assert axis_range(build(kit.layers(), "bfloat16"), compact=False)[1] > 128
+    assert axis_range(build(kit.layers(), "bfloat16"), compact=False)[1] < 30
 
 
 def test_findings_stand_on_their_layers_and_changes_are_marked(chart: HeadroomChart) -> None:
@@ -200,6 +200,15 @@ def test_hover_names_layer_peak_and_room(chart: HeadroomChart) -> None:
     title, numbers = chart._hover_lines(column)[:2]
     assert title.startswith("vae.decoder.up_blocks")
     assert "room \u2212" in numbers
+
+
+def test_a_far_limit_is_named_and_not_drawn(qtbot: QtBot) -> None:
+    made = HeadroomChart()
+    qtbot.addWidget(made)
+    made.set_layers(kit.layers(), "bfloat16")
+    made.resize(900, 300)
+    assert not made.grab().isNull()
+    assert "none above the BF16 limit, 0 tight" in made.summary()
 
 
 def test_peaks_that_are_no_numbers_are_drawn_and_said(qtbot: QtBot) -> None:

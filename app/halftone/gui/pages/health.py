@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
+from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QScrollArea, QVBoxLayout, QWidget
 
 from halftone.contract.errors import remedy, say, sentence
@@ -106,6 +106,9 @@ class HealthPage(QWidget):
         self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
         self.cure.copy.clicked.connect(lambda _on=False: self.ask_copy())
         self.cure.export.clicked.connect(lambda _on=False: self.ask_export())
+        save = QShortcut(QKeySequence("Ctrl+Shift+S"), self)
+        save.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        save.activated.connect(self.cure.copy.click)
         self.cure.cancel_copy.clicked.connect(lambda _on=False: self._cancel_copy())
 
     def resizeEvent(self, event: QResizeEvent) -> None:

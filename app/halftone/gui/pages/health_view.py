@@ -33,6 +33,9 @@ CARDS: dict[str, tuple[str, str, str]] = {
 }
 """Card style, icon and colour of each state."""
 
+_WRONG = ("underflow", "saturated-output", "flat-output", "tight")
+"""Findings whose pictures are finite: wrong, but not black because of a bad number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -249,7 +252,10 @@ def _verdict(report: CheckReport, state: State, stale_reason: str | None) -> tup
         return tr("This model file is damaged"), _broken_text(report)
     if state == "cured":
         return tr("Cured: no layer overflows any more"), _cured_text(report)
-    return tr("In {0}, this model turns some pictures black {1}", name, where), _overflow_text(report)
+    title = tr("In {0}, this model turns some pictures black {1}", name, where)
+    if report.findings and all(one.code in _WRONG for one in report.findings):
+        title = tr("In {0}, this model makes wrong pictures {1}", name, where)
+    return title, _overflow_text(report)
 
 
 def _rooms(layers: Sequence[LayerPeak], dtype: DType) -> list[float]:

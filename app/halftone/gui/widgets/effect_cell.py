@@ -11,7 +11,7 @@ from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-TIME, MEMORY, CLOSENESS = 184, 72, 204
+TIME, MEMORY, CLOSENESS = 196, 72, 196
 DOTS = 8
 
 
@@ -110,7 +110,7 @@ class EffectCell(QWidget):
             painter.fillRect(QRectF(zero, middle - 3, length, 6), style.color("text-muted"))
         painter.setPen(QPen(style.color("text-muted"), 1))
         painter.drawLine(QPointF(zero + 0.5, middle - 6), QPointF(zero + 0.5, middle + 6))
-        self._words(painter, 72, TIME - 76, effect.time_words, quiet=effect.quiet_time)
+        self._words(painter, 70, TIME - 74, effect.time_words, quiet=effect.quiet_time)
 
     def _paint_closeness(self, painter: QPainter, effect: Effect) -> None:
         x = float(TIME + MEMORY)

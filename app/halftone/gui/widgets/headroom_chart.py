@@ -12,6 +12,7 @@ from halftone.contract.words import DType
 from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_words
+from halftone.gui.widgets.banner import announce
 from halftone.gui.widgets.headroom_chart_model import EMPTY, ChartData, Column, Layer, PartBox, build, build_blocks, lay_out
 from halftone.gui.widgets.headroom_chart_paint import Disc
 
@@ -332,6 +333,7 @@ class HeadroomChart(QWidget):
         self._layer = layers[min(max(0, position), len(layers) - 1)].index
         self._show_layer()
         self._speak()
+        announce(self, self.accessibleDescription())
         self.layer_focused.emit(self._layer)
 
     def _show_layer(self) -> None:

@@ -79,6 +79,11 @@ def limit_exp(dtype: DType) -> float:
     return math.log2(FLOAT_LIMITS[dtype])
 
 
+def far_limit(dtype: DType) -> bool:
+    """BF16 and FP32 end so far up that their limit is only named; the chart then keeps the scale it has for FP16."""
+    return limit_exp(dtype) > 40
+
+
 def room_bits(exp: float, dtype: DType) -> float:
     """Room in bits: log2(limit / peak)."""
     return limit_exp(dtype) - exp
@@ -303,10 +308,8 @@ def _rank(layer: Layer, *, after: bool) -> float:
 def axis_range(data: ChartData, *, compact: bool) -> tuple[float, float]:
     """Exponents at the bottom and at the top of the chart."""
     finite = [layer.exp for layer in data.layers if math.isfinite(layer.exp)]
-    limit = limit_exp(data.dtype)
-    if limit > 40:
-        return -16.0, float(round(limit) + 12)
     highest = math.ceil(max(finite, default=0.0))
+    limit = limit_exp("float16") if far_limit(data.dtype) else limit_exp(data.dtype)
     if compact:
         low = math.floor(min(finite, default=5.0)) - 1
         return float(min(limit - 8, max(-2, low))), float(max(round(limit) + 3, highest + 1))

@@ -17,6 +17,7 @@ from halftone.gui.widgets.headroom_chart_model import (
     Layer,
     PartBox,
     axis_range,
+    far_limit,
     limit_exp,
     room_state,
     ticks,
@@ -111,6 +112,8 @@ def _dots(painter: QPainter, area: QRectF, colour: QColor, radius_of: tuple[floa
 
 
 def _zones(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
+    if far_limit(data.dtype):
+        return
     line = frame.y(limit_exp(data.dtype))
     above = QRectF(frame.plot.left(), frame.plot.top(), frame.plot.width(), line - frame.plot.top())
     _dots(painter, above, theme.color("chart.limit", 0.36), (0.8, 2.0), upward=True)
@@ -168,10 +171,14 @@ def _waiting(painter: QPainter, theme: Theme, frame: Frame, share: float) -> Non
 
 
 def _limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
-    y = frame.y(limit_exp(data.dtype))
-    colour = theme.color("chart.limit")
-    painter.setPen(QPen(colour, 1.5))
-    painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
+    far = far_limit(data.dtype)
+    y = frame.plot.top() + 10 if far else frame.y(limit_exp(data.dtype))
+    colour = theme.color("chart.axis" if far else "chart.limit")
+    if far:
+        _reference_line(painter, theme, frame)
+    else:
+        painter.setPen(QPen(colour, 1.5))
+        painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
     if frame.compact:
         return
     text = headroom_chart_words.limit_text(data.dtype)
@@ -184,9 +191,27 @@ def _limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) 
     painter.drawText(chip, ALIGN_CENTER, text)
 
 
+def _reference_line(painter: QPainter, theme: Theme, frame: Frame) -> None:
+    """Where FP16 would end, for comparison."""
+    y = frame.y(limit_exp("float16"))
+    pen = QPen(theme.color("chart.axis"), 1)
+    pen.setDashPattern([4, 4])
+    painter.setPen(pen)
+    painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
+    if not frame.compact:
+        painter.setFont(theme.font("caption"))
+        painter.setPen(theme.color("text-muted"))
+        words = tr("FP16 would end here, at {0}", figures.group(65504))
+        painter.drawText(QRectF(frame.plot.left() + 8, y - 17, 300, 16), ALIGN_LEFT, words)
+
+
 def _zone_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, tops: Tops) -> None:
     chip = QFontMetricsF(theme.font("caption-strong")).horizontalAdvance(headroom_chart_words.limit_text(data.dtype)) + 46
     x = frame.plot.left() + chip
+    if far_limit(data.dtype):
+        words = tr("Far above this chart. BF16 keeps 8 bits of detail, FP16 keeps 11.")
+        _words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), words, theme.color("text-muted"), tops)
+        return
     line = frame.y(limit_exp(data.dtype))
     tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
     if tight - line >= 14:
