@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from halftone.contract.facts import Finding, GuardEvent
-from halftone.contract.words import CureKind, DType, FindingCode
+from halftone.contract.words import DType, FindingCode
 from halftone.health.judge import headroom_bits
 from halftone.health.words import Words, bits, duration, module_words, number, plain_component
 
@@ -42,11 +42,6 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     values = (where, _TYPES[finding.dtype], _peak(finding), _limit(finding), _room(finding))
     known = finding.peak is not None and finding.limit is not None
     return Words(with_numbers if known else without, values), Words(remedy, values)
-
-
-def cure_words(kind: CureKind) -> Words:
-    """What a cure does, as the end of "…, so it was decoded again …"."""
-    return Words(_CURES[kind])
 
 
 def note_for(event: GuardEvent) -> Note:

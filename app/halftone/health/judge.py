@@ -9,7 +9,7 @@ import msgspec
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
+from halftone.contract.words import FLOAT_LIMITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
 
 BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
@@ -36,11 +36,6 @@ def smallest_room(layers: Iterable[LayerPeak], dtype: DType, *, after_cure: bool
     """Smallest headroom in bits over all layers; None when none has one. after_cure: by `peak_after` where it is known."""
     peaks = (p.peak if p.peak_after is None or not after_cure else p.peak_after for p in layers)
     return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
-
-
-def tight_layers(layers: Iterable[LayerPeak], dtype: DType) -> tuple[LayerPeak, ...]:
-    """Layers below TIGHT_BITS of room that do not overflow, in running order."""
-    return tuple(p for p in layers if (room := headroom_bits(p.peak, dtype)) is not None and 0 <= room < TIGHT_BITS)
 
 
 def judge(findings: Sequence[Finding], plan: Plan) -> Verdict:

@@ -60,7 +60,7 @@ def cases_for(kind: str) -> tuple[Case, ...]:
     """The table for a device kind ("cpu", "cuda", "xpu", "mps"). Realistic sizes differ: a processor has seconds, not
     teraflops.
     """
-    return (*_SMALL, *(_CPU_SIZES if kind == "cpu" else _GPU_SIZES), *_NOTES)
+    return (*_SMALL, *(_GPU_SIZES if kind in {"cuda", "xpu", "mps"} else _CPU_SIZES), *_NOTES)
 
 
 def _normal(*shapes: tuple[int, ...], scale: float = 1.0, offset: float = 0.0) -> Make:

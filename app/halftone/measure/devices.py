@@ -68,8 +68,13 @@ def memory(device: str) -> MemoryFacts:
     kind = device.partition(":")[0]
     if kind in {"cuda", "xpu"}:
         module = torch.cuda if kind == "cuda" else torch.xpu
-        free, total = module.mem_get_info(torch.device(device))
         own = module.memory_reserved(torch.device(device))
+        try:
+            free, total = module.mem_get_info(torch.device(device))
+        except RuntimeError as error:  # some Intel drivers do not tell what is free
+            log.info("free memory of %s: %s", device, error)
+            total = int(module.get_device_properties(torch.device(device)).total_memory)
+            free = total - own
         return MemoryFacts(total=total, own=own, others=max(0, total - free - own))
     machine = psutil.virtual_memory()
     own = torch.mps.driver_allocated_memory() if kind == "mps" else psutil.Process().memory_info().rss

@@ -41,6 +41,7 @@ _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
     ("fp16_accumulation", "allow_fp16_accumulation", True, "float16"),
     ("tf32", "fp32_precision", "tf32", "float32"),
 )
+_USE: Final = ("always", "never")
 _ALL_FULL: Final = "Everything runs in FP32 here."
 _NO_TYPE: Final = "This device cannot compute in it."
 _FAULTY: Final = 0.1
@@ -90,23 +91,32 @@ def measure_effects(
     """
     small = device.backend == "cpu"
     bench = Bench(device, auto, channels=64 if small else 320, edge=16 if small else 64)
+    measures: tuple[tuple[Callable[[], list[SettingEffect]], tuple[tuple[str, str], ...]], ...] = (
+        (lambda: _precision(bench, dtypes), _values("precision", "auto", "float16", "bfloat16", "float32")),
+        (lambda: _upcasts(bench), (*_values("vae_float32", *_USE), *_values("upcast_cross_attention", *_USE))),
+        (lambda: _sampling(bench), _values("upcast_sampling", "false")),
+        (lambda: _sums(bench, dtypes), tuple((name, "true") for name, *_ in _SUM_SWITCHES)),
+        (lambda: _math_sums(bench, dtypes), _values("math_attention_reduction", "true")),
+        (lambda: _backends(bench), _values("attention_backend", *_BACKENDS)),
+        (lambda: _nan_check(bench), _values("nan_check", "at-end", "off")),
+    )
     effects: list[SettingEffect] = []
-    for measure in (
-        lambda: _precision(bench, dtypes),
-        lambda: _upcasts(bench),
-        lambda: _sampling(bench),
-        lambda: _sums(bench, dtypes),
-        lambda: _math_sums(bench, dtypes),
-        lambda: _backends(bench),
-        lambda: _nan_check(bench),
-    ):
+    for measure, values in measures:
         check()
-        effects += measure()
+        try:
+            effects += measure()
+        except RuntimeError as error:
+            log.warning("effects of %s: %s", values[0][0], error)
+            effects += [_note(setting, value, "Could not be measured on this device.") for setting, value in values]
     return (*effects, *_without_price())
 
 
+def _values(setting: str, *values: str) -> tuple[tuple[str, str], ...]:
+    return tuple((setting, value) for value in values)
+
+
 def _precision(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
-    pieces = {dtype: _denoiser(bench, dtype) for dtype in dtypes}
+    pieces: dict[DType, Piece] = {dtype: _denoiser(bench, dtype) for dtype in (*dtypes, bench.auto)}
     exact = _result(_denoiser(bench, "float32"))
     errors = {dtype: _error(_result(piece), exact) for dtype, piece in pieces.items()}
     times = {dtype: _seconds(bench, piece) for dtype, piece in pieces.items()}

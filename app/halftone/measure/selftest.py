@@ -91,7 +91,7 @@ def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
     started = time.perf_counter()
     try:
         with in_mode(mode):
-            result = case.run(*(tensor.to(device) for tensor in inputs)).to("cpu", torch.float64)
+            result = case.run(*(tensor.to(device) for tensor in inputs)).cpu().to(torch.float64)
     except (RuntimeError, NotImplementedError, TypeError) as error:
         return _failed(case, mode, error, time.perf_counter() - started)
     seconds = time.perf_counter() - started
@@ -238,11 +238,18 @@ def _speeds(
             if ran.outcome == "missing" or ran.error is None:
                 continue
             check()
-            with in_mode(mode):
-                inputs = [tensor.to(device) for tensor in _inputs(case, mode)]
-                seconds = seconds_of(lambda case=case, inputs=inputs: case.run(*inputs), device)
-            speeds.append(SpeedResult(mode=mode.name, operation=operation, tflops=case.flops / seconds / 1e12, seconds=seconds))
+            try:
+                speeds.append(_speed(case, mode, device))
+            except RuntimeError as error:
+                log.warning("speed of %s in %s: %s", case.name, mode.name, error)
     return speeds
+
+
+def _speed(case: Case, mode: Mode, device: str) -> SpeedResult:
+    with in_mode(mode):
+        inputs = [tensor.to(device) for tensor in _inputs(case, mode)]
+        seconds = seconds_of(lambda: case.run(*inputs), device)
+    return SpeedResult(mode=mode.name, operation=case.operation, tflops=case.flops / seconds / 1e12, seconds=seconds)
 
 
 def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, check: Check) -> tuple[BitsResult, ...]:
@@ -257,7 +264,7 @@ def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, 
         left, right = (tensor.to(mode.torch_dtype) for tensor in drawn)
         try:
             with in_mode(mode):
-                got = (left.to(device) @ right.to(device)).to("cpu", torch.float64)
+                got = (left.to(device) @ right.to(device)).cpu().to(torch.float64)
         except (RuntimeError, NotImplementedError) as error:
             log.warning("bits of %s: %s", mode.name, error)
             continue

@@ -12,6 +12,7 @@ from halftone.contract.request import Numerics
 from halftone.measure import cases as table
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.devices import find_device
+from halftone.measure.effects import measure_effects
 from halftone.measure.modes import MODES, modes_for, seconds_of, switched
 from halftone.measure.selftest import check_casting, compare, judge_dtype, rounded, run_case, run_self_test
 
@@ -265,3 +266,12 @@ def test_a_long_run_is_timed_once_and_a_short_one_often() -> None:
     seconds = seconds_of(lambda: runs.append(1), "cpu", rounds=4)
     assert len(runs) == 5
     assert seconds > 0
+
+
+@pytest.mark.logs("effects of precision", "effects of attention_backend")
+def test_a_device_that_fails_while_it_is_timed_has_reasons_instead_of_effects() -> None:
+    """The meta device computes nothing that could be read back."""
+    odd = DeviceFacts(id="meta", backend="odd", name="An odd device")
+    effects = measure_effects(odd, "float32", [], lambda: None)
+    assert {e.setting for e in effects} == set(Numerics.__struct_fields__)
+    assert ("precision", "Could not be measured on this device.") in {(e.setting, e.note) for e in effects}

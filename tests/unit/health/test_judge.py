@@ -6,7 +6,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, FindingCode, Verdict
-from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, tight_layers
+from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -48,11 +48,6 @@ def test_the_smallest_room_can_be_read_with_the_cure_in_mind() -> None:
     assert smallest_room(layers, "float16") == pytest.approx(-1)
     assert smallest_room(layers, "float16", after_cure=True) == pytest.approx(2)
     assert smallest_room((), "float16") is None
-
-
-def test_tight_layers_are_those_between_the_limit_and_two_bits() -> None:
-    layers = (layer(70000.0), layer(65504.0), layer(17000.0), layer(16000.0))
-    assert [found.peak for found in tight_layers(layers, "float16")] == [65504.0, 17000.0]
 
 
 @pytest.mark.parametrize(
