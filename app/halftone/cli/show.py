@@ -140,7 +140,8 @@ def _layer_table(report: CheckReport) -> Table:
     return table
 
 
-def show_pictures(report: GenerateReport, *, console: Console | None = None) -> None:
+def show_pictures(report: GenerateReport, model: str, *, console: Console | None = None) -> None:
+    """model: as the user would name it again."""
     out = console or _console()
     for picture in report.images:
         glyph, style, state = _RECEIPTS[picture.state]
@@ -154,6 +155,9 @@ def show_pictures(report: GenerateReport, *, console: Console | None = None) -> 
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events)
+    if any(picture.state == "recovered" for picture in report.images):
+        line = f"  Fix this model:  halftone check {shlex.quote(model)} --precision float16 --apply"
+        out.print(Text(line, style="bold"), soft_wrap=True)
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent]) -> None:

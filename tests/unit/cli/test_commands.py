@@ -116,7 +116,8 @@ def test_a_recovered_picture_is_explained(run: Run, model: str) -> None:
     run("generate", "a sun", "-m", model, generate=[Steps(nan_at=2), Picture()])
     assert run.code == 0
     assert "recovered" in run.out
-    assert "went back one step" in run.out
+    assert "went back one step" in " ".join(run.out.split())
+    assert f"halftone check {model} --precision float16 --apply" in run.out
     assert str(pictures_dir()) in run.out.replace("\n", "")
     events = run("generate", "a sun", "-m", model, "--json", generate=[Steps(nan_at=2), Picture()]).object["events"]
     assert list(events[0]) == ["step", "component", "module", "kind", "action"]
