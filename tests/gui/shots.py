@@ -18,8 +18,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
 import msgspec
-from PySide6.QtCore import QEventLoop, QThreadPool, QTimer
-from PySide6.QtGui import QColor, QImage, QLinearGradient, QPainter
+from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QThreadPool, QTimer
+from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
 from tests.helpers import samples
 
 from halftone.contract.facts import (
@@ -93,11 +93,9 @@ def landscape(width: int, height: int, seed: int) -> QImage:
 
 
 def png(image: QImage) -> bytes:
-    from PySide6.QtCore import QBuffer, QIODevice
-
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image.save(buffer, "PNG")
+    QImageWriter(buffer, QByteArray(b"png")).write(image)
     return bytes(buffer.data().data())
 
 

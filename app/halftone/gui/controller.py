@@ -25,6 +25,7 @@ from halftone.contract.messages import (
     Ready,
     Repair,
     SelfTest,
+    WorkerLost,
 )
 from halftone.contract.plan import Cure
 from halftone.contract.request import Numerics, PictureRequest
@@ -110,9 +111,15 @@ class Controller(QObject):
         self.worker_event.emit(event, blob)
         if isinstance(event, Ready):
             self._choose_device()
+        if isinstance(event, WorkerLost):
+            self.later(self._tell_if_hopeless)
         if isinstance(event, JobEnded) and self.state.ended is not None and self.state.ended.job.id == event.job:
             self._ended(self.state.ended)
         self._pump()
+
+    def _tell_if_hopeless(self) -> None:
+        if self._link.hopeless:
+            self.take(words.Noted(kind="worker-lost", facts=(self.state.log,)))
 
     def _greet(self, event: Ready) -> None:
         _log.info("worker %s, protocol %s, %s devices", event.version, event.protocol, len(event.devices))

@@ -9,7 +9,9 @@ from tests.helpers import scripted
 
 from halftone.contract.messages import AnyEvent, Cancel, Generate, JobEnded, PictureReady, Ready, WorkerLost
 from halftone.contract.request import PictureRequest
+from halftone.gui.controller import Controller
 from halftone.gui.process import WorkerLink
+from halftone.settings.store import Settings
 
 
 class Ear:
@@ -83,3 +85,16 @@ def test_stop_leaves_no_process_even_when_the_worker_hangs(qtbot: QtBot, tmp_pat
     made.stop()
     assert made.pid is None
     assert made.session.open_jobs == ()
+
+
+def test_a_worker_that_never_gets_ready_is_given_up_and_the_user_is_told(qtbot: QtBot) -> None:
+    made = link({"devices": [scripted.Crash(how="exit")]})
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.start()
+    qtbot.waitUntil(lambda: bool(controller.state.notices), timeout=PATIENCE)
+    assert made.hopeless
+    assert [notice.kind for notice in controller.state.notices] == ["worker-lost"]
+    assert controller.state.worker == "lost"
+    assert controller.state.losses == 3
+    controller.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)

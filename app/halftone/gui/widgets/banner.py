@@ -1,4 +1,4 @@
-"""Messages: one-line bars with actions, and toasts that stay six seconds, longer under the pointer or the focus."""
+"""Messages: one-line bars with actions, and toasts. These stay six seconds, longer under the pointer; failures stay."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,7 +157,12 @@ class Toasts(QObject):
         bar.show()
         bar.raise_()
         announce(bar, message.spoken)
-        self._timer.start(theme.current().px("motion.toast-hold"))
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        """A failure stays until it is closed."""
+        if self._bar is not None and self._bar.message.level != "danger":
+            self._timer.start(theme.current().px("motion.toast-hold"))
 
     def _taken(self, key: str, act: Callable[[str], None]) -> None:
         self._close()
@@ -188,7 +193,7 @@ class Toasts(QObject):
         wanted = QFontMetrics(bar.font()).horizontalAdvance(bar.message.spoken) + actions + 110
         bar.setFixedWidth(min(wanted, 760, self._host.width() - 40))
         layout = bar.layout()
-        bar.setFixedHeight(max(38, layout.heightForWidth(bar.width()) if layout is not None else 38))
+        bar.setFixedHeight(max(38, layout.heightForWidth(bar.width()) + 8 if layout is not None else 38))
         bar.move((self._host.width() - bar.width()) // 2, self._host.height() - bar.height() - 86)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -197,7 +202,7 @@ class Toasts(QObject):
         if watched is self._bar and isinstance(event, QEnterEvent):
             self._timer.stop()
         if watched is self._bar and event.type() == QEvent.Type.Leave:
-            self._timer.start(theme.current().px("motion.toast-hold"))
+            self._start_timer()
         return super().eventFilter(watched, event)
 
 

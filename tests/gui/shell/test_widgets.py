@@ -1,0 +1,124 @@
+"""Small shared widgets: what they show and how they behave."""
+
+from datetime import date
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QAbstractButton
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+
+from halftone.contract.errors import WORDS, ErrorFacts
+from halftone.contract.facts import MemoryFacts
+from halftone.gui import text, theme
+from halftone.gui.pages.create_side import day_name
+from halftone.gui.widgets.banner import Message, rich
+from halftone.gui.widgets.common import HealthBadge, Segmented, Switch
+from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
+from halftone.gui.widgets.meters import MemoryMeter
+
+
+@pytest.mark.parametrize(("bits", "tone"), [(None, "unknown"), (-0.1, "danger"), (0.0, "warn"), (1.9, "warn"), (2.0, "ok")])
+def test_the_tone_of_room(bits: float | None, tone: str) -> None:
+    assert room_tone(bits) == tone
+
+
+@pytest.mark.parametrize(("bits", "filled"), [(0.0, 0), (0.4, 0), (3.6, 4), (5.9, 6), (40.0, 6)])
+def test_the_gauge_fills_one_dot_per_bit(qtbot: QtBot, bits: float, filled: int) -> None:
+    theme.set_theme("dark")
+    gauge = RoomGauge(bits)
+    qtbot.addWidget(gauge)
+    gauge.resize(64, 12)
+    image = gauge.grab().toImage()
+    ink = theme.current().color(room_tone(bits)).name()
+    centres = [image.pixelColor(round(4 + index * 10.4), 6).name() for index in range(6)]
+    assert centres.count(ink) == filled
+
+
+def test_badges_speak_their_room(qtbot: QtBot) -> None:
+    badge = HealthBadge()
+    qtbot.addWidget(badge)
+    badge.set_state("overflows", -1.7)
+    assert badge.accessibleName() == "Model health: Overflows, room minus 1.7 bits"
+    wide = badge.sizeHint().width()
+    badge.set_compact(True)
+    assert badge.sizeHint().width() < wide
+
+
+def test_a_segment_tells_only_what_the_user_chose(qtbot: QtBot) -> None:
+    field = Segmented([("a", "A"), ("b", "B")])
+    qtbot.addWidget(field)
+    told: list[str] = []
+    field.chosen.connect(told.append)
+    field.set_value("b")
+    assert (field.value(), told) == ("b", [])
+    field.button("a").click()
+    assert (field.value(), told) == ("a", ["a"])
+
+
+def test_a_switch_is_a_check_box(qtbot: QtBot) -> None:
+    switch = Switch("On")
+    qtbot.addWidget(switch)
+    switch.show()
+    qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert switch.isChecked()
+    assert not switch.grab().isNull()
+
+
+def test_the_memory_meter_shows_the_others_first(qtbot: QtBot) -> None:
+    theme.set_theme("dark")
+    meter = MemoryMeter(100, 6)
+    qtbot.addWidget(meter)
+    meter.set_memory(MemoryFacts(total=100, own=40, others=20))
+    image = meter.grab().toImage()
+    colours = theme.current()
+    found = [QColor(image.pixelColor(x, 5)).name() for x in (10, 40, 80)]
+    assert found == [colours.color(token).name() for token in ("text-muted", "accent", "border-strong")]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 28, 1000])
+def test_step_dots_and_peaks_paint_any_number_of_steps(qtbot: QtBot, steps: int) -> None:
+    dots, strip = StepDots(), PeakStrip()
+    for widget in (dots, strip):
+        qtbot.addWidget(widget)
+        widget.resize(300, 44)
+    dots.set_steps(steps // 2, steps)
+    peaks = [3.0, None, float("inf"), 1e9, 0.0, 70000.0][: steps // 2]
+    strip.set_peaks(peaks, steps, 65504.0)
+    assert not dots.grab().isNull()
+    assert not strip.grab().isNull()
+
+
+def test_words_are_escaped_and_stand_in_order() -> None:
+    words = rich(Message("ok", "<b>What</b>", "happened.", "At last."))
+    assert "&lt;b&gt;" in words
+    assert words.index("What") < words.index("happened") < words.index("At last")
+
+
+def test_every_error_has_words_without_a_hole_when_its_facts_are_there() -> None:
+    for code in WORDS:
+        error = ErrorFacts(code=code)
+        assert text.error_sentence(error)
+        assert text.error_remedy(error)
+    full = ErrorFacts(code="model-incomplete", facts={"path": "/m", "missing": "vae"})
+    assert text.error_sentence(full) == "The model /m has no vae."
+
+
+def test_names_of_days() -> None:
+    today = date(2026, 5, 12)
+    assert day_name(today, today) == "Today"
+    assert day_name(date(2026, 5, 11), today) == "Yesterday"
+    assert day_name(date(2026, 4, 30), today) == "2026-04-30"
+
+
+def test_every_button_has_a_name(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.picture()
+    nameless = [
+        button
+        for button in stage.window.findChildren(QAbstractButton)
+        if not button.accessibleName() and not button.text() and not button.objectName().startswith("qt_")
+    ]
+    assert not nameless
+    stage.close()
