@@ -106,7 +106,7 @@ def measure_effects(
         try:
             effects += measure()
         except RuntimeError as error:
-            log.warning("effects of %s: %s", values[0][0], error)
+            log.warning("effects of %s could not be measured: %s", values[0][0], str(error).partition("\n")[0])
             effects += [_note(setting, value, "Could not be measured on this device.") for setting, value in values]
     return (*effects, *_without_price())
 

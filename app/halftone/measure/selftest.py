@@ -212,7 +212,7 @@ def _reference(case: Case, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
 def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> OperationResult:
     text = str(error).lower()
     missing = isinstance(error, NotImplementedError | torch.OutOfMemoryError) or any(word in text for word in _MISSING_WORDS)
-    log.log(logging.INFO if missing else logging.WARNING, "self-test %s in %s: %s", case.name, mode.name, error)
+    log.log(logging.INFO if missing else logging.WARNING, "self-test %s in %s: %s", case.name, mode.name, _first_line(error))
     return OperationResult(
         mode=mode.name,
         operation=case.operation,
@@ -241,7 +241,7 @@ def _speeds(
             try:
                 speeds.append(_speed(case, mode, device))
             except RuntimeError as error:
-                log.warning("speed of %s in %s: %s", case.name, mode.name, error)
+                log.warning("speed of %s in %s: %s", case.name, mode.name, _first_line(error))
     return speeds
 
 
@@ -266,7 +266,7 @@ def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, 
             with in_mode(mode):
                 got = (left.to(device) @ right.to(device)).cpu().to(torch.float64)
         except (RuntimeError, NotImplementedError) as error:
-            log.warning("bits of %s: %s", mode.name, error)
+            log.warning("bits of %s: %s", mode.name, _first_line(error))
             continue
         expected = left.to(torch.float64) @ right.to(torch.float64)
         worst = float(((got - expected) / expected).abs().max())
@@ -306,6 +306,11 @@ def _notes_words(notes: Sequence[OperationResult]) -> str:
     for note in notes:
         by_kind.setdefault(_OPERATION_WORDS[note.operation], []).append(note.size)
     return "; not right " + ", ".join(f"{kind}: {', '.join(sizes)}" for kind, sizes in by_kind.items())
+
+
+def _first_line(error: Exception) -> str:
+    """torch adds pages of dispatcher tables to some errors."""
+    return str(error).partition("\n")[0]
 
 
 def _count(number: int, noun: str) -> str:
