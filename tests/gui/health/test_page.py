@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QFileDialog
@@ -16,8 +16,11 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, Finding, RepairReport
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
+from halftone.gui import theme
+from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
 from halftone.gui.pages.health_bits import copy_refusal
+from halftone.gui.pages.settings import SettingsPage
 from halftone.library import records
 from halftone.settings.store import Settings
 
@@ -321,6 +324,19 @@ def test_every_button_has_a_name(qtbot: QtBot) -> None:
     nameless = [made for made in page.findChildren(QAbstractButton) if not (made.text() or made.accessibleName())]
     assert [made for made in nameless if made.isVisibleTo(page)] == []
     assert "above the FP16 limit" in page.chart.chart.accessibleDescription()
+
+
+def test_pages_that_are_gone_hear_nothing_more(qtbot: QtBot) -> None:
+    controller, link = kit.desk(report=kit.report(), self_test=kit.measured())
+    for kind in (HealthPage, DevicePage, SettingsPage):
+        page = kind(controller)
+        page.show()
+        page.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    theme.set_theme("light")
+    controller.measure()
+    kit.end(link, controller.state.jobs[0].id, report=kit.measured())
+    theme.set_theme("dark")
 
 
 def test_progress_without_known_length_and_waiting(qtbot: QtBot) -> None:

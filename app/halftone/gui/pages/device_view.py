@@ -81,7 +81,6 @@ def short_name(operation: str) -> str:
         "conv2d": tr("Conv."),
         "convolution": tr("Conv."),
         "attention": tr("Attn."),
-        "softmax": tr("Soft- max"),
     }
     return names.get(operation) or operation_name(operation)
 

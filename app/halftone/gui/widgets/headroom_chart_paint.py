@@ -333,10 +333,13 @@ def paint_cure(painter: QPainter, theme: Theme, frame: Frame, boxes: Iterable[Pa
 
 @dataclass(frozen=True, slots=True)
 class Disc:
+    """small: there is no room for the number; it then shows only where the finding is."""
+
     number: int
     x: float
     y: float
     tight: bool
+    small: bool = False
 
 
 def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool) -> list[Disc]:
@@ -350,23 +353,32 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
             continue
         x = min(max(column.x + column.width / 2, frame.plot.left() + DISC), frame.plot.right() - DISC)
         y = max(bar_top(frame, layers[mark.layer], after=after) - DISC - 6, frame.plot.top() + DISC)
-        placed.append(Disc(mark.number, *_free_place(x, y, placed, frame), mark.tight))
+        spot = _free_place(x, y, placed, frame)
+        placed.append(Disc(mark.number, *(spot or (x, y + DISC)), mark.tight, spot is None))
     return placed
 
 
-def _free_place(x: float, y: float, placed: list[Disc], frame: Frame) -> tuple[float, float]:
+def _free_place(x: float, y: float, placed: list[Disc], frame: Frame) -> tuple[float, float] | None:
     for dx, dy in ((0, 0), (0, -17), (17, 0), (-17, 0), (17, -17), (-17, -17), (34, 0), (-34, 0)):
         spot = QPointF(x + dx, max(y + dy, frame.plot.top() + DISC))
-        if all(math.hypot(spot.x() - d.x, spot.y() - d.y) >= 2 * DISC + 1 for d in placed) and spot.x() < frame.plot.right():
+        if (
+            all(d.small or math.hypot(spot.x() - d.x, spot.y() - d.y) >= 2 * DISC + 1 for d in placed)
+            and spot.x() < frame.plot.right()
+        ):
             return spot.x(), spot.y()
-    return x, y
+    return None
 
 
 def paint_discs(painter: QPainter, theme: Theme, discs: Iterable[Disc], selected: int | None, hovered: int | None) -> None:
     font = theme.font("caption-strong", numbers=True)
     painter.setFont(font)
-    for disc in discs:
+    for disc in sorted(discs, key=lambda one: (not one.small, one.number == selected)):
         centre = QPointF(disc.x, disc.y)
+        if disc.small and disc.number not in (selected, hovered):
+            painter.setPen(QPen(theme.color("surface-raised"), 1))
+            painter.setBrush(theme.color("warn" if disc.tight else "chart.limit"))
+            painter.drawEllipse(centre, 3.5, 3.5)
+            continue
         if disc.number in (selected, hovered):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(theme.color("text" if disc.number == selected else "text-muted"), 1.5))
