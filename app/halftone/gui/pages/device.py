@@ -8,7 +8,6 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QMenu,
@@ -21,7 +20,7 @@ from halftone.contract.messages import SelfTest
 from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.pages import device_report, device_view
+from halftone.gui.pages import device_report, device_view, health_files
 from halftone.gui.pages.device_cards import BitsCard, DeviceCard, PromiseCard, SpeedCard, TestsCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.state import Job
@@ -299,25 +298,16 @@ class DevicePage(QWidget):
             self._controller.cancel(job.id)
 
     def ask_model(self, *, folder: bool) -> None:
-        dialog = QFileDialog(self, tr("Open a model folder") if folder else tr("Open a model file"))
-        dialog.setFileMode(QFileDialog.FileMode.Directory if folder else QFileDialog.FileMode.ExistingFile)
-        if not folder:
-            dialog.setNameFilter(tr("Model files (*.safetensors)"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self._controller.select_model)
-        dialog.fileSelected.connect(lambda _path: self.make_first_picture.emit())
-        dialog.open()
+        """Add a model, then go on to the first picture with it."""
+        health_files.ask_model(self, self._use_model, folder=folder)
+
+    def _use_model(self, path: str) -> None:
+        self._controller.select_model(path)
+        self.make_first_picture.emit()
 
     def ask_export(self) -> None:
-        dialog = QFileDialog(self, tr("Export report"), str(Path.home() / "halftone-device.json"))
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
-        dialog.setNameFilter(tr("Report (*.json)"))
-        dialog.setDefaultSuffix("json")
-        dialog.selectFile("halftone-device.json")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self.export)
-        dialog.open()
+        place = Path.home() / "halftone-device.json"
+        health_files.ask_save(self, tr("Export report"), place, tr("Report (*.json)"), "json", self.export)
 
     def export(self, path: str) -> None:
         report = self._controller.state.self_test

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from halftone.contract.errors import remedy, say, sentence
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts, RepairReport
@@ -14,7 +14,7 @@ from halftone.contract.words import DType
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.pages import health_report, health_view, health_words
+from halftone.gui.pages import health_files, health_report, health_view, health_words
 from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
@@ -38,7 +38,7 @@ class HealthPage(QWidget):
         self._picked: str | None = None
         self._measured = (0, 0)
         self._unfinished: dict[str, Ended] = {}
-        self._copies: dict[str, tuple[str, bool]] = {}
+        self._notes: dict[str, str] = {}
         self._view = health_view.of_unchecked(None)
         self._narrow: bool | None = None
         self._known: tuple[CheckReport, str | None, HealthView] | None = None
@@ -93,8 +93,8 @@ class HealthPage(QWidget):
         theme.watcher().changed.connect(self._dress)
         self.header.picked.connect(self.look_at)
         self.header.check.connect(self.start_check)
-        self.header.open_file.connect(self._open_file)
-        self.header.open_folder.connect(self._open_folder)
+        self.header.open_file.connect(lambda: health_files.ask_model(self, control.select_model, folder=False))
+        self.header.open_folder.connect(lambda: health_files.ask_model(self, control.select_model, folder=True))
         self.verdict.check.connect(lambda: self.start_check("quick"))
         self.verdict.again.connect(lambda: self.start_check("quick"))
         self.verdict.cancel.connect(self.cancel_check)
@@ -195,7 +195,7 @@ class HealthPage(QWidget):
             else:
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
-            self._copies[command.model] = (_copy_words(ended), False)
+            self._notes[command.model] = _copy_words(ended)
         self._soon()
 
     def _check_job(self) -> Job | None:
@@ -310,8 +310,7 @@ class HealthPage(QWidget):
             share = "" if job.fraction is None else f" {round(job.fraction * 100)}{figures.HARD}%"
             self.cure.set_note(tr("Writing the repaired copy…") + share, cancel=True)
         else:
-            words, _ = self._copies.get(model.id if model is not None else "", ("", False))
-            self.cure.set_note(words, cancel=False)
+            self.cure.set_note(self._notes.get(model.id if model is not None else "", ""), cancel=False)
 
     # actions
 
@@ -368,28 +367,21 @@ class HealthPage(QWidget):
         place = Path(model.path)
         single = place.is_file()
         name = f"{place.stem if single else place.name}-rescaled-fp16" + (".safetensors" if single else "")
-        dialog = self._dialog(tr("Save repaired copy"), str(place.parent / name))
-        if single:
-            dialog.setNameFilter(tr("Model files (*.safetensors)"))
-            dialog.setDefaultSuffix("safetensors")
-        dialog.fileSelected.connect(self.save_copy)
-        dialog.open()
+        kind = tr("Model files (*.safetensors)") if single else ""
+        health_files.ask_save(self, tr("Save repaired copy"), place.parent / name, kind, "safetensors", self.save_copy)
 
     def save_copy(self, path: str) -> None:
         model = self.model
         if model is not None:
-            self._copies.pop(model.id, None)
+            self._notes.pop(model.id, None)
             self._controller.repair(model, path)
 
     def ask_export(self) -> None:
         report = self._view.report
         if report is None:
             return
-        dialog = self._dialog(tr("Export report"), str(Path.home() / f"{_file_name(report)}.html"))
-        dialog.setNameFilter(tr("Report (*.html)"))
-        dialog.setDefaultSuffix("html")
-        dialog.fileSelected.connect(self.export)
-        dialog.open()
+        place = Path.home() / f"{_file_name(report)}.html"
+        health_files.ask_save(self, tr("Export report"), place, tr("Report (*.html)"), "html", self.export)
 
     def export(self, path: str) -> None:
         report = self._view.report
@@ -402,32 +394,8 @@ class HealthPage(QWidget):
             return
         words = tr("Report saved: {0} and {1}.", page.name, data.name)
         if (model := self.model) is not None:
-            self._copies[model.id] = (words, False)
+            self._notes[model.id] = words
         self.cure.set_note(words, cancel=False)
-
-    def _dialog(self, title: str, place: str) -> QFileDialog:
-        dialog = QFileDialog(self, title, place)
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
-        dialog.selectFile(Path(place).name)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        return dialog
-
-    def _open_file(self) -> None:
-        dialog = QFileDialog(self, tr("Open a model file"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilter(tr("Model files (*.safetensors)"))
-        self._open(dialog)
-
-    def _open_folder(self) -> None:
-        dialog = QFileDialog(self, tr("Open a model folder"))
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        self._open(dialog)
-
-    def _open(self, dialog: QFileDialog) -> None:
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self._controller.select_model)
-        dialog.open()
 
 
 def _file_name(report: CheckReport) -> str:

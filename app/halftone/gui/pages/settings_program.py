@@ -4,13 +4,14 @@ import platform
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import Qt, QUrl, qVersion
+from PySide6.QtCore import QUrl, qVersion
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QGridLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from halftone import __version__
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
+from halftone.gui.pages import health_files
 from halftone.gui.pages.settings_rows import Control, GroupCard, SettingRow
 from halftone.gui.widgets.common import ElidedLabel, button, card, column, label, row
 from halftone.settings import places
@@ -39,12 +40,7 @@ class FolderControl(QWidget):
         self.path.set_text(str(self.folder()))
 
     def ask(self) -> None:
-        dialog = QFileDialog(self, tr("Choose folder"), str(self.folder()))
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setOption(QFileDialog.Option.ShowDirsOnly, True)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda path: self._owner.change("pictures_folder", path))
-        dialog.open()
+        health_files.ask_folder(self, self.folder(), lambda path: self._owner.change("pictures_folder", path))
 
     def _open(self) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.folder())))
