@@ -209,7 +209,8 @@ class DevicePage(QWidget):
         apply_style(self)
 
     def _soon(self) -> None:
-        if not self._timer.isActive():
+        """Refresh before long; a page that nobody sees waits until it is shown."""
+        if self.isVisible() and not self._timer.isActive():
             self._timer.start()
 
     def _job(self) -> Job | None:

@@ -3,7 +3,7 @@
 from typing import Protocol, cast
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QSizePolicy, QStackedWidget, QToolButton, QWidget
 
 from halftone.gui import icons, theme
@@ -130,13 +130,18 @@ class SettingsPage(QWidget):
         apply_style(self)
 
     def _soon(self) -> None:
-        if not self._timer.isActive():
+        """Refresh before long; a page that nobody sees waits until it is shown."""
+        if self.isVisible() and not self._timer.isActive():
             self._timer.start()
 
     def refresh(self) -> None:
         self._timer.stop()
         for section in self.sections.values():
             cast("Section", section).refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -44,6 +44,7 @@ class Control(QWidget):
         self._switch: Switch | None = None
         self._segments: Segmented | None = None
         self._combo: Combo | None = None
+        self._choices: list[tuple[str, str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFixedWidth(CONTROL)
         if setting.kind == "switch":
@@ -86,8 +87,9 @@ class Control(QWidget):
 
     def set_choices(self, choices: Sequence[tuple[str, str, str]]) -> None:
         """Fill the drop-down anew."""
-        if self._combo is None:
+        if self._combo is None or self._choices == list(choices):
             return
+        self._choices = list(choices)
         self._combo.clear()
         for value, words, tip in choices:
             self._combo.addItem(words, value)
