@@ -116,7 +116,7 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
         )
         return replace(made, details=(*made.details, *_earlier(picture)))
     if picture.state == "asking":
-        return _asking(event)
+        return _asking(event, kept=picture.latents is not None)
     if picture.state == "not-recovered":
         return _not_recovered(event)
     if picture.dark:
@@ -228,11 +228,18 @@ def broken_message(step: int | None, details: tuple[tuple[str, str], ...] = ()) 
     )
 
 
-def _asking(event: GuardEvent | None) -> Message:
+def _asking(event: GuardEvent | None, *, kept: bool) -> Message:
+    """kept: the result before the decode is there; without it the picture is made again."""
+    text = tr("Halftone can decode it again in FP32 from the saved result.")
+    if not kept:
+        step = event.step if event is not None else None
+        text = tr("Halftone can make it again from the same seed and repair the part that failed.")
+        if step is not None:
+            text = sentences(tr("A bad number appeared at step {0}.", step), text)
     return Message(
         level="warn",
         title=tr("This picture came out black."),
-        text=tr("Halftone can decode it again in FP32 from the saved result."),
+        text=text,
         actions=(
             Act("recover", tr("Recover"), "rotate-ccw", "primary"),
             Act("recover-fix", tr("Recover and fix this model"), "bandage", ""),

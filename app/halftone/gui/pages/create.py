@@ -22,7 +22,7 @@ from halftone.gui.pages.create_banner import PictureBanner
 from halftone.gui.pages.create_empty import EmptyCanvas
 from halftone.gui.pages.create_form import CreateForm, examples
 from halftone.gui.pages.create_full import FullScreen
-from halftone.gui.pages.create_history import Made, Shelf
+from halftone.gui.pages.create_history import Made, Shelf, unsaved
 from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.pages.create_side import HistoryPanel, QueuePanel
@@ -257,18 +257,24 @@ class CreatePage(QWidget):
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
-        self._shelf.add(event.facts, request, thumbnail, failed, self._made)
+        if event.facts.state in ("not-recovered", "asking"):
+            self._show_made(unsaved(event.facts, request, failed))
+        else:
+            self._shelf.add(event.facts, request, thumbnail, failed, self._made)
 
     def _made(self, made: Made) -> None:
-        if made.facts.state not in ("not-recovered", "asking"):
-            self.history.add(made.thumb)
+        self.history.add(made.thumb)
         self.form.model_row.set_thumbnail(made.thumb.image)
-        if self._following:
-            self._show(made)
+        self._show_made(made)
         self._strip.hide()
         if self._first_time:
             self._first_time = False
             self._show_next_steps()
+
+    def _show_made(self, made: Made) -> None:
+        if self._following:
+            self._preview = QImage()
+            self._show(made)
 
     def _job_ended(self, ended: Ended) -> None:
         if ended.job.kind != "Generate":
@@ -278,6 +284,8 @@ class CreatePage(QWidget):
             self._show_broken(ended)
         elif self._following and not ended.job.pictures:
             self._show(self._shown) if self._shown is not None else self._show_canvas(False)
+        elif self._following and self._shown is not None:
+            self._show_banner(self._shown)
         self._following = True
 
     def _show_broken(self, ended: Ended) -> None:
@@ -289,7 +297,7 @@ class CreatePage(QWidget):
     # --- what is shown ----------------------------------------------------------------------------------------------
 
     def _history_read(self, found: list[Made]) -> None:
-        shown = [made for made in found if made.facts.state not in ("not-recovered", "asking")]
+        shown = [made for made in found if made.is_file]
         self.history.set_thumbs([made.thumb for made in shown])
         self._first_time = not found
         for made in reversed(found):
@@ -317,7 +325,10 @@ class CreatePage(QWidget):
         self.receipt.show_picture(made.facts)
         self.sheet.show_picture(made.facts, has_message=text.picture_message(made.facts) is not None)
         self.canvas.set_before(made.failed)
-        self._shelf.image(made.facts.path, partial(self._image_read, made))
+        if made.is_file:
+            self._shelf.image(made.facts.path, partial(self._image_read, made))
+        else:
+            self._image_read(made, QImage())
         self._show_banner(made)
         self._refresh()
 
@@ -325,7 +336,10 @@ class CreatePage(QWidget):
         if self._shown is not made or (self._following and not self._preview.isNull()):
             return
         if image.isNull():
-            image = made.failed if made.facts.state in ("not-recovered", "asking") else made.thumb.image
+            image = made.thumb.image if made.is_file else made.failed
+        if image.isNull():
+            image = QImage(8, 8, QImage.Format.Format_RGB32)
+            image.fill(0)
         self.canvas.set_image(image, (made.facts.width, made.facts.height))
         self.banner.evidence.recovered.show_image(image)
         self._show_canvas(True)
@@ -333,21 +347,21 @@ class CreatePage(QWidget):
     def _show_canvas(self, there: bool) -> None:
         self.canvas.setVisible(there)
         self.empty.setVisible(not there)
-        file = self._shown is not None and self._shown.facts.state not in ("not-recovered", "asking")
+        file = self._shown is not None and self._shown.is_file
         self.toolbar.set_picture(there, has_file=file)
 
     def _show_banner(self, made: Made) -> None:
         facts = made.facts
         message = text.picture_message(facts, text.price_line(self._controller.report(self._controller.model)), facts.steps)
         quiet = made.request.numerics.on_black == "quiet" and facts.state == "recovered"
-        if message is None or facts.path in self._folded or quiet:
+        if message is None or made.key in self._folded or quiet:
             self.banner.hide()
             return
         self.banner.show_message(message, text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
 
     def _unfold(self) -> None:
         if self._shown is not None:
-            self._folded.discard(self._shown.facts.path)
+            self._folded.discard(self._shown.key)
             self.receipt.setChecked(False)
             made = self._shown
             loud = msgspec.structs.replace(made.request.numerics, on_black="recover")
@@ -423,7 +437,7 @@ class CreatePage(QWidget):
 
     def _fold(self) -> None:
         if self._shown is not None:
-            self._folded.add(self._shown.facts.path)
+            self._folded.add(self._shown.key)
         self.banner.hide()
 
     def _toolbar_act(self, key: str) -> None:

@@ -26,13 +26,28 @@ class Made:
     thumb: Thumb
     failed: QImage
 
+    @property
+    def key(self) -> str:
+        """Names the picture, whether it is a file or not."""
+        return self.facts.path or f"unsaved {self.facts.seed} {self.facts.index}"
+
+    @property
+    def is_file(self) -> bool:
+        return bool(self.facts.path) and self.facts.state not in ("not-recovered", "asking")
+
+
+def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:
+    """A picture that came out black and is no file: it is shown, but not put on the list."""
+    thumb = Thumb("", QImage(), facts.state, datetime.now(UTC), request.prompt)
+    return Made(facts, request, thumb, QImage.fromData(failed) if failed else QImage())
+
 
 def read_recent() -> list[Made]:
     """The latest pictures whose files are there, newest first. Runs on another thread."""
     with History() as history:
         history.forget_missing()
         entries = history.recent(_LIMIT)
-    return [_made(entry) for entry in entries]
+    return [_made(entry) for entry in entries if entry.facts.path]
 
 
 def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:

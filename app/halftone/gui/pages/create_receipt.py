@@ -23,7 +23,8 @@ def receipt_rows(picture: PictureFacts) -> list[tuple[str, str]]:
         done = text.cure_name(event.cure)
         rows.append((where, f"{done}, {text.elapsed(event.seconds)}" if event.seconds else done))
     rows.append((tr("Steps"), str(picture.steps)))
-    rows.append((tr("File"), picture.path))
+    if picture.path:
+        rows.append((tr("File"), picture.path))
     return rows
 
 

@@ -7,7 +7,6 @@ from datetime import date, datetime, timedelta
 from PySide6.QtCore import (
     QPoint,
     QRectF,
-    QSize,
     Qt,
     Signal,
 )
@@ -16,7 +15,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QMenu,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -51,7 +49,6 @@ class ThumbButton(HoverButton):
         super().__init__()
         self.thumb = thumb
         self._selected = False
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not watched")}
         self.setToolTip("\n".join(filter(None, (thumb.prompt, words.get(thumb.state, "")))))
         self.setAccessibleName(thumb.prompt or thumb.path)
@@ -60,18 +57,6 @@ class ThumbButton(HoverButton):
         if selected != self._selected:
             self._selected = selected
             self.update()
-
-    def hasHeightForWidth(self) -> bool:
-        return True
-
-    def heightForWidth(self, width: int) -> int:
-        return width
-
-    def sizeHint(self) -> QSize:
-        return QSize(80, 80)
-
-    def resizeEvent(self, event: object) -> None:
-        self.setFixedHeight(self.width())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
@@ -128,7 +113,7 @@ class HistoryPanel(QWidget):
         inside = QWidget()
         inside.setObjectName("scrolled")
         self._list = QVBoxLayout(inside)
-        self._list.setContentsMargins(9, 2, 9, 8)
+        self._list.setContentsMargins(9, 2, 0, 8)
         self._list.setSpacing(4)
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
@@ -179,6 +164,13 @@ class HistoryPanel(QWidget):
         if columns != self._columns:
             self._columns = columns
             self._arrange()
+        for made in self._buttons.values():
+            made.setFixedSize(self._side, self._side)
+
+    @property
+    def _side(self) -> int:
+        """Of a thumbnail. It leaves room for the scroll bar, so that its coming and going moves nothing."""
+        return max(40, (self.width() - 9 - 11) // self._columns - 1)
 
     def _arrange(self) -> None:
         clear(self._list)
@@ -207,11 +199,11 @@ class HistoryPanel(QWidget):
         for index, thumb in enumerate(thumbs):
             made = ThumbButton(thumb)
             made.set_selected(thumb.path == self._selected)
+            made.setFixedSize(self._side, self._side)
             made.clicked.connect(lambda _on=False, path=thumb.path: self.picked.emit(path))
             self._buttons[thumb.path] = made
             grid.addWidget(made, index // self._columns, index % self._columns)
-        for place in range(self._columns):
-            grid.setColumnStretch(place, 1)
+        grid.setColumnStretch(self._columns, 1)
         return grid
 
 
