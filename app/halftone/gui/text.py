@@ -6,7 +6,7 @@ from dataclasses import replace
 from halftone import __version__
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
-from halftone.contract.words import FLOAT_LIMITS, Phase
+from halftone.contract.words import FLOAT_LIMITS, OnBlack, Phase
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Job, Notice, NoticeKind
 from halftone.gui.widgets import figures
@@ -105,7 +105,7 @@ def main_event(picture: PictureFacts) -> GuardEvent | None:
     return picture.events[-1] if picture.events else None
 
 
-def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> Message | None:
+def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, policy: OnBlack = "recover") -> Message | None:
     """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
     event = main_event(picture)
     if picture.state == "recovered" and event is not None:
@@ -118,7 +118,7 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     if picture.state == "asking":
         return _asking(event, kept=picture.latents is not None)
     if picture.state == "not-recovered":
-        return _not_recovered(event)
+        return _stopped(event, price) if policy == "stop" and event is not None else _not_recovered(event)
     if picture.dark:
         return Message(
             level="info",
@@ -197,6 +197,23 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
         title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
         text=how,
         strong=tr("It took {0} more.", elapsed(event.seconds)),
+        actions=_fix_actions(),
+        price=price,
+        details=_details(event, 0),
+    )
+
+
+def _stopped(event: GuardEvent, price: str) -> Message:
+    """The user asked for no recovery."""
+    if event.step is not None:
+        what = tr("A bad number appeared at step {0}.", event.step)
+    else:
+        what = tr("The numbers went bad while the picture was decoded.")
+    return Message(
+        level="warn",
+        title=tr("This picture came out black. Halftone stopped it, as set."),
+        text=what,
+        strong=tr("Your prompt and seed are kept."),
         actions=_fix_actions(),
         price=price,
         details=_details(event, 0),
@@ -348,7 +365,7 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
         case "asking":
             return "triangle-alert", "warn", tr("Black"), tr("Waiting for your answer")
         case "not-recovered":
-            return "octagon-alert", "danger", tr("Not recovered"), tr("The numbers were broken, also in FP32")
+            return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
 
 
 def _short_recovery(event: GuardEvent | None) -> str:

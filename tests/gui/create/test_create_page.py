@@ -163,6 +163,21 @@ def test_a_broken_picture_is_not_kept_and_the_banner_says_why(qtbot: QtBot) -> N
     stage.close()
 
 
+def test_a_picture_stopped_by_setting_says_so(qtbot: QtBot) -> None:
+    settings = Settings(first_run_done=True, numerics=Numerics(on_black="stop"))
+    stage = Stage(
+        qtbot, {"generate": [*STARTED, scripted.Steps(nan_at=2), scripted.Picture(state="not-recovered")]}, settings=settings
+    )
+    stage.page.generate()
+    stage.idle()
+    stage.wait(lambda: not stage.page.banner.isHidden())
+    message = stage.page.banner.message
+    assert message is not None
+    assert message.title == "This picture came out black. Halftone stopped it, as set."
+    assert message.actions[0].key == "fix"
+    stage.close()
+
+
 def test_ask_first_decodes_again_only_when_told(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="asking")]})
     stage.page.generate()

@@ -352,7 +352,12 @@ class CreatePage(QWidget):
 
     def _show_banner(self, made: Made) -> None:
         facts = made.facts
-        message = text.picture_message(facts, text.price_line(self._controller.report(self._controller.model)), facts.steps)
+        message = text.picture_message(
+            facts,
+            text.price_line(self._controller.report(self._controller.model)),
+            facts.steps,
+            policy=made.request.numerics.on_black,
+        )
         quiet = made.request.numerics.on_black == "quiet" and facts.state == "recovered"
         if message is None or made.key in self._folded or quiet:
             self.banner.hide()
