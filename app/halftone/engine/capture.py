@@ -1,5 +1,6 @@
 """The range pass: the pipeline run as it is, in a dtype with room, every component under the probe, every call kept."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,8 @@ class Range:
     calls: list[tuple[Call, Any]] = field(default_factory=list[tuple[Call, Any]])
     readings: dict[str, tuple[Reading, ...]] = field(default_factory=dict[str, tuple[Reading, ...]])
     scores: dict[str, tuple[ScorePeak, ...]] = field(default_factory=dict[str, tuple[ScorePeak, ...]])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """By component, of all its calls, under the probe."""
     picture: torch.Tensor | None = None
 
     def of(self, component: str) -> list[tuple[Call, Any]]:
@@ -48,8 +51,9 @@ def range_pass(
     with ExitStack() as stack:
         probes = {name: stack.enter_context(Probe(module, name)) for name, module in loaded.modules.items()}
 
-        def on_call(call: Call, result: Any) -> None:
+        def on_call(call: Call, result: Any, seconds: float) -> None:
             check()
+            found.seconds[call.component] = found.seconds.get(call.component, 0.0) + seconds
             found.calls.append((call, result))
             on_progress(found, probes)
 
@@ -85,9 +89,10 @@ def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:
     if not callable(encode) or picture is None or not _has_encoder(module):
         return
     arguments = (torch.nan_to_num(picture).clamp(-1, 1),)
+    started = time.perf_counter()
     encoded = invoke(encode, found.dtype, arguments, {})
     if hooks.on_call is not None:
-        hooks.on_call(Call(call.component, "encode", arguments, {}), encoded)
+        hooks.on_call(Call(call.component, "encode", arguments, {}), encoded, time.perf_counter() - started)
 
 
 def _has_encoder(module: nn.Module) -> bool:

@@ -56,12 +56,13 @@ _EVERY: Final = 0.25
 
 @dataclass
 class Target:
-    """The target pass of one component. seconds: of all its calls, bare; errors: by call, against the range pass."""
+    """The target pass of one component. seconds: of all its calls, bare; errors: by id of the call, against the range pass."""
 
     seconds: float = 0.0
+    last: float = 0.0
     calls: int = 0
     finite: bool = True
-    errors: list[float] = field(default_factory=list[float])
+    errors: dict[int, float] = field(default_factory=dict[int, float])
     findings: list[Finding] = field(default_factory=list[Finding])
 
 
@@ -102,7 +103,7 @@ class Examination:
                 apply_plan(loaded, base, masters)
                 targets = {name: self._target(name, wide) for name in loaded.modules}
             findings = self._findings(scans, wide, targets, base)
-            bare = {name: Bare(target.seconds, tuple(target.errors)) for name, target in targets.items()}
+            bare = {name: Bare(target.seconds, target.errors) for name, target in targets.items()}
             pricing = Pricing(loaded, masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check)
             plan, cures = self._cures(pricing, findings)
         finally:
@@ -153,20 +154,27 @@ class Examination:
         target = Target()
         module = self._loaded.modules[name]
         dtype = self._loaded.states[name].dtype
+        failed: set[str] = set()
         for call, reference in wide.of(name):
             self._control.check()
             if not is_finite(reference) or not is_finite((call.args, call.kwargs)):
                 continue
+            target.calls += 1
+            if call.method in failed:
+                target.seconds += target.last
+                continue  # it overflows already: another noise level would tell nothing new
             self._emit(PhaseChanged(phase="target", detail=name))
             started = time.perf_counter()
             result = run_call(call, module, dtype)
             finite = is_finite(result)
-            target.seconds += time.perf_counter() - started
-            target.calls += 1
-            target.errors.append(relative_error(result, reference) if finite else float("inf"))
-            if not target.findings:
+            target.last = time.perf_counter() - started
+            target.seconds += target.last
+            target.errors[id(call)] = relative_error(result, reference) if finite else float("inf")
+            if not target.findings or not finite:
                 target.findings += self._trouble(call, result, reference, wide, finite=finite)
-            target.finite = target.finite and finite
+            if not finite:
+                failed.add(call.method)
+                target.finite = False
         return target
 
     def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, *, finite: bool) -> list[Finding]:
@@ -240,8 +248,9 @@ class Examination:
         pricing: Pricing,
         seconds: float,
     ) -> CheckReport:
+        after = pricing.after(plan)
         layers = tuple(
-            msgspec.structs.replace(layer, peak_after=finite_or_none(pricing.after.get((layer.component, layer.module))))
+            msgspec.structs.replace(layer, peak_after=finite_or_none(after.get((layer.component, layer.module))))
             for own in wide.readings.values()
             for layer in layer_peaks(own)
         )

@@ -54,8 +54,8 @@ class Hooks:
     on_latents: Callable[[int, torch.Tensor, float], None] = lambda _step, _latents, _seconds: None
     on_bad_call: Callable[[Call, Any], Any] | None = None
     """Given a call of an encoder or a decoder whose result is not finite; returns a better result or raises."""
-    on_call: Callable[[Call, Any], None] | None = None
-    """Told every finished call of every component; used by the check."""
+    on_call: Callable[[Call, Any, float], None] | None = None
+    """Told every finished call of every component, its result and its seconds; used by the check."""
 
 
 @dataclass
@@ -179,11 +179,12 @@ class Flight:
                 self.hooks.check()
                 self.hooks.on_phase(phase)
                 call = Call(name, method, args, kwargs)
+                started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs, back)
                 if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
                     result = self.hooks.on_bad_call(call, result)
                 if self.hooks.on_call is not None:
-                    self.hooks.on_call(call, result)
+                    self.hooks.on_call(call, result, time.perf_counter() - started)
                 return result
 
             return guarded
@@ -202,10 +203,11 @@ class Flight:
                     self.hooks.on_phase("denoise")
                 call = Call(name, "forward", args, kwargs, now.step)
                 self._calls.setdefault(now.step, []).append(call)
+                started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = result
                 if self.hooks.on_call is not None:
-                    self.hooks.on_call(call, result)
+                    self.hooks.on_call(call, result, time.perf_counter() - started)
                 return result
 
             return forward

@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from halftone.contract.facts import Finding
+from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import CureKind, DType, DTypeState
@@ -19,23 +19,27 @@ from halftone.engine.frames import from_decoder
 from halftone.engine.load import Loaded
 from halftone.engine.parts import parameter_count
 from halftone.engine.plans import Masters, apply_plan, with_counts, with_settings
+from halftone.engine.precision import ComponentState
 from halftone.engine.recover import CLOSE, planner_layers, tensor_peaks
 from halftone.engine.regions import component_regions
-from halftone.engine.rescale import rescale_groups
+from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.health.planner import candidate_plans
+from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
 from halftone.measure.pictures import psnr
-from halftone.measure.probe import Probe
 
 log = logging.getLogger(__name__)
+
+BEST: Final = 120.0
+"""dB given for the same picture, because a report holds finite numbers."""
 
 
 @dataclass(frozen=True)
 class Bare:
-    """What the target pass measured of a component without a cure: seconds of all calls, their number, errors by call."""
+    """What the target pass measured of a component without a cure: seconds of all its calls, errors by id of the call."""
 
     seconds: float
-    errors: tuple[float, ...]
+    errors: Mapping[int, float]
 
 
 @dataclass
@@ -49,7 +53,7 @@ class _Tally:
 
 
 class Pricing:
-    """Tries plans on the calls of the range pass. after: peaks per (component, module) under the plan that was verified last."""
+    """Tries plans on the calls of the range pass."""
 
     def __init__(
         self,
@@ -73,11 +77,11 @@ class Pricing:
         self._bare = bare
         self._check = check
         self._base_bytes = _bytes(loaded)
-        self.after: dict[tuple[str, str], float] = {}
+        self._sick: tuple[str, ...] = ()
 
     def plain(self) -> Plan:
         """The plan that changes nothing, with what the target pass measured."""
-        errors = [error for bare in self._bare.values() for error in bare.errors]
+        errors = [error for bare in self._bare.values() for error in bare.errors.values()]
         finite = all(error < float("inf") for error in errors)
         plan = with_counts(self._loaded, self._base, self._asked)
         return msgspec.structs.replace(plan, verified=finite, error=max(errors, default=0.0) if finite else None)
@@ -87,23 +91,44 @@ class Pricing:
         if not any(finding.code != "tight" and finding.facts.get("read", True) for finding in findings):
             return []
         modules = self._loaded.modules
-        sick = {finding.component for finding in findings if finding.code != "tight"}
-        groups = [group for name, module in modules.items() if name in sick for group in rescale_groups(name, module)]
+        self._sick = tuple(name for name in modules if any(f.component == name and f.code != "tight" for f in findings))
         orders = {name: {reading.module: reading.order for reading in own} for name, own in self._wide.readings.items()}
         plans = candidate_plans(
-            groups,
-            [layer for name, own in self._wide.readings.items() if name in sick for layer in planner_layers(modules[name], own)],
+            self._groups(),
+            self._layers(),
             [region for name, module in modules.items() for region in component_regions(name, module, orders[name])],
             {name: parameter_count(module) for name, module in modules.items()},
             self._asked,
             self._states,
             findings=tuple(findings),
             numerics=self._numerics,
-            tensors={
-                name: tensor_peaks(self._masters[name], rescale_groups(name, modules[name])) for name in sick if name in modules
-            },
+            tensors=self._tensors(),
         )
         return [(kind, self._over_base(plan)) for kind, plan in plans]
+
+    def _groups(self) -> list[RescaleGroup]:
+        modules = self._loaded.modules
+        return [group for name in self._sick for group in rescale_groups(name, modules[name])]
+
+    def _layers(self) -> list[LayerPeak]:
+        modules = self._loaded.modules
+        return [layer for name in self._sick for layer in planner_layers(modules[name], self._wide.readings[name])]
+
+    def _tensors(self) -> dict[str, dict[str, float]]:
+        modules = self._loaded.modules
+        return {name: tensor_peaks(self._masters[name], rescale_groups(name, modules[name])) for name in self._sick}
+
+    def after(self, plan: Plan) -> dict[tuple[str, str], float]:
+        """(component, module) -> peak under the plan, for components that it rescales."""
+        if not plan.rescale:
+            return {}
+        groups, layers = self._groups(), self._layers()
+        shifts = choose_shifts(groups, layers, self._asked, tensors=self._tensors())
+        found: dict[tuple[str, str], float] = {}
+        for (component, module), peak in peaks_after(groups, shifts, layers).items():
+            key = (component, module.removesuffix(INSIDE).rstrip("."))
+            found[key] = max(found.get(key, 0.0), peak)
+        return {key: peak for key, peak in found.items() if key[0] in plan.rescale}
 
     def _over_base(self, plan: Plan) -> Plan:
         """A candidate together with what the settings order outright."""
@@ -121,7 +146,10 @@ class Pricing:
         changed = [name for name in self._loaded.modules if self._loaded.states[name] != reference[name]]
         tally = _Tally({}, [])
         for name in changed:
-            self._try(name, thorough=thorough, tally=tally)
+            if self._is_range(name):
+                self._as_in_range(name, tally)
+            else:
+                self._try(name, thorough=thorough, tally=tally)
         memory = _bytes(self._loaded) - self._base_bytes
         log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
         return self._cure(kind, plan, tally, changed, memory)
@@ -129,31 +157,43 @@ class Pricing:
     def _to(self, plan: Plan) -> None:
         apply_plan(self._loaded, plan, self._masters)
 
+    def _is_range(self, name: str) -> bool:
+        """The component runs exactly as it did in the range pass."""
+        return self._loaded.states[name] == ComponentState(dtype=self._wide.dtype)
+
+    def _as_in_range(self, name: str, tally: _Tally) -> None:
+        """Nothing to run again: no error, and the time it took there (under the probe: a little more than bare)."""
+        tally.seconds[name] = self._wide.seconds.get(name, 0.0)
+        tally.errors.append(0.0)
+        if any(call.method == "decode" for call, _ in self._wide.of(name)):
+            tally.psnr = BEST if tally.psnr is None else tally.psnr
+
     def _try(self, name: str, *, thorough: bool, tally: _Tally) -> None:
-        calls = self._usable(name)
-        if not calls:
-            return
-        worst = self._worst(name, len(calls))
-        started = time.perf_counter()
-        self._run(*calls[worst], tally)
-        tally.seconds[name] = (time.perf_counter() - started) * len(calls)  # calls of a component take about the same time
-        if not thorough or not tally.finite:
-            return
-        with Probe(self._loaded.modules[name], name, scores=False) as probe:
-            for call, reference in calls:
+        """Run a component's calls: all of them, or the worst of each kind, timed as if all were."""
+        groups = self._calls_by_method(name)
+        tally.seconds[name] = 0.0
+        for calls in groups.values():
+            chosen = calls if thorough else [calls[self._worst(name, calls)]]
+            started = time.perf_counter()
+            for call, reference in chosen:
                 self._check()
                 self._run(call, reference, tally)
-        self.after.update({(name, reading.module): reading.peak for reading in probe.readings()})
+                if not tally.finite:
+                    return
+            tally.seconds[name] += (time.perf_counter() - started) * len(calls) / len(chosen)
 
-    def _usable(self, name: str) -> list[tuple[Call, Any]]:
-        return [
-            (call, result) for call, result in self._wide.of(name) if is_finite(result) and is_finite((call.args, call.kwargs))
-        ]
+    def _calls_by_method(self, name: str) -> dict[str, list[tuple[Call, Any]]]:
+        """The calls that were sound in the range pass, by what was called: calls of one kind take about the same time."""
+        groups: dict[str, list[tuple[Call, Any]]] = {}
+        for call, result in self._wide.of(name):
+            if is_finite(result) and is_finite((call.args, call.kwargs)):
+                groups.setdefault(call.method, []).append((call, result))
+        return groups
 
-    def _worst(self, name: str, count: int) -> int:
+    def _worst(self, name: str, calls: list[tuple[Call, Any]]) -> int:
         """The call that failed first in the bare target pass, else the one with the largest error."""
-        errors = self._bare[name].errors[:count]
-        return max(range(len(errors)), key=lambda index: errors[index], default=0)
+        errors = self._bare[name].errors
+        return max(range(len(calls)), key=lambda index: errors.get(id(calls[index][0]), 0.0), default=0)
 
     def _run(self, call: Call, reference: Any, tally: _Tally) -> None:
         result = run_call(call, self._loaded.modules[call.component], self._loaded.states[call.component].dtype)
@@ -197,6 +237,6 @@ def _bytes(loaded: Loaded) -> int:
 
 
 def _picture_psnr(result: Any, reference: Any) -> float | None:
-    """Between two decoder results, as pictures in [0, 1]; capped at 120 dB, because a report holds finite numbers."""
+    """Between two decoder results, as pictures in [0, 1]."""
     ours, theirs = (from_decoder(next(tensors_in(value))).clamp(0, 1).cpu().numpy() for value in (result, reference))
-    return min(float(psnr(ours, theirs)), 120.0)
+    return min(float(psnr(ours, theirs)), BEST)

@@ -27,6 +27,7 @@ from halftone.engine.tensors import relative_error
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import Probe, Reading
+from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
 
@@ -298,7 +299,7 @@ def tensor_peaks(masters: Mapping[str, torch.Tensor], groups: tuple[RescaleGroup
     for name in {name for group in groups for name in (*group.shrink, *group.grow)}:
         base, rows = split_rows(name)
         tensor = masters[base] if rows is None else masters[base][:rows]
-        peaks[name] = float(torch.linalg.vector_norm(tensor, ord=float("inf"))) if tensor.numel() else 0.0
+        peaks[name] = peak(tensor)
     return peaks
 
 

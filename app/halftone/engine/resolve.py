@@ -4,7 +4,7 @@ import inspect
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import diffusers
 

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import torch
 
 from halftone.contract.words import DType
+from halftone.measure.stats import peak
 
 DTYPES: Final[dict[DType, torch.dtype]] = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 NAMES: Final[dict[torch.dtype, DType]] = {value: key for key, value in DTYPES.items()}
@@ -82,8 +83,14 @@ def first_floating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype
 
 def peak_of(value: Any) -> float:
     """Largest absolute value in a nest (NaN if any is NaN). Synchronises with the device."""
-    peaks = [torch.linalg.vector_norm(tensor, ord=float("inf")).float() for tensor in tensors_in(value) if tensor.numel()]
-    return float(torch.stack([peak.cpu() for peak in peaks]).max()) if peaks else 0.0
+    largest = 0.0
+    for tensor in tensors_in(value):
+        found = peak(tensor)
+        if not found <= largest:
+            largest = found
+            if found != found:
+                break
+    return largest
 
 
 def relative_error(value: Any, reference: Any) -> float:

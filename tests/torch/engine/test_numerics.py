@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 import torch
 from tests.helpers.engine_runs import generate
@@ -25,13 +26,13 @@ MATMUL = torch.backends.cuda.matmul
         ("fp16_accumulation", lambda: MATMUL.allow_fp16_accumulation),
         ("math_attention_reduction", torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed),
         ("tf32", lambda: MATMUL.fp32_precision == "tf32"),
-        ("tf32", lambda: torch.backends.cudnn.conv.fp32_precision == "tf32"),
+        ("tf32", lambda: cast("Any", torch.backends.cudnn).conv.fp32_precision == "tf32"),
     ],
 )
 @pytest.mark.parametrize("value", [True, False])
 def test_torch_switches_stand_inside_and_are_put_back(field: str, read: Callable[[], bool], value: bool) -> None:
     before = read()
-    with torch_settings(Numerics(**{field: value}), CPU):
+    with torch_settings(msgspec.structs.replace(Numerics(), **{field: value}), CPU):
         assert bool(read()) is value
         assert not torch.is_grad_enabled()
     assert read() == before
@@ -133,7 +134,7 @@ def test_unknown_options_and_wrong_sizes_are_refused(models: dict[str, Path]) ->
     from halftone.contract.errors import HalftoneError
 
     engine = DiffusersEngine()
-    for changes, code in (
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"options": {"no_such_thing": 1}}, "option-unknown"),
         ({"width": 33}, "size-not-multiple"),
         ({"steps": 1001}, "value-out-of-range"),
@@ -141,7 +142,8 @@ def test_unknown_options_and_wrong_sizes_are_refused(models: dict[str, Path]) ->
         ({"batch": 0}, "value-out-of-range"),
         ({"image": "no-such.png"}, "image-unreadable"),
         ({"num_frames": 3}, "option-unknown"),
-    ):
+    ]
+    for changes, code in refusals:
         with pytest.raises(HalftoneError) as caught:
             generate(engine, models["sd15"], **changes)
         assert caught.value.code == code, changes
