@@ -8,8 +8,7 @@ from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HALFTONE_DATA"] = tempfile.mkdtemp(prefix="halftone-shots-")
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "app")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
 from PySide6.QtWidgets import QApplication, QWidget
 from tests.gui.health import kit
