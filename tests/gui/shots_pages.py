@@ -1,5 +1,7 @@
 """Pictures of every state of the Health, Device and Settings pages: `python tests/gui/shots_pages.py FOLDER [part of a name]`."""
 
+# ruff: noqa: E402 - the platform and the path must be set before Qt and Halftone are imported
+
 import os
 import sys
 import tempfile

@@ -193,6 +193,16 @@ def test_after_an_upcast_the_limit_is_that_of_the_new_type() -> None:
     assert headroom_chart_words.cure_label(upcast) == "cure: these 3 blocks in FP32"
 
 
+def test_what_was_not_measured_under_the_cure_is_not_taken_for_it() -> None:
+    report = kit.report()
+    layers = [LayerPeak(component="vae", module="decoder", kind="Decoder", peak=200_000.0), *report.layers]
+    data = build(layers, "float16", plan=report.plan)
+    layer = next(one for one in data.layers if one.module == "decoder")
+    assert layer.exp_after == -math.inf
+    assert headroom_chart_words.room_text(layer, "float16", after=True) == "not measured"
+    assert "none above" in headroom_chart_words.summary(data, after=True)
+
+
 def test_hover_names_layer_peak_and_room(chart: HeadroomChart) -> None:
     disc = next(disc for disc in chart._discs if disc.number == 1)
     column = chart._column_at(disc.x)

@@ -14,7 +14,7 @@ SERIES_OTHER = "chart.series-6"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. exp: log2 of its peak (-inf: all zeros, +inf: not finite). after: the same under the cure.
+    """One layer. exp: log2 of its peak (-inf: all zeros, +inf: not finite). after: the same under the cure (0: not measured).
 
     dtype_after: the type it runs in under the cure; changed: the cure touches it.
     """
@@ -140,6 +140,13 @@ def _type_after(component: str, module: str, dtype: DType, plan: Plan | None) ->
     return plan.dtypes.get(component, dtype)
 
 
+def _peak_after(layer: LayerPeak, dtype_after: DType, dtype: DType, *, measured: bool) -> float:
+    """Under the cure; 0 where only others were measured, so that no old peak is taken for one under the cure."""
+    if layer.peak_after is not None:
+        return layer.peak_after
+    return 0.0 if measured and dtype_after == dtype else layer.peak
+
+
 def _touched(component: str, module: str, plan: Plan | None, owners: frozenset[tuple[str, str]]) -> bool:
     return plan is not None and ((component, module) in owners or _within(module, plan.upcast.get(component, ())))
 
@@ -156,10 +163,11 @@ def build(
 ) -> ChartData:
     """Groups the layers into parts (in order of first use) and finds the layer of each finding."""
     owners = _owners(plan)
+    measured = plan is not None and any(one.peak_after is not None for one in layers)
     groups: dict[str, list[Layer]] = {}
     for index, one in enumerate(layers):
         dtype_after = _type_after(one.component, one.module, dtype, plan)
-        after = one.peak if one.peak_after is None else one.peak_after
+        after = _peak_after(one, dtype_after, dtype, measured=measured)
         changed = dtype_after != dtype or _touched(one.component, one.module, plan, owners)
         layer = Layer(
             index,

@@ -36,7 +36,7 @@ def room_text(layer: Layer, dtype: DType, *, after: bool) -> str:
     """The room of one layer against the limit of the type it runs in."""
     exp, own = (layer.exp_after, layer.dtype_after) if after else (layer.exp, dtype)
     if exp == -math.inf:
-        return tr("all zeros")
+        return tr("not measured") if after and layer.peak else tr("all zeros")
     return figures.bits(room_bits(exp, own))
 
 
