@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMainWindow, QMessageBox, QStackedWid
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.words import DType
-from halftone.gui import icons, text, theme
+from halftone.gui import icons, picture_text, text, theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages.create import CreatePage
@@ -273,7 +273,7 @@ class MainWindow(QMainWindow):
 
     def _copy_error(self, error: ErrorFacts | None) -> None:
         controller = self.controller
-        QGuiApplication.clipboard().setText(text.copy_details(None, controller.model, controller.state.device, error))
+        QGuiApplication.clipboard().setText(picture_text.copy_details(None, controller.model, controller.state.device, error))
 
     def _undo(self, notice: Notice) -> None:
         controller = self.controller

@@ -12,6 +12,7 @@ from tests.helpers import samples, scripted
 
 from halftone.contract.messages import Generate, JobStarted, PhaseChanged
 from halftone.contract.request import Numerics
+from halftone.gui.pages import create_actions
 from halftone.settings.store import Settings
 
 STARTED = (
@@ -33,9 +34,9 @@ def test_the_canvas_is_empty_at_first_and_an_example_starts(qtbot: QtBot) -> Non
     assert page.empty.isHidden()
     assert not page.receipt.isHidden()
     assert page.receipt.word.text() == "Clean"
-    assert not page._strip.isHidden()
+    assert not page.next_steps.isHidden()
     stage.picture("another one")
-    assert page._strip.isHidden()
+    assert page.next_steps.isHidden()
     stage.close()
 
 
@@ -263,7 +264,7 @@ def test_save_as_copies_the_file(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     stage.picture()
     source = Path(stage.controller.state.pictures[0].path)
-    stage.page.copy_to(source, tmp_path / "copy.png")
+    create_actions.copy_to(stage.controller, source, tmp_path / "copy.png")
     stage.wait(lambda: bool(stage.controller.state.notices))
     assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
     assert stage.controller.state.notices[-1].kind == "saved"

@@ -151,7 +151,7 @@ def test_the_nan_check_off_is_said_until_it_is_on_again(qtbot: QtBot) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, numerics=Numerics(nan_check="off")))
     assert not stage.window.status.unwatched.isHidden()
     assert not stage.page.unwatched.isHidden()
-    stage.page.unwatched.acted.emit("on")
+    stage.page.unwatched.bar.acted.emit("on")
     assert stage.controller.settings.numerics.nan_check == "every-step"
     assert stage.window.status.unwatched.isHidden()
     assert stage.page.unwatched.isHidden()

@@ -1,35 +1,34 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
-import shutil
 import time
 from functools import partial
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import QFile, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
-from halftone.gui import text, theme
+from halftone.gui import picture_text, theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_banner import PictureBanner
 from halftone.gui.pages.create_empty import EmptyCanvas
 from halftone.gui.pages.create_form import CreateForm, examples
 from halftone.gui.pages.create_full import FullScreen
 from halftone.gui.pages.create_history import Made, Shelf, unsaved
 from halftone.gui.pages.create_model import ask_model
+from halftone.gui.pages.create_notes import NextSteps, UnwatchedNote
 from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.pages.create_side import HistoryPanel, QueuePanel
 from halftone.gui.pages.create_toolbar import CanvasToolbar
 from halftone.gui.pages.create_transport import TransportPanel
 from halftone.gui.state import Ended, Noted
-from halftone.gui.widgets.banner import Act, Message, MessageBar
 from halftone.gui.widgets.canvas import CanvasView
 from halftone.gui.widgets.common import column, surface
 from halftone.gui.widgets.splitter import LineSplitter
@@ -68,23 +67,16 @@ class CreatePage(QWidget):
         self.sheet = ReceiptSheet()
         self.receipt = ReceiptBar()
         self.transport = TransportPanel()
-        self._notes = QVBoxLayout()
-        self._notes.setSpacing(6)
-        self._notes.setContentsMargins(12, 0, 12, 0)
-        self._note_box = QWidget()
-        self._note_box.setLayout(self._notes)
-        self._strip = QWidget()
-        self._strip.setLayout(column(spacing=0, margins=(12, 0, 12, 10)))
-        self._strip.hide()
-        self.unwatched = self._unwatched_bar()
+        self.unwatched = UnwatchedNote(self._controller)
+        self.next_steps = NextSteps(self._controller)
         centre = surface("canvas")
         lines = column(
             self.toolbar,
-            self._note_box,
+            self.unwatched,
             self.banner,
             self.empty,
             self.canvas,
-            self._strip,
+            self.next_steps,
             self.sheet,
             self.receipt,
             self.transport,
@@ -110,14 +102,12 @@ class CreatePage(QWidget):
         self.setLayout(column(self.splitter, spacing=0))
         self.splitter.set_defaults([336, 896, 208])
         self._restore_splitter()
-        self._note_box.hide()
 
     def _connect(self) -> None:
         controller = self._controller
         controller.changed.connect(self._refresh)
         controller.worker_event.connect(self._worker_event)
         controller.job_ended.connect(self._job_ended)
-        controller.settings_changed.connect(self._show_unwatched)
         self.form.submitted.connect(self._submitted)
         self.form.fix_requested.connect(self._fix)
         self.form.check_requested.connect(self._check)
@@ -138,35 +128,6 @@ class CreatePage(QWidget):
         self.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
         self.history.collapse.connect(self.toggle_right)
-        self._show_unwatched()
-
-    def _unwatched_bar(self) -> MessageBar:
-        message = Message(
-            "warn",
-            tr("NaN check is off. Halftone cannot explain or recover black pictures."),
-            actions=(Act("on", tr("Turn on")),),
-        )
-        bar = MessageBar(message, closable=False)
-        bar.acted.connect(lambda _key: self._watch_again())
-        self._notes.addWidget(bar)
-        return bar
-
-    def _watch_again(self) -> None:
-        controller = self._controller
-        controller.update_numerics(msgspec.structs.replace(controller.settings.numerics, nan_check="every-step"))
-
-    def _show_unwatched(self) -> None:
-        self.unwatched.setVisible(self._controller.settings.numerics.nan_check == "off")
-        self._fit_notes()
-
-    def _fit_notes(self) -> None:
-        bars = [item.widget() for place in range(self._notes.count()) if (item := self._notes.itemAt(place)) is not None]
-        there = any(bar is not None and not bar.isHidden() for bar in bars)
-        margin = 8 if there else 0
-        self._notes.setContentsMargins(12, margin, 12, margin)
-        self._note_box.setVisible(there)
-
-    # --- making -----------------------------------------------------------------------------------------------------
 
     def request(self) -> PictureRequest:
         return self.form.request()
@@ -197,19 +158,10 @@ class CreatePage(QWidget):
         if job is None:
             return False
         if job.started is not None and time.monotonic() - job.started > _ASK_AFTER and job.stopping != "cancel":
-            self._ask_to_cancel(job.id)
+            create_actions.ask_to_cancel(self, self._controller, job.id)
         else:
             self._controller.cancel(job.id)
         return True
-
-    def _ask_to_cancel(self, job_id: str) -> None:
-        box = QMessageBox(self)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setText(tr("Cancel this picture? More than a minute of work would be lost."))
-        yes = box.addButton(tr("Cancel the picture"), QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton(tr("Go on"), QMessageBox.ButtonRole.RejectRole)
-        yes.clicked.connect(lambda: self._controller.cancel(job_id))
-        box.open()
 
     def _fix(self) -> None:
         model = self._controller.model
@@ -266,10 +218,10 @@ class CreatePage(QWidget):
         self.history.add(made.thumb)
         self.form.model_row.set_thumbnail(made.thumb.image)
         self._show_made(made)
-        self._strip.hide()
+        self.next_steps.hide()
         if self._first_time:
             self._first_time = False
-            self._show_next_steps()
+            self.next_steps.show()
 
     def _show_made(self, made: Made) -> None:
         if self._following:
@@ -291,7 +243,7 @@ class CreatePage(QWidget):
     def _show_broken(self, ended: Ended) -> None:
         """M3 for a picture of which there is nothing to show."""
         step = ended.error.facts.get("step") if ended.error is not None else None
-        message = text.broken_message(step if isinstance(step, int) else None)
+        message = picture_text.broken_message(step if isinstance(step, int) else None)
         self.banner.show_message(message, None, "float16", QImage(), QImage())
 
     # --- what is shown ----------------------------------------------------------------------------------------------
@@ -323,7 +275,7 @@ class CreatePage(QWidget):
         self._shown = made
         self.history.select(made.facts.path)
         self.receipt.show_picture(made.facts)
-        self.sheet.show_picture(made.facts, has_message=text.picture_message(made.facts) is not None)
+        self.sheet.show_picture(made.facts, has_message=picture_text.picture_message(made.facts) is not None)
         self.canvas.set_before(made.failed)
         if made.is_file:
             self._shelf.image(made.facts.path, partial(self._image_read, made))
@@ -352,9 +304,9 @@ class CreatePage(QWidget):
 
     def _show_banner(self, made: Made) -> None:
         facts = made.facts
-        message = text.picture_message(
+        message = picture_text.picture_message(
             facts,
-            text.price_line(self._controller.report(self._controller.model)),
+            picture_text.price_line(self._controller.report(self._controller.model)),
             facts.steps,
             policy=made.request.numerics.on_black,
         )
@@ -362,7 +314,7 @@ class CreatePage(QWidget):
         if message is None or made.key in self._folded or quiet:
             self.banner.hide()
             return
-        self.banner.show_message(message, text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
+        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
 
     def _unfold(self) -> None:
         if self._shown is not None:
@@ -393,29 +345,6 @@ class CreatePage(QWidget):
         if self._shown is None and (job is None or self._preview.isNull()):
             self._show_canvas(False)
 
-    def _show_next_steps(self) -> None:
-        """Shown once, after the very first picture."""
-        message = Message(
-            "ok",
-            tr("Saved. Next: add your own models, or see what your device can do."),
-            actions=(Act("models", tr("Add a model…")), Act("device", tr("Device"))),
-        )
-        bar = MessageBar(message)
-        layout = self._strip.layout()
-        if layout is not None:
-            layout.addWidget(bar)
-        self._strip.show()
-
-        def act(key: str) -> None:
-            self._strip.hide()
-            if key == "device":
-                self._controller.go("device")
-            else:
-                ask_model(self, self._controller, folder=True)
-
-        bar.closed.connect(self._strip.hide)
-        bar.acted.connect(act)
-
     # --- actions ----------------------------------------------------------------------------------------------------
 
     def _banner_act(self, key: str) -> None:
@@ -430,7 +359,7 @@ class CreatePage(QWidget):
                     self._check()
             case "copy":
                 facts = made.facts if made is not None else None
-                QGuiApplication.clipboard().setText(text.copy_details(facts, controller.model, controller.state.device))
+                QGuiApplication.clipboard().setText(picture_text.copy_details(facts, controller.model, controller.state.device))
                 controller.take(Noted(kind="copied"))
             case "recover" | "recover-fix" if made is not None:
                 controller.recover(made.facts, made.request)
@@ -458,7 +387,7 @@ class CreatePage(QWidget):
                 self._controller.take(Noted(kind="copied"))
             case "show":
                 if self._shown is not None:
-                    QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(self._shown.facts.path).parent)))
+                    create_actions.show_folder(self._shown.facts.path)
             case _:
                 self.delete()
 
@@ -474,24 +403,7 @@ class CreatePage(QWidget):
         made = self._shown
         if made is None or not self.toolbar.save.isEnabled():
             return
-        source = Path(made.facts.path)
-        dialog = QFileDialog(self, tr("Save as"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setNameFilter(tr("Pictures ({0})", "*" + source.suffix))
-        dialog.setDefaultSuffix(source.suffix.lstrip("."))
-        dialog.selectFile(source.name)
-        dialog.fileSelected.connect(lambda target: self.copy_to(source, Path(target)))
-        dialog.open()
-
-    def copy_to(self, source: Path, target: Path) -> None:
-        """Copy a picture file; says where it went, or why it could not."""
-        controller = self._controller
-        controller.background.run(
-            lambda: shutil.copyfile(source, target),
-            lambda _done: controller.take(Noted(kind="saved", facts=(target.name, str(target)))),
-            lambda error: controller.take(Noted(kind="not-written", facts=(str(error),))),
-        )
+        create_actions.save_as(self, self._controller, Path(made.facts.path))
 
     def delete(self) -> None:
         """Move the picture to the system's bin; the message offers to undo it."""
@@ -499,9 +411,7 @@ class CreatePage(QWidget):
         if made is None or not self.toolbar.delete.isEnabled():
             return
         path = made.facts.path
-        file = QFile(path)
-        if not file.moveToTrash():
-            self._controller.take(Noted(kind="not-written", facts=(file.errorString(),)))
+        if not create_actions.move_to_bin(self._controller, path):
             return
         after = self.history.neighbour(path, 1) or self.history.neighbour(path, -1)
         self.history.remove(path)
@@ -512,9 +422,6 @@ class CreatePage(QWidget):
             self.canvas.clear()
             self.banner.hide()
             self._refresh()
-        in_bin = file.fileName()
-        facts = (Path(path).name, path, in_bin) if in_bin and in_bin != path else (Path(path).name,)
-        self._controller.take(Noted(kind="deleted", facts=facts))
 
     def picture_restored(self, path: str) -> None:
         """A picture came back from the bin."""
@@ -618,6 +525,6 @@ class CreatePage(QWidget):
 
 def _failing_dtype(picture: PictureFacts) -> DType:
     """The type in which the numbers went bad."""
-    event = text.main_event(picture)
+    event = picture_text.main_event(picture)
     limit = event.limit if event is not None else None
     return "bfloat16" if limit is not None and limit > 1e9 else "float16"

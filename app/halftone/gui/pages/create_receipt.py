@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from halftone.contract.facts import PictureFacts
-from halftone.gui import text
+from halftone.gui import picture_text, text
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, set_tone, surface
@@ -20,8 +20,8 @@ def receipt_rows(picture: PictureFacts) -> list[tuple[str, str]]:
         rows.append((tr("Smallest room"), figures.bits(picture.room_bits)))
     for event in picture.events:
         where = event.module or text.component_name(event.component)
-        done = text.cure_name(event.cure)
-        rows.append((where, f"{done}, {text.elapsed(event.seconds)}" if event.seconds else done))
+        done = picture_text.cure_name(event.cure)
+        rows.append((where, f"{done}, {picture_text.elapsed(event.seconds)}" if event.seconds else done))
     rows.append((tr("Steps"), str(picture.steps)))
     if picture.path:
         rows.append((tr("File"), picture.path))
@@ -72,10 +72,10 @@ class ReceiptBar(HoverButton):
         self.toggled.connect(lambda on: self.chevron.set("chevron-down" if on else "chevron-up", "text-secondary"))
 
     def show_picture(self, picture: PictureFacts) -> None:
-        icon, tone, word, sentence = text.receipt(picture)
+        icon, tone, word, sentence = picture_text.receipt(picture)
         self.size_words.setText(f"{picture.width} × {picture.height}")
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
-        self.time_words.setText("  " + text.elapsed(picture.seconds))
+        self.time_words.setText("  " + picture_text.elapsed(picture.seconds))
         self.state_icon.set(icon, tone)
         self.word.setText(word)
         set_tone(self.word, tone)

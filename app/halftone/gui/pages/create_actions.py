@@ -1,0 +1,60 @@
+"""What Create does with files and questions: save a copy, move to the bin, show the folder, ask before much work is lost."""
+
+import shutil
+from pathlib import Path
+
+from PySide6.QtCore import QFile, Qt, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
+from halftone.gui.state import Noted
+
+
+def save_as(parent: QWidget, controller: Controller, source: Path) -> None:
+    """Ask where, then copy the picture with its settings inside."""
+    dialog = QFileDialog(parent, tr("Save as"))
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilter(tr("Pictures ({0})", "*" + source.suffix))
+    dialog.setDefaultSuffix(source.suffix.lstrip("."))
+    dialog.selectFile(source.name)
+    dialog.fileSelected.connect(lambda target: copy_to(controller, source, Path(target)))
+    dialog.open()
+
+
+def copy_to(controller: Controller, source: Path, target: Path) -> None:
+    """Copy a picture file off the UI thread; says where it went, or why it could not."""
+    controller.background.run(
+        lambda: shutil.copyfile(source, target),
+        lambda _done: controller.take(Noted(kind="saved", facts=(target.name, str(target)))),
+        lambda error: controller.take(Noted(kind="not-written", facts=(str(error),))),
+    )
+
+
+def move_to_bin(controller: Controller, path: str) -> bool:
+    """Move a file to the system's bin and say so, with an undo where the bin tells its place there. False if it could not."""
+    file = QFile(path)
+    if not file.moveToTrash():
+        controller.take(Noted(kind="not-written", facts=(file.errorString(),)))
+        return False
+    name, in_bin = Path(path).name, file.fileName()
+    controller.take(Noted(kind="deleted", facts=(name, path, in_bin) if in_bin and in_bin != path else (name,)))
+    return True
+
+
+def show_folder(path: str) -> None:
+    """Open the folder of a file in the system's file manager."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(path).parent)))
+
+
+def ask_to_cancel(parent: QWidget, controller: Controller, job: str) -> None:
+    """More than a minute of work would be lost: ask, without holding the window up."""
+    box = QMessageBox(parent)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setText(tr("Cancel this picture? More than a minute of work would be lost."))
+    yes = box.addButton(tr("Cancel the picture"), QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(tr("Go on"), QMessageBox.ButtonRole.RejectRole)
+    yes.clicked.connect(lambda: controller.cancel(job))
+    box.open()

@@ -1,0 +1,129 @@
+"""Parts of the Create form that paint or lay out themselves: prompt field, Generate button, folded row."""
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPen, QTextBlockFormat, QTextCursor
+from PySide6.QtWidgets import QSizePolicy, QTextEdit, QWidget
+
+from halftone.gui import icons, theme
+from halftone.gui.i18n import tr
+from halftone.gui.widgets.common import HoverButton, IconLabel, label, row
+
+_KEYS = "Ctrl Enter"
+_VCENTER = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+
+
+class PromptEdit(QTextEdit):
+    """Plain text in lines of 20; Tab leaves the field, Ctrl+Enter is left to the window."""
+
+    def __init__(self, name: str, tip: str, placeholder: str) -> None:
+        super().__init__()
+        self.setAcceptRichText(False)
+        self.setTabChangesFocus(True)
+        self.setAccessibleName(name)
+        self.setToolTip(tip)
+        self.setPlaceholderText(placeholder)
+        self.setFont(theme.current().font("body"))
+        self.document().setDocumentMargin(4)
+        self.setPlainText("")
+
+    def setPlainText(self, text: str) -> None:
+        """Qt forgets the line height with each new text."""
+        super().setPlainText(text)
+        shape = QTextBlockFormat()
+        shape.setLineHeight(theme.current().line("body"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(shape)
+        self.document().clearUndoRedoStacks()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+
+class GenerateButton(HoverButton):
+    """Generate, or Add to queue in the same place, with its keys in a small frame. Paints itself, so that both fit one size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(40)
+        self._queueing = False
+        self.set_queueing(False)
+
+    def set_queueing(self, queueing: bool) -> None:
+        """True while a job runs: the button then adds to the queue."""
+        self._queueing = queueing
+        self.setText(tr("Add to queue") if queueing else tr("Generate"))
+        self.setAccessibleName(self.text())
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(220, 40)
+
+    def _look(self) -> tuple[str, str, str]:
+        """Ground, edge and ink."""
+        if not self.isEnabled():
+            return "surface-raised", "border", "text-disabled"
+        if self._queueing:
+            return ("pressed" if self.isDown() else "hover" if self.hovered else "surface-raised"), "border-control", "text"
+        ground = "accent-pressed" if self.isDown() else "accent-hover" if self.hovered else "accent"
+        return ground, ground, "on-accent"
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = theme.current()
+        ground, edge, ink = self._look()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(colours.color(edge), 1))
+        painter.setBrush(colours.color(ground))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
+        strong, small = colours.font("body-strong"), colours.font("caption")
+        strong.setPixelSize(14)
+        words = QFontMetrics(strong).horizontalAdvance(self.text())
+        keys = QFontMetrics(small).horizontalAdvance(_KEYS) + 12
+        icon = 26 if self._queueing else 0
+        left = (self.width() - icon - words - 12 - keys) / 2
+        middle = self.height() / 2
+        if icon:
+            icons.paint(painter, "list-end", QRectF(left, middle - 9, 18, 18), colours.color(ink))
+        painter.setPen(colours.color(ink))
+        painter.setFont(strong)
+        painter.drawText(QRectF(left + icon, 0, words + 4, self.height()), _VCENTER, self.text())
+        box = QRectF(round(left + icon + words + 12) + 0.5, round(middle - 9) + 0.5, keys, 17)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(box, 3, 3)
+        painter.setFont(small)
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), _KEYS)
+        painter.end()
+
+
+class FoldedRow(HoverButton):
+    """A row that opens and closes what stands below it; its value is shown at the right."""
+
+    def __init__(self, name: str, inside: QWidget) -> None:
+        super().__init__()
+        self.setCheckable(True)
+        self.setFixedHeight(34)
+        self.setAccessibleName(name)
+        self._inside = inside
+        self._chevron = IconLabel("chevron-right", "text-secondary", 14)
+        self.value = label("", "small", "muted")
+        words = label(name, "small")
+        for part in (self._chevron, words, self.value):
+            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setLayout(row(self._chevron, words, -1, self.value, spacing=8, margins=(14, 0, 14, 0)))
+        self.toggled.connect(self._fold)
+        inside.hide()
+
+    def _fold(self, open_: bool) -> None:
+        self._chevron.set("chevron-down" if open_ else "chevron-right", "text-secondary")
+        self._inside.setVisible(open_)
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, 34)
+
+    def paintEvent(self, event: object) -> None:
+        return

@@ -1,0 +1,342 @@
+"""A finished picture in words: the banners M1 to M5, its receipt, the price of the cure, and what Copy details yields."""
+
+from dataclasses import replace
+
+from halftone import __version__
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
+from halftone.contract.words import FLOAT_LIMITS, OnBlack
+from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.text import TYPE_NAMES, component_name
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.banner import Act, Message
+
+
+def main_event(picture: PictureFacts) -> GuardEvent | None:
+    """The event that decided how the picture ended."""
+    return picture.events[-1] if picture.events else None
+
+
+def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, policy: OnBlack = "recover") -> Message | None:
+    """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
+    event = main_event(picture)
+    if picture.state == "recovered" and event is not None:
+        made = (
+            _recovered_steps(event, price)
+            if event.step is not None
+            else _recovered_decode(event, price, 0 if len(picture.events) > 1 else steps)
+        )
+        return replace(made, details=(*made.details, *_earlier(picture)))
+    if picture.state == "asking":
+        return _asking(event, kept=picture.latents is not None)
+    if picture.state == "not-recovered":
+        return _stopped(event, price) if policy == "stop" and event is not None else _not_recovered(event)
+    if picture.dark:
+        return Message(
+            level="info",
+            title=tr("This picture is almost black, but its numbers are fine."),
+            text=tr("The prompt or very high guidance can do this."),
+            actions=(Act("dismiss", tr("Show anyway"), "", "quiet"),),
+        )
+    return None
+
+
+_FIX = "fix"
+
+
+def _fix_actions() -> tuple[Act, ...]:
+    return (
+        Act(_FIX, tr("Fix this model"), "bandage", "primary"),
+        Act("health", tr("See model health"), "activity", ""),
+        Act("copy", tr("Copy details"), "copy", "quiet"),
+        Act("fold", tr("Not now"), "", "quiet"),
+    )
+
+
+def _took(event: GuardEvent) -> str:
+    return tr("Nothing was lost. It took {0} more.", elapsed(event.seconds))
+
+
+def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
+    if event.action == "encoded-again":
+        what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
+        did = tr("Halftone read it again {0}.", _how(event))
+    else:
+        what = _decoder_failed(event)
+        did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
+    return Message(
+        level="warn",
+        title=tr("This picture came out black. Halftone recovered it."),
+        text=sentences(what, did),
+        strong=_took(event),
+        actions=_fix_actions(),
+        price=price,
+        details=_details(event, steps),
+    )
+
+
+def _decoder_failed(event: GuardEvent) -> str:
+    if event.kind == "nonfinite":
+        return tr(
+            "The part of the model that turns its result into a picture (the VAE decoder) made numbers too large for half "
+            "precision, so every pixel was lost."
+        )
+    return tr(
+        "The part of the model that turns its result into a picture (the VAE decoder) lost its numbers on the way, so parts of "
+        "the picture came out in one flat colour."
+    )
+
+
+def _how(event: GuardEvent) -> str:
+    """How it was done again, by the cure that was taken."""
+    return {
+        "rescale": tr("with its numbers made smaller by powers of two, which changes nothing else"),
+        "setting": tr("with a more careful setting"),
+        "upcast-region": tr("with the affected blocks in full precision"),
+        "bfloat16": tr("in BF16, which has a far wider range"),
+    }.get(event.cure, tr("in full precision"))
+
+
+def _recovered_steps(event: GuardEvent, price: str) -> Message:
+    layer = event.module or component_name(event.component)
+    how = {
+        "rescale": tr("{0} now runs with smaller numbers for this picture.", layer),
+        "setting": tr("{0} now runs with a more careful setting for this picture.", layer),
+        "bfloat16": tr("{0} now runs in BF16 for this picture.", layer),
+    }.get(event.cure, tr("{0} now runs in FP32 for this picture.", layer))
+    return Message(
+        level="warn",
+        title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
+        text=how,
+        strong=tr("It took {0} more.", elapsed(event.seconds)),
+        actions=_fix_actions(),
+        price=price,
+        details=_details(event, 0),
+    )
+
+
+def _stopped(event: GuardEvent, price: str) -> Message:
+    """The user asked for no recovery."""
+    if event.step is not None:
+        what = tr("A bad number appeared at step {0}.", event.step)
+    else:
+        what = tr("The numbers went bad while the picture was decoded.")
+    return Message(
+        level="warn",
+        title=tr("This picture came out black. Halftone stopped it, as set."),
+        text=what,
+        strong=tr("Your prompt and seed are kept."),
+        actions=_fix_actions(),
+        price=price,
+        details=_details(event, 0),
+    )
+
+
+def _not_recovered(event: GuardEvent | None) -> Message:
+    return broken_message(event.step if event is not None else None, _details(event, 0) if event is not None else ())
+
+
+def broken_message(step: int | None, details: tuple[tuple[str, str], ...] = ()) -> Message:
+    """M3: nothing could be saved of a picture."""
+    if step is not None:
+        where = tr("The numbers were already broken at step {0}, also in FP32.", step)
+    else:
+        where = tr("The numbers were already broken, also in FP32.")
+    cause = tr("This usually means a damaged model file or VAE.")
+    return Message(
+        level="danger",
+        title=tr("This picture could not be recovered."),
+        text=sentences(where, cause),
+        strong=tr("Your prompt and seed are kept."),
+        actions=(
+            Act("check", tr("Check the model file"), "activity", "primary"),
+            Act("copy", tr("Copy details"), "copy", "quiet"),
+            Act("fold", tr("Not now"), "", "quiet"),
+        ),
+        details=details,
+    )
+
+
+def _asking(event: GuardEvent | None, *, kept: bool) -> Message:
+    """kept: the result before the decode is there; without it the picture is made again."""
+    text = tr("Halftone can decode it again in FP32 from the saved result.")
+    if not kept:
+        step = event.step if event is not None else None
+        text = tr("Halftone can make it again from the same seed and repair the part that failed.")
+        if step is not None:
+            text = sentences(tr("A bad number appeared at step {0}.", step), text)
+    return Message(
+        level="warn",
+        title=tr("This picture came out black."),
+        text=text,
+        actions=(
+            Act("recover", tr("Recover"), "rotate-ccw", "primary"),
+            Act("recover-fix", tr("Recover and fix this model"), "bandage", ""),
+            Act("leave", tr("Leave it"), "", "quiet"),
+        ),
+        details=_details(event, 0) if event is not None else (),
+    )
+
+
+def _details(event: GuardEvent, steps: int) -> tuple[tuple[str, str], ...]:
+    rows = [(tr("Where"), f"{event.component} · {event.module}" if event.module else event.component)]
+    if event.peak is not None and event.limit is not None:
+        rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
+    rows.append((tr("What followed"), _followed(event)))
+    if event.step is not None:
+        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", event.step)))
+    elif event.action == "encoded-again":
+        rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
+    elif steps:
+        rows.append((tr("When"), tr("Decoding, after step {0}. All {0} steps were finite.", steps)))
+    else:
+        rows.append((tr("When"), tr("Decoding, after the last step.")))
+    rows.append((tr("Done"), _done(event)))
+    return tuple(rows)
+
+
+def _earlier(picture: PictureFacts) -> tuple[tuple[str, str], ...]:
+    """What happened before the main event: one row each."""
+    return tuple(
+        (tr("Before"), listed(_place(event), f"{event.component} · {event.module}", _done(event)))
+        for event in picture.events[:-1]
+    )
+
+
+def _place(event: GuardEvent) -> str:
+    return tr("step {0}", event.step) if event.step is not None else ""
+
+
+def _peak_words(peak: float, limit: float) -> str:
+    name = next((TYPE_NAMES[dtype] for dtype, top in FLOAT_LIMITS.items() if top == limit), "")
+    if peak > limit:
+        return tr(
+            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, _limit_words(limit)
+        )
+    return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, _limit_words(limit))
+
+
+def _limit_words(limit: float) -> str:
+    return figures.group(int(limit)) if limit < 1e9 else figures.power(128)
+
+
+def elapsed(seconds: float) -> str:
+    """A time that was measured: 2.1 s, 1 min 51 s."""
+    if seconds >= 60:
+        return figures.duration(seconds)
+    return tr("{0} s", figures.decimal(max(0.1, seconds))).replace(" ", figures.HARD)
+
+
+def _followed(event: GuardEvent) -> str:
+    return {
+        "flat": tr("One colour in every pixel, though the result before was not flat"),
+        "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
+    }.get(event.kind, tr("inf in this layer, then NaN in what follows it, then black"))
+
+
+def _done(event: GuardEvent) -> str:
+    action = {
+        "decoded-again": tr("Decoded again from the saved latents"),
+        "encoded-again": tr("Read the prompt again"),
+        "went-back-one-step": tr("Repeated the step from the latents before it"),
+        "stopped": tr("Stopped this picture"),
+        "kept": tr("Kept the latents"),
+        "asked": tr("Kept the latents and asked"),
+    }.get(event.action, event.action)
+    cure = cure_name(event.cure)
+    parts = [action, cure] if cure else [action]
+    if event.seconds > 0:
+        parts.append(elapsed(event.seconds))
+    return listed(*parts)
+
+
+def cure_name(kind: str) -> str:
+    """The name of a cure in a line of details."""
+    return {
+        "rescale": tr("rescaled by powers of two"),
+        "setting": tr("with a safer setting"),
+        "upcast-region": tr("these blocks in FP32"),
+        "bfloat16": tr("in BF16"),
+        "float32-component": tr("in FP32"),
+        "float32-all": tr("everything in FP32"),
+    }.get(kind, "")
+
+
+def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
+    """The receipt in short: icon, tone, word, sentence."""
+    event = main_event(picture)
+    match picture.state:
+        case "clean" if picture.dark:
+            return "circle-check", "ok", tr("Clean"), tr("Dark, but every number is fine")
+        case "clean":
+            return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps", picture.steps)
+        case "recovered":
+            return "triangle-alert", "warn", tr("Recovered"), _short_recovery(event)
+        case "unwatched":
+            return "eye-off", "warn", tr("Not watched"), tr("The NaN check was off")
+        case "asking":
+            return "triangle-alert", "warn", tr("Black"), tr("Waiting for your answer")
+        case "not-recovered":
+            return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
+
+
+def _short_recovery(event: GuardEvent | None) -> str:
+    if event is None:
+        return ""
+    if event.action == "went-back-one-step":
+        return tr("Step {0} repeated after a bad number", event.step)
+    if event.action == "encoded-again":
+        return tr("Prompt read again after an overflow")
+    cure = cure_name(event.cure)
+    return tr("Decoded again after an overflow, {0}", cure) if cure else tr("Decoded again after an overflow")
+
+
+def copy_details(
+    picture: PictureFacts | None, model: ModelFacts | None, device: DeviceFacts | None, error: ErrorFacts | None = None
+) -> str:
+    """Plain text for a bug report, in English so that anybody can help: no prompt, no paths."""
+    lines = [f"Halftone {__version__}"]
+    if device is not None:
+        lines.append(f"Device: {device.name} ({device.backend}), driver {device.driver or 'none'}, torch {device.torch_version}")
+    if model is not None:
+        lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
+    if picture is not None:
+        types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
+        lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")
+        lines.append(f"Computed in: {types}")
+        lines += [_event_line(event) for event in picture.events]
+    if error is not None:
+        facts = ", ".join(f"{key}={value}" for key, value in error.facts.items() if key not in ("path", "folder", "log"))
+        lines.append(f"Error: {error.code} ({facts})")
+        if error.details:
+            lines.append(error.details)
+    return "\n".join(lines)
+
+
+def _event_line(event: GuardEvent) -> str:
+    where = f"step {event.step}" if event.step is not None else "outside the steps"
+    return (
+        f"{event.kind} at {where}: {event.component}.{event.module}, peak {event.peak}, limit {event.limit}, "
+        f"{event.action}, {event.cure}, {event.seconds:.2f} s"
+    )
+
+
+def price_line(report: CheckReport | None) -> str:
+    """The measured price of the suggested cure; what was not measured is not named."""
+    cure = next((cure for cure in report.cures if cure.suggested), None) if report is not None else None
+    if report is None or cure is None:
+        return tr("The check finds the cheapest cure and measures its price here.")
+    parts: list[str] = []
+    if cure.time_ratio is not None:
+        parts.append(tr("{0} time", figures.change(cure.time_ratio)))
+    if cure.memory_bytes is not None:
+        parts.append(tr("{0} memory", figures.size_change(cure.memory_bytes)))
+    name = {
+        "rescale": tr("Rescaled in memory"),
+        "setting": tr("A safer setting"),
+        "upcast-region": tr("Affected blocks in FP32"),
+        "bfloat16": tr("The component in BF16"),
+        "float32-component": tr("The component in FP32"),
+        "float32-all": tr("Everything in FP32"),
+    }.get(cure.kind, "")
+    return tr("{0}: {1}", name, listed(*parts)) if parts else name
