@@ -1,0 +1,201 @@
+"""What a person does in the window, with the real worker and the bundled model. Run by `test_journey.py` on a virtual screen.
+
+Each test leaves a picture of the window in the folder that HALFTONE_SHOTS names.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from PIL import Image
+from pytestqt.qtbot import QtBot
+from tests.helpers import samples
+
+from halftone.contract.messages import PictureReady, StepDone
+from halftone.contract.request import Numerics
+from halftone.engine.fragile import make_fragile
+from halftone.gui import theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import set_language
+from halftone.gui.process import WorkerLink
+from halftone.gui.window import MainWindow
+from halftone.library import models, records
+from halftone.measure.devices import find_device
+from halftone.metadata.parameters import parse_parameters
+from halftone.metadata.picture import read_picture
+from halftone.settings import store
+from halftone.settings.places import resources
+from halftone.settings.store import Settings
+
+PATIENCE = 240_000
+PROMPT = "a red sun over green hills"
+TITLE_M1 = "This picture came out black. Halftone recovered it."
+TITLE_M2 = "A bad number appeared"
+
+
+class Person:
+    """Sits before a real window over a real worker."""
+
+    def __init__(self, qtbot: QtBot, settings: Settings) -> None:
+        set_language("en")
+        theme.set_theme("dark")
+        device = find_device("auto")
+        report = samples.self_test_report()
+        records.save_selftest(msgspec.structs.replace(report, device=device, complete=True))
+        self.qtbot = qtbot
+        self.link = WorkerLink()
+        self.controller = Controller(self.link, settings)
+        self.window = MainWindow(self.controller)
+        self.page = self.window.create_page
+        self.pictures: list[PictureReady] = []
+        self.steps: list[StepDone] = []
+        self.controller.worker_event.connect(self._seen)
+        qtbot.addWidget(self.window, before_close_func=lambda _window: self.leave())
+        self.window.show()
+        self.controller.start()
+        self.wait(lambda: self.controller.state.worker == "ready" and self.controller.state.device is not None)
+        self.wait(lambda: self.controller.model is not None)
+
+    def _seen(self, event: object, _blob: object) -> None:
+        if isinstance(event, PictureReady):
+            self.pictures.append(event)
+        if isinstance(event, StepDone):
+            self.steps.append(event)
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        self.qtbot.waitUntil(condition, timeout=PATIENCE)
+
+    def idle(self) -> None:
+        self.wait(lambda: not self.controller.state.jobs and not self.controller.background.busy)
+
+    def generate(self, seed: int) -> None:
+        self.page.form.prompt.setPlainText(PROMPT)
+        self.page.form.seed.set_seed(seed, lock=True)
+        self.page.generate()
+
+    def shot(self, name: str) -> None:
+        self.qtbot.wait(50)
+        folder = os.environ.get("HALFTONE_SHOTS")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            assert self.window.grab().save(str(Path(folder) / f"{name}.png"))
+
+    def leave(self) -> None:
+        self.controller.clear_waiting()
+        self.link.stop()
+        self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)
+
+
+def settings(**numerics: object) -> Settings:
+    return Settings(first_run_done=True, numerics=msgspec.convert(numerics, Numerics))
+
+
+def test_type_and_generate_gives_a_png_with_its_settings_inside(qtbot: QtBot) -> None:
+    person = Person(qtbot, settings(precision="float32"))
+    person.shot("1-empty")
+    person.generate(3)
+    person.idle()
+    person.wait(person.page.receipt.isVisible)
+    person.shot("2-done")
+    (ready,) = person.pictures
+    path = Path(ready.facts.path)
+    with Image.open(path) as picture:
+        assert picture.size == (ready.facts.width, ready.facts.height)
+    text = read_picture(path).parameters
+    assert text is not None
+    assert parse_parameters(text).prompt == PROMPT
+    assert ready.facts.seed == 3
+    assert person.page.receipt.word.text() == "Clean"
+    person.leave()
+
+
+def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: Path) -> None:
+    fragile = str(make_fragile(resources() / "pocket", tmp_path / "fragile"))
+    person = Person(qtbot, settings(precision="float16"))
+    person.controller.select_model(fragile)
+    person.wait(lambda: person.controller.model is not None and person.controller.model.id == fragile)
+    model = person.controller.model
+    assert model is not None
+    assert person.controller.badge(model).state == "unchecked"
+    person.shot("3-fragile-unchecked")
+
+    person.generate(3)
+    person.idle()
+    person.wait(person.page.banner.isVisible)
+    person.shot("4-recovered")
+    (ready,) = person.pictures
+    assert ready.facts.state == "recovered"
+    assert not ready.facts.black
+    message = person.page.banner.message
+    assert message is not None
+    assert message.title == TITLE_M1 or message.title.startswith(TITLE_M2)
+
+    person.controller.check(model)
+    person.idle()
+    assert person.controller.badge(model).state == "overflows"
+    person.shot("5-badge-overflows")
+    person.window.top.tabs["health"].click()
+    person.shot("6-health-overflows")
+    person.window.top.tabs["create"].click()
+
+    person.page._banner_act("fix")
+    person.idle()
+    assert "cure-applied" in [notice.kind for notice in person.controller.state.notices]
+    assert person.controller.badge(model).state == "cured"
+    person.shot("7-cured")
+
+    person.generate(4)
+    person.idle()
+    person.wait(lambda: len(person.pictures) == 2)
+    assert person.pictures[1].facts.state == "clean"
+    person.shot("8-clean-after-the-cure")
+    person.leave()
+
+
+def test_a_killed_worker_costs_one_job(qtbot: QtBot) -> None:
+    person = Person(qtbot, settings(precision="float32"))
+    person.page.form.steps.set_value(60)
+    person.generate(5)
+    person.wait(lambda: len(person.steps) >= 2)
+    pid = person.link.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    person.wait(lambda: any(notice.kind == "failed" for notice in person.controller.state.notices))
+    person.shot("9-worker-lost")
+    person.idle()
+    assert person.pictures == []
+    person.page.form.steps.set_value(4)
+    person.generate(6)
+    person.wait(lambda: len(person.pictures) == 1)
+    person.idle()
+    person.shot("10-goes-on")
+    person.leave()
+
+
+def test_cancel_ends_within_one_step(qtbot: QtBot) -> None:
+    person = Person(qtbot, settings(precision="float32"))
+    person.page.form.steps.set_value(100)
+    person.generate(7)
+    person.wait(lambda: len(person.steps) >= 2)
+    asked_at = person.steps[-1].step
+    person.page.transport.cancel.click()
+    person.idle()
+    ended = person.controller.state.ended
+    assert ended is not None
+    assert ended.outcome == "cancelled"
+    # One step may have been told before the click arrived, and one may have been under way.
+    assert person.steps[-1].step <= asked_at + 2
+    person.shot("11-cancelled")
+    person.leave()
+
+
+def test_settings_are_kept(qtbot: QtBot) -> None:
+    person = Person(qtbot, settings(precision="float32"))
+    numerics = msgspec.structs.replace(person.controller.settings.numerics, nan_check="at-end")
+    person.controller.update_numerics(numerics)
+    person.wait(lambda: store.load().numerics.nan_check == "at-end")
+    assert person.controller.model is not None
+    assert person.controller.model.id == models.POCKET
+    person.leave()
