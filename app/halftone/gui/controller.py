@@ -1,6 +1,7 @@
 """The one object between the pages and everything else: holds the state, the queue, the settings, the models and their badges."""
 
 import logging
+import os
 import sys
 import time
 import uuid
@@ -305,7 +306,7 @@ class Controller(QObject):
         self.badges_changed.emit()
 
     def select_model(self, model: str) -> None:
-        """Make a model the one in use, and remember it."""
+        """Make a model the one in use, and remember it. A folder of models is remembered too, and its first one used."""
         known = self.settings.model_folders
         folders = known if model == models.POCKET or model in known else (*known, model)
         self.update_settings(msgspec.structs.replace(self.settings, last_model=model, model_folders=folders))
@@ -317,6 +318,8 @@ class Controller(QObject):
     def _model_opened(self, found: tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]) -> None:
         self._models |= found[0]
         self._model_errors |= found[1]
+        if self.settings.last_model not in self._models and found[0]:
+            self.update_settings(msgspec.structs.replace(self.settings, last_model=next(iter(found[0]))))
         self.models_changed.emit()
         self.model_selected.emit()
 
@@ -501,11 +504,31 @@ class Controller(QObject):
 
 
 def _describe_all(wanted: tuple[str, ...]) -> tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]:
+    """Models by their names; a folder that is no model itself stands for the models in it. Runs on another thread."""
     found: dict[str, ModelFacts] = {}
     errors: dict[str, ErrorFacts] = {}
     for model in wanted:
         try:
-            found[model] = models.describe(model)
+            facts = models.describe(model)
+            models.runnable(facts)
+            found[model] = facts
         except HalftoneError as error:
-            errors[model] = error.as_facts()
+            inside = _models_inside(model) if os.path.isdir(model) else []
+            found |= {facts.id: facts for facts in inside}
+            if not inside:
+                errors[model] = error.as_facts()
     return found, errors
+
+
+def _models_inside(folder: str) -> list[ModelFacts]:
+    """The models below a folder that can make a picture by themselves."""
+    found: list[ModelFacts] = []
+    for facts in models.list_models((folder,)):
+        if facts.id == models.POCKET:
+            continue
+        try:
+            models.runnable(facts)
+        except HalftoneError:
+            continue
+        found.append(facts)
+    return found

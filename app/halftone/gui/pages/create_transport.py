@@ -11,6 +11,7 @@ from halftone.gui import text, theme
 from halftone.gui.i18n import tr
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
+from halftone.gui.widgets.banner import announce
 from halftone.gui.widgets.common import IconLabel, button, column, label, row, set_tone, surface, vline
 from halftone.gui.widgets.dots import PeakStrip, StepDots
 
@@ -79,6 +80,7 @@ class TransportPanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(134)
+        self._announced = ("", 0)
         self.phases = PhaseRow()
         self.title = label("", "heading-s", numbers=True)
         self.left = label("", "body", "secondary", numbers=True)
@@ -129,12 +131,20 @@ class TransportPanel(QWidget):
     def show_job(self, job: Job, device: DeviceFacts | None) -> None:
         """The running picture as it stands."""
         del device
+        self._announce(job)
         self.phases.show_phase(job.phase, job.phases_done)
         self._show_progress(job)
         self._show_numbers(job)
         stopping = job.stopping != ""
         self.cancel.setEnabled(job.stopping != "cancel")
         self.keep.setEnabled(not stopping and job.phase == "denoise")
+
+    def _announce(self, job: Job) -> None:
+        """For screen readers, every quarter only."""
+        quarter = int((job.fraction or 0.0) * 4) if job.phase == "denoise" else 0
+        if (job.id, quarter) != self._announced and 0 < quarter < 4:
+            announce(self, tr("Step {0} of {1}", job.done, job.total))
+        self._announced = (job.id, quarter)
 
     def _show_progress(self, job: Job) -> None:
         total = job.total if job.phase == "denoise" and job.total else len(job.steps)

@@ -1,0 +1,156 @@
+"""Models, settings and the cure, through the controller."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import model_files, samples
+
+from halftone.contract.facts import CheckReport
+from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready
+from halftone.contract.plan import Cure, Plan
+from halftone.gui.controller import Controller
+from halftone.gui.process import Link
+from halftone.library import records
+from halftone.library.models import POCKET, describe
+from halftone.settings import store
+from halftone.settings.store import Settings
+
+PATIENCE = 30_000
+
+
+class Noting(Link):
+    """Notes the commands; the test says what comes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[AnyCommand] = []
+        self._seq = 0
+
+    def start(self) -> None:
+        self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,)))
+
+    def send(self, command: AnyCommand) -> None:
+        self.sent.append(command)
+
+    def stop(self) -> None:
+        return
+
+    def say(self, event: AnyEvent) -> None:
+        self._seq += 1
+        self.arrived.emit(msgspec.structs.replace(event, seq=self._seq), b"")
+
+    def examined(self, report: CheckReport) -> None:
+        """The last command was a check; it ends with this report."""
+        command = self.sent[-1]
+        assert isinstance(command, Examine)
+        self.say(JobEnded(job=command.job, outcome="done", report=report))
+
+
+@pytest.fixture
+def link() -> Noting:
+    return Noting()
+
+
+@pytest.fixture
+def controller(qtbot: QtBot, link: Noting) -> Controller:
+    records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
+    made = Controller(link, Settings(first_run_done=True))
+    made.start()
+    qtbot.waitUntil(lambda: made.model is not None, timeout=PATIENCE)
+    return made
+
+
+def report(*, verified: bool = True, refusal: str | None = None) -> CheckReport:
+    plan = Plan(rescale={"vae": {"decoder.conv_in.weight": -3}}, verified=verified)
+    cure = Cure(kind="rescale", plan=plan, suggested=True, refusal=refusal)
+    made = samples.check_report(describe(POCKET), fragile=True)
+    dtype = samples.self_test_report().auto
+    return msgspec.structs.replace(made, device=samples.CPU, plan=plan, cures=(cure,), precision=dtype, applied=False)
+
+
+def kinds(controller: Controller) -> list[str]:
+    return [notice.kind for notice in controller.state.notices]
+
+
+def test_fixing_checks_then_cures_then_checks_the_cure(controller: Controller, link: Noting) -> None:
+    pocket = controller.model
+    assert pocket is not None
+    controller.fix_model(pocket)
+    first = link.sent[-1]
+    assert isinstance(first, Examine)
+    assert first.plan is None
+    link.examined(report())
+    second = link.sent[-1]
+    assert isinstance(second, Examine)
+    assert second.plan == report().plan
+    assert controller.badge(pocket).state == "cured"
+    link.examined(report())
+    assert kinds(controller) == ["cure-applied"]
+    stored = records.load_report(pocket, samples.CPU, report().precision)
+    assert stored is not None
+    assert stored.applied
+
+
+def test_a_model_that_was_checked_is_cured_without_another_check(controller: Controller, link: Noting) -> None:
+    pocket = controller.model
+    assert pocket is not None
+    records.save_report(report())
+    controller.fix_model(pocket)
+    assert isinstance(link.sent[-1], Examine)
+    assert link.sent[-1].plan is not None
+
+
+def test_a_cure_that_does_not_hold_is_taken_back(controller: Controller, link: Noting) -> None:
+    controller.apply_cure(report())
+    link.examined(report(verified=False, refusal="still bad"))
+    assert kinds(controller) == ["cure-failed"]
+    pocket = controller.model
+    assert pocket is not None
+    assert controller.badge(pocket).state == "overflows"
+
+
+def test_undo_of_a_cure(controller: Controller) -> None:
+    pocket = controller.model
+    assert pocket is not None
+    controller.apply_cure(report())
+    stored = controller.report(pocket)
+    assert stored is not None
+    controller.undo_cure(stored)
+    assert controller.badge(pocket).state == "overflows"
+    assert kinds(controller) == ["cure-undone"]
+
+
+def test_a_folder_of_models_stands_for_the_models_in_it(qtbot: QtBot, controller: Controller, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        model_files.write_folder(tmp_path / name)
+    controller.select_model(str(tmp_path))
+    qtbot.waitUntil(lambda: len(controller.models) == 3, timeout=PATIENCE)
+    assert controller.model is not None
+    assert controller.model.path.startswith(str(tmp_path))
+    assert controller.model_error is None
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_settings_are_written_soon_and_at_the_end(qtbot: QtBot, controller: Controller) -> None:
+    controller.update_settings(msgspec.structs.replace(controller.settings, theme="light"))
+    qtbot.waitUntil(lambda: store.load().theme == "light", timeout=PATIENCE)
+    controller.update_settings(msgspec.structs.replace(controller.settings, theme="dark"))
+    controller.stop()
+    assert store.load().theme == "dark"
+
+
+def test_the_fragile_demo_model_is_made_and_used(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    folder = stage.controller.settings.last_model
+    assert folder == POCKET
+    stage.controller.make_fragile()
+    assert [notice.kind for notice in stage.controller.state.notices] == ["fragile-begun"]
+    stage.wait(lambda: len(stage.controller.state.notices) == 2)
+    stage.idle()
+    assert stage.controller.state.notices[-1].kind == "fragile-made"
+    assert stage.controller.model is not None
+    assert stage.controller.model.id != POCKET
+    stage.close()
