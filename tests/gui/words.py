@@ -31,11 +31,13 @@ def _strings(node: ast.expr) -> Iterator[str]:
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.errors import WORDS
+    from halftone.gui.reasons import PARTS, TEMPLATES
     from halftone.settings.declared import DECLARED
 
     found: dict[str, str] = {}
     for sentence, remedy in WORDS.values():
         found |= {sentence: "errors", remedy: "errors"}
+    found |= dict.fromkeys((*TEMPLATES, *PARTS), "reasons")
     for setting in DECLARED:
         for words in (setting.title, setting.sentence, setting.tooltip, setting.section):
             if words:

@@ -1,9 +1,18 @@
 """Every visible sentence has a Chinese translation with the same placeholders, and no translation is left over."""
 
+import itertools
+
+import msgspec
 import pytest
 from tests.gui import words
+from tests.helpers import samples
 
+from halftone.contract.facts import DTypeReport
+from halftone.contract.words import DTypeState
 from halftone.gui.i18n import set_language, table, tr
+from halftone.gui.reasons import reason, recognised
+from halftone.health.judge import badge
+from halftone.health.precision import choose_auto, resolve_precision
 
 SENTENCES = {**words.tables(), **words.literals()}
 
@@ -16,6 +25,60 @@ def test_every_sentence_is_translated() -> None:
 @pytest.mark.parametrize("sentence", sorted(set(SENTENCES) & set(table("zh_CN"))))
 def test_placeholders_are_kept(sentence: str) -> None:
     assert words.placeholders(sentence) == words.placeholders(table("zh_CN")[sentence])
+
+
+DTYPES = (
+    DTypeReport(dtype="float32", state="works", reason="", speed=1.0),
+    DTypeReport(dtype="float16", state="works", reason="", speed=2.4),
+    DTypeReport(dtype="bfloat16", state="works", reason="", speed=2.3),
+)
+
+
+def reasons_given() -> set[str]:
+    """What the core says in all its situations."""
+    device = samples.CPU
+    test = samples.self_test_report()
+    states: tuple[DTypeState, ...] = ("works", "wrong", "slow", "missing")
+    given = {
+        resolve_precision("auto", None, device)[1],
+        resolve_precision("float16", None, device)[1],
+        choose_auto(DTYPES[:1])[1],
+    }
+    for half, other in itertools.product(states, states):
+        dtypes = (DTYPES[0], msgspec.structs.replace(DTYPES[1], state=half), msgspec.structs.replace(DTYPES[2], state=other))
+        auto, why = choose_auto(dtypes)
+        report = msgspec.structs.replace(test, dtypes=dtypes, auto=auto, auto_reason=why)
+        given |= {resolve_precision(wanted, report, device)[1] for wanted in ("auto", "float16", "float32")}
+    check = samples.check_report(samples.POCKET)
+    for verdict in ("healthy", "tight", "fixable", "broken"):
+        changed = msgspec.structs.replace(check, verdict=verdict)
+        given.add(badge(changed, samples.POCKET, changed.device, changed.numerics).reason)
+    plan = msgspec.structs.replace(check.plan, verified=True)
+    cured = msgspec.structs.replace(check, applied=True, verdict="fixable", plan=plan)
+    given.add(badge(cured, samples.POCKET, cured.device, cured.numerics).reason)
+    given.add(badge(None, samples.POCKET, device, check.numerics).reason)
+    for field, value in (("name", "B"), ("driver", "2"), ("torch_version", "9")):
+        given.add(badge(check, samples.POCKET, msgspec.structs.replace(check.device, **{field: value}), check.numerics).reason)
+    given.add(badge(check, msgspec.structs.replace(samples.POCKET, fingerprint="x"), check.device, check.numerics).reason)
+    tf32 = msgspec.structs.replace(check.numerics, tf32=not check.numerics.tf32)
+    given.add(badge(check, samples.POCKET, check.device, tf32).reason)
+    return given
+
+
+@pytest.mark.parametrize("sentence", sorted(reasons_given()))
+def test_every_reason_of_the_core_is_recognised(sentence: str) -> None:
+    assert recognised(sentence)
+
+
+def test_a_reason_is_translated_with_its_parts(qapp: object) -> None:
+    del qapp
+    sentence = choose_auto((DTYPES[0], msgspec.structs.replace(DTYPES[1], state="wrong"), DTYPES[2]))[1]
+    assert reason(sentence) == sentence
+    set_language("zh_CN")
+    said = reason(sentence)
+    set_language("en")
+    assert "FP16 在此有误" in said
+    assert "passed" not in said
 
 
 def test_a_language_can_be_changed_and_changed_back(qapp: object) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QSizePolicy, QVBoxLayout, QWi
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
-from halftone.gui import icons, text, theme
+from halftone.gui import icons, reasons, text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.widgets import figures
@@ -35,7 +35,7 @@ def badge_tip(badge: Badge, report_date: str) -> str:
     if report_date:
         parts.append(tr("checked {0} on this device", figures.moment(report_date)))
     words = tr("{0}.", listed(*parts)) if parts else ""
-    return sentences(words, tr(badge.reason) if badge.reason else "")
+    return sentences(words, reasons.reason(badge.reason))
 
 
 class ModelRow(HoverButton):

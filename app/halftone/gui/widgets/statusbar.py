@@ -8,7 +8,7 @@ from halftone import __version__
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
-from halftone.gui import icons, theme
+from halftone.gui import icons, reasons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, surface
@@ -153,7 +153,7 @@ class StatusBar(QWidget):
         auto = numerics.precision == "auto"
         self.precision.show_text(tr("Precision"), f"{tr('Auto')} → {name}" if auto else name)
         if reason:
-            self.precision.setToolTip(tr(reason))
+            self.precision.setToolTip(reasons.reason(reason))
         check = {"every-step": tr("every step"), "at-end": tr("at the end"), "off": tr("off")}[numerics.nan_check]
         self.nan_check.show_text(tr("NaN check"), check)
         self.unwatched.setVisible(numerics.nan_check == "off")
