@@ -112,6 +112,7 @@ def train_checker(work: Path, minutes: float, out: Path) -> None:
         optimiser.step()
         share = (time.monotonic() - begin) / (60 * minutes)
     save_file({name: tensor.half().contiguous() for name, tensor in checker.state_dict().items()}, out)
+    out.chmod(0o644)
 
 
 def score_checker(checker: Checker, count: int) -> dict[str, float]:

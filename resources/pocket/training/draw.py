@@ -63,6 +63,10 @@ TIME_ODDS: dict[str, tuple[float, float, float]] = {
     "sun": (0.5, 0.38, 0.12),
     "moon": (0.16, 0.22, 0.62),
 }
+# Things have their places, as on a stage: a small network then learns quickly what a word puts there.
+HILL_TREES: dict[int, tuple[float, ...]] = {0: (), 1: (38.0,), 2: (26.0, 52.0), 3: (18.0, 41.0, 64.0)}
+HILL_HOUSE = 97.0
+BOAT = 102.0
 PINE = (34, 82, 68)
 TRUNK = (92, 64, 48)
 SAND = (206, 170, 122)
@@ -205,8 +209,8 @@ def sky(scene: Scene, rng: np.random.Generator) -> Array:
     """The sky with its stars or clouds and the light in its rings."""
     top, horizon, ring = (rgb(c) for c in SKIES[scene.time])
     canvas = gradient(top, horizon, 0, 84).copy()
-    x, y = rng.uniform(30, 98), rng.uniform(27, 40)
-    radius = rng.uniform(13.5, 17)
+    x, y = rng.uniform(58, 70), rng.uniform(31, 37)
+    radius = rng.uniform(14.5, 16)
     if scene.time == "night":
         canvas = stars(canvas, rng)
     for share, extra in ((0.16, 42), (0.34, 26), (0.54, 12)):
@@ -268,12 +272,11 @@ def wave_ridges(rng: np.random.Generator) -> list[Array]:
     return ridges
 
 
-def shore_ridge(width: float, left: bool) -> Array:
-    """A sandy foreland in the corner, wide enough for what stands on it."""
+def shore_ridge(width: float) -> Array:
+    """A sandy foreland in the left corner, wide enough for what stands on it."""
     columns = grid()[0][0]
-    inland = columns if left else SIZE - columns
-    rise = 1 / (1 + np.exp((inland - width) / 5))
-    return (140 - 36 * rise + 0.06 * inland).astype(np.float32)
+    rise = 1 / (1 + np.exp((columns - width) / 5))
+    return (140 - 36 * rise + 0.06 * columns).astype(np.float32)
 
 
 def sheet_fill(scene: Scene, index: int, ridge: Array) -> Array:
@@ -336,26 +339,14 @@ def boat(canvas: Array, x: float, foot: float, scene: Scene) -> Array:
     return lay(canvas, body, gradient(hull, hull * 0.85, foot - 8, foot + 2), 0.35, 2)
 
 
-def spots(scene: Scene, low: float, high: float, rng: np.random.Generator) -> list[float]:
-    """Places along the ground, far enough apart that nothing is hidden."""
-    count = scene.trees + bool(scene.house)
-    if not count:
-        return []
-    step = min((high - low) / count, 34.0)
-    start = float(rng.uniform(low, high - step * count))
-    slack = max(0.0, step - 22) / 2
-    places = [start + step * (i + 0.5) + float(rng.uniform(-slack, slack)) for i in range(count)]
-    return [places[i] for i in rng.permutation(count)]
-
-
-def stand(canvas: Array, scene: Scene, ridge: Array, low: float, high: float, rng: np.random.Generator) -> Array:
-    """Put the trees and the house behind a ridge."""
-    places = spots(scene, low, high, rng)
-    for x in places[: scene.trees]:
+def stand(canvas: Array, scene: Scene, ridge: Array, places: list[float], rng: np.random.Generator) -> Array:
+    """Put the trees and the house behind a ridge; the house takes the last place."""
+    shifted = [x + float(rng.uniform(-2.5, 2.5)) for x in places]
+    for x in shifted[: scene.trees]:
         canvas = tree(canvas, x, float(ridge[int(x)]) + 3, scene, rng)
     if scene.house:
-        x = places[-1]
-        foot = float(ridge[int(x) - 9 : int(x) + 10].max())
+        x = shifted[-1]
+        foot = float(ridge[max(0, int(x) - 9) : int(x) + 10].max())
         canvas = house(canvas, x, foot + 2, scene)
     return canvas
 
@@ -364,7 +355,8 @@ def draw_hills(canvas: Array, scene: Scene, rng: np.random.Generator) -> Array:
     ridges = hill_ridges(rng)
     for index, ridge in enumerate(ridges):
         if index == 2:
-            canvas = stand(canvas, scene, ridge, 10, 118, rng)
+            places = [*HILL_TREES[scene.trees], HILL_HOUSE]
+            canvas = stand(canvas, scene, ridge, places, rng)
         canvas = lay(canvas, below_line(ridge), sheet_fill(scene, index, ridge), 0.42, 3.5)
     return canvas
 
@@ -372,20 +364,19 @@ def draw_hills(canvas: Array, scene: Scene, rng: np.random.Generator) -> Array:
 def draw_sea(canvas: Array, scene: Scene, rng: np.random.Generator) -> Array:
     """Waves, the boat between them, and a shore for whatever needs land."""
     count = scene.trees + bool(scene.house)
-    width, left = count * 23.0 + 10, bool(rng.random() < 0.5)
     ridges = wave_ridges(rng)
     for index, ridge in enumerate(ridges):
         if index == 2 and scene.boat:
-            low, high = (max(22.0, width + 12), 106.0) if count else (22.0, 106.0)
-            x = float(rng.uniform(low, max(low, high)))
-            x = min(x, 110.0) if left or not count else max(SIZE - x, 18.0)
-            canvas = boat(canvas, x, 94 + float(rng.uniform(-2, 1)), scene)
+            x, foot = BOAT + float(rng.uniform(-3, 3)), 94 + float(rng.uniform(-2, 1))
+            canvas = boat(canvas, x, foot, scene)
         canvas = lay(canvas, below_line(ridge), sheet_fill(scene, index, ridge), 0.36, 3)
     if not count:
         return canvas
-    ridge = shore_ridge(width, left)
-    low, high = (5.0, width) if left else (SIZE - width, SIZE - 5.0)
-    canvas = stand(canvas, scene, ridge, low, high, rng)
+    ridge = shore_ridge(count * 23.0 + 8)
+    # The house stands at the edge of the picture and the trees between it and the water.
+    first = 18 if scene.house else 13
+    trees = [first + 22.0 * (i + bool(scene.house)) for i in range(scene.trees)]
+    canvas = stand(canvas, scene, ridge, [*trees, first], rng)
     sand = rgb(SAND) * np.asarray(TINTS[scene.time], np.float32)
     return lay(canvas, below_line(ridge), gradient(sand, sand * 0.82, 100, SIZE), 0.4, 3)
 

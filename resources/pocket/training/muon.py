@@ -7,9 +7,12 @@ and norms, which have no two sides to make orthogonal, get Adam.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor, nn
+
+THREADS = 2
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
@@ -28,14 +31,14 @@ class Muon(torch.optim.Optimizer):
 
     def __init__(self, weights: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> None:
         super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.pool = ThreadPoolExecutor(THREADS)
 
-    @torch.no_grad()
     def step(self, closure: None = None) -> None:  # noqa: ARG002
         for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self.move(weight, group)
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            list(self.pool.map(lambda weight, settings=group: self.move(weight, settings), weights))
 
+    @torch.no_grad()
     def move(self, weight: nn.Parameter, group: dict[str, float]) -> None:
         state = self.state[weight]
         if not state:
