@@ -8,6 +8,7 @@ from torch import nn
 
 from halftone.contract.words import DType
 from halftone.engine.precision import invoke
+from halftone.health.guard import Where
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,11 @@ class Call:
     step: int | None = None
 
     @property
-    def where(self) -> str:
-        """ "encode", "step", "decode" or "encode-image": the stage of the picture it belongs to."""
-        if self.method == "forward":
-            return "encode" if self.step is None else "step"
-        return "decode" if self.method == "decode" else "encode-image"
+    def where(self) -> Where:
+        """The stage of the picture it belongs to; encoding an input image counts as encoding."""
+        if self.method == "decode":
+            return "decode"
+        return "encode" if self.step is None else "step"
 
 
 def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:

@@ -21,9 +21,9 @@ from halftone.engine.rewrite import rewrite
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import Probe
 
-BEYOND: Final = 3
-"""Bits by which the largest activation passes the float16 limit at least: eight times, so that every picture overflows."""
-ROOM: Final = 4
+BEYOND: Final = 2
+"""Bits by which the largest activation passes the float16 limit at least: four times, so that every picture overflows."""
+ROOM: Final = 2
 """Bits that stored weights keep below the float16 limit."""
 _NOTE: Final = "halftone.json"
 _PROMPT: Final = "a red sun over green hills"

@@ -32,6 +32,7 @@ from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.health.explain import explain
+from halftone.health.guard import Where, next_action, receipt_state
 from halftone.health.precision import resolve_precision, states
 from halftone.library.records import load_report
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
@@ -232,12 +233,16 @@ class Generation:
         return cured.result
 
     def _heed_policy(self, diagnosis: Diagnosis, kind: str, started: float, failed: torch.Tensor | None) -> None:
-        policy = self._request.numerics.on_black
-        if policy in ("recover", "quiet"):
+        """Leave the picture here if the setting, or what was found, says so."""
+        where: Where = diagnosis.call.where
+        action = next_action(
+            self._request.numerics.on_black, where, (), self._recovery.kinds(diagnosis), bad_in_float32=not diagnosis.sound
+        )
+        if action.kind == "cure":
             return
-        action = "asked" if policy == "ask" else "stopped"
-        event = self._recovery.event(diagnosis, kind, action, None, time.perf_counter() - started)
-        raise PictureStopped(event, "asking" if policy == "ask" else "not-recovered", failed)
+        log.info("%s: %s", action.word, action.reason)
+        event = self._recovery.event(diagnosis, kind, action.word, None, time.perf_counter() - started)
+        raise PictureStopped(event, "asking" if action.kind == "ask" else "not-recovered", failed)
 
     def _note(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, started: float) -> None:
         seconds = time.perf_counter() - started
@@ -274,9 +279,8 @@ class Generation:
         pixels = to_pixels(picture)
         pixels = self._look_again(pixels, flight)
         finite = is_finite(picture)
-        state: ReceiptState = "recovered" if self._picture.events else "clean"
-        if self._request.numerics.nan_check == "off":
-            state = "unwatched"
+        watched = self._request.numerics.nan_check != "off"
+        state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=finite or not watched)
         facts = self._facts(state, pixels, finite=finite)
         self._save(facts, pixels)
 

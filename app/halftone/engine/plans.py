@@ -65,11 +65,14 @@ def with_settings(loaded: Loaded, plan: Plan) -> Plan:
 
 
 def merged(base: Plan, cure: Plan) -> Plan:
-    """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component."""
+    """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component.
+
+    A component named with nothing (an empty region, no exponents) loses what base had for it.
+    """
     return Plan(
         dtypes={**base.dtypes, **cure.dtypes},
-        rescale={**base.rescale, **cure.rescale},
-        upcast={**base.upcast, **cure.upcast},
+        rescale={name: own for name, own in {**base.rescale, **cure.rescale}.items() if own},
+        upcast={name: own for name, own in {**base.upcast, **cure.upcast}.items() if own},
         settings={**base.settings, **cure.settings},
         verified=cure.verified,
         error=cure.error,

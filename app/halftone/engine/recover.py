@@ -211,6 +211,10 @@ class Recovery:
         result = run_call(diagnosis.call, self.loaded.modules[name], state.dtype)
         return Cured("none", self.plan, result) if accept(result) else None
 
+    def kinds(self, diagnosis: Diagnosis) -> list[CureKind]:
+        """What could be tried, cheapest first."""
+        return [kind for kind, _ in self._candidates(diagnosis)]
+
     def _attempt(self, diagnosis: Diagnosis, kind: CureKind, plan: Plan, accept: Callable[[Any], bool]) -> Cured | None:
         name = diagnosis.component
         wanted = state_in(plan, name, self.loaded.states[name].dtype)

@@ -114,6 +114,8 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
         **inputs.options,
     }
     accepted = _parameters(pipe)
+    if inputs.image is not None and "width" not in accepted:
+        wanted |= {"width": None, "height": None}  # the input picture was scaled to them
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:

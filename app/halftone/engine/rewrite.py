@@ -1,24 +1,26 @@
-"""Safetensors files with some tensors scaled by powers of two; everything else stays bit for bit."""
+"""Safetensors files with some tensors scaled by powers of two; everything else stays bit for bit, in its order.
+
+Written by hand, not by the library: it would shuffle the metadata, and hold the whole file in memory.
+"""
 
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from halftone.engine.precision import split_rows
 
+_DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
+
 
 def scaled(tensor: torch.Tensor, rows: int | None, k: int) -> torch.Tensor:
-    """tensor (or its first rows) times 2**k: in its own dtype where that is exact for every element, else in float32, where it
-    is.
-    """
+    """tensor (or its first rows) times 2**k: in its own dtype where that is exact for every element, else in float32."""
     wide = tensor.float()
-    part = wide if rows is None else wide[:rows]
-    part = torch.ldexp(part, torch.tensor(k))
+    part = torch.ldexp(wide if rows is None else wide[:rows], torch.tensor(k))
     wide = part if rows is None else torch.cat([part, wide[rows:]])
     narrow = wide.to(tensor.dtype)
     return narrow if torch.equal(narrow.float(), wide) else wide
@@ -27,26 +29,77 @@ def scaled(tensor: torch.Tensor, rows: int | None, k: int) -> torch.Tensor:
 def rewrite(source: Path, target: Path, exponents: Mapping[str, int], note: str) -> set[str]:
     """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found.
 
-    exponents: tensor name, or "name[:rows]" for its first rows -> k. note: stands in the file's metadata with the exponents.
-    Written
+    exponents: tensor name, or "name[:rows]" for its first rows -> k. note: goes into the metadata with the exponents. Written
     beside the target, synced, and moved over it, so that a stop never leaves half a file. Raises OSError.
     """
-    with safe_open(source, "pt") as opened:
-        names = set(opened.keys())
-        found = {name: k for name, k in exponents.items() if split_rows(name)[0] in names}
+    with source.open("rb") as file:
+        header, start = _read(file)
+        found = {name: k for name, k in exponents.items() if split_rows(name)[0] in header}
         if not found:
             return set()
-        metadata = {**(opened.metadata() or {}), "halftone": json.dumps({"change": note, "exponents": found})}
-        tensors = {name: opened.get_tensor(name) for name in sorted(names)}
+        changed = _changed(file, header, start, found)
+        part = target.with_name(f"{target.name}.part")
+        try:
+            with part.open("wb") as out:
+                _write(file, out, header, start, changed, json.dumps({"change": note, "exponents": found}))
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    return set(found)
+
+
+def _read(file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """(header, position of the first tensor byte)."""
+    length = int.from_bytes(file.read(8), "little")
+    return cast("dict[str, Any]", json.loads(file.read(length))), 8 + length
+
+
+def _changed(file: BinaryIO, header: Mapping[str, Any], start: int, found: Mapping[str, int]) -> dict[str, torch.Tensor]:
+    tensors: dict[str, torch.Tensor] = {}
     for name, k in found.items():
         base, rows = split_rows(name)
+        if base not in tensors:
+            entry = header[base]
+            first, last = entry["data_offsets"]
+            file.seek(start + first)
+            data = bytearray(file.read(last - first))
+            tensors[base] = torch.frombuffer(data, dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
         tensors[base] = scaled(tensors[base], rows, k)
-    part = target.with_name(f"{target.name}.part")
-    try:
-        save_file(tensors, part, metadata)
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return set(found)
+    return tensors
+
+
+def _write(
+    file: BinaryIO, out: BinaryIO, header: Mapping[str, Any], start: int, changed: Mapping[str, torch.Tensor], note: str
+) -> None:
+    names = sorted((name for name in header if name != "__metadata__"), key=lambda name: header[name]["data_offsets"][0])
+    new: dict[str, Any] = {"__metadata__": {**header.get("__metadata__", {}), "halftone": note}}
+    position = 0
+    for name in names:
+        first, last = header[name]["data_offsets"]
+        tensor = changed.get(name)
+        size = last - first if tensor is None else tensor.numel() * tensor.element_size()
+        dtype = header[name]["dtype"] if tensor is None else _NAMES[tensor.dtype]
+        new[name] = {"dtype": dtype, "shape": header[name]["shape"], "data_offsets": [position, position + size]}
+        position += size
+    head = json.dumps(new, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    out.write(len(head).to_bytes(8, "little") + head)
+    for name in names:
+        tensor = changed.get(name)
+        if tensor is None:
+            first, last = header[name]["data_offsets"]
+            file.seek(start + first)
+            _copy(file, out, last - first)
+        else:
+            out.write(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+
+
+def _copy(file: BinaryIO, out: BinaryIO, size: int) -> None:
+    while size > 0:
+        block = file.read(min(size, 2**24))
+        if not block:
+            raise OSError("the file became shorter while it was read")
+        out.write(block)
+        size -= len(block)
