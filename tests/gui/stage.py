@@ -71,5 +71,5 @@ class Stage:
     def close(self) -> None:
         """The worker ends, whatever it did; the window closes without asking."""
         self.controller.clear_waiting()
-        self.link.stop()
+        self.controller.stop()
         self.qtbot.waitUntil(lambda: not self.controller.background.busy, timeout=PATIENCE)

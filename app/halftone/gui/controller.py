@@ -91,7 +91,9 @@ class Controller(QObject):
             self._writer.stop()
             self._quietly(lambda: store.save(self.settings))
         if self._maker is not None:
-            self._maker.kill()
+            maker, self._maker = self._maker, None
+            maker.kill()
+            maker.waitForFinished(3000)
         self._link.stop()
 
     # --- state ------------------------------------------------------------------------------------------------------
@@ -341,7 +343,11 @@ class Controller(QObject):
         if folder.is_dir():
             self.select_model(str(folder))
             return
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.take(words.Noted(kind="fragile-failed", facts=(str(error),)))
+            return
         self.take(words.Noted(kind="fragile-begun"))
         process = QProcess(self)
         process.setProcessEnvironment(to_qt(worker_environment()))
@@ -390,13 +396,17 @@ class Controller(QObject):
         return self.submit(command, model.name, first=True, then=then)
 
     def _checked(self, ended: Ended) -> None:
-        """Keep the report of a check; the check that follows a cure has its own way."""
+        """Take over the report of a check, which the worker has stored; the check that follows a cure has its own way."""
         report, command = ended.report, ended.job.command
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
         self._remember(report)
-        if ended.outcome == "done":
-            self._quietly(lambda: records.save_report(report))
+
+    def _set_applied(self, report: CheckReport, applied: bool) -> None:
+        """Whether the next pictures use the report's plan: known here at once, on disk before the next job is sent."""
+        changed = msgspec.structs.replace(report, applied=applied)
+        self._remember(changed)
+        self._quietly(lambda: records.save_report(changed))
 
     def _remember(self, report: CheckReport) -> None:
         self._reports[(report.model.fingerprint, report.device.id, report.precision)] = report
@@ -421,7 +431,7 @@ class Controller(QObject):
     def apply_cure(self, report: CheckReport, cure: Cure | None = None) -> str:
         """Store the plan for this model on this device, and repeat the check with it. Returns the check's id."""
         chosen = report if cure is None else msgspec.structs.replace(report, plan=cure.plan)
-        self._remember(records.set_applied(chosen, True))
+        self._set_applied(chosen, True)
         command = Examine(
             job=self.new_job_id(),
             model=chosen.model.id,
@@ -439,11 +449,11 @@ class Controller(QObject):
         """
         found = ended.report
         if ended.outcome != "done" or not isinstance(found, CheckReport):
-            self._remember(records.set_applied(report, True))
+            self._set_applied(report, True)
             return
         facts = (report.model.name, report.model.id)
         if found.plan.verified and not any(cure.refusal for cure in found.cures):
-            self._remember(records.set_applied(report, True))
+            self._set_applied(report, True)
             self.take(words.Noted(kind="cure-applied", facts=facts))
         else:
             self.undo_cure(report, quiet=True)
@@ -451,7 +461,7 @@ class Controller(QObject):
 
     def undo_cure(self, report: CheckReport, *, quiet: bool = False) -> None:
         """Stop using the stored plan; the check's findings stay."""
-        self._remember(records.set_applied(report, False))
+        self._set_applied(report, False)
         if not quiet:
             self.take(words.Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
-from tests.gui.stage import Stage
 from tests.helpers import model_files, samples
 
 from halftone.contract.facts import CheckReport
@@ -13,9 +12,10 @@ from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, 
 from halftone.contract.plan import Cure, Plan
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
+from halftone.gui.text import notice_message
 from halftone.library import records
 from halftone.library.models import POCKET, describe
-from halftone.settings import store
+from halftone.settings import places, store
 from halftone.settings.store import Settings
 
 PATIENCE = 30_000
@@ -142,15 +142,17 @@ def test_settings_are_written_soon_and_at_the_end(qtbot: QtBot, controller: Cont
     assert store.load().theme == "dark"
 
 
-def test_the_fragile_demo_model_is_made_and_used(qtbot: QtBot) -> None:
-    stage = Stage(qtbot)
-    folder = stage.controller.settings.last_model
-    assert folder == POCKET
-    stage.controller.make_fragile()
-    assert [notice.kind for notice in stage.controller.state.notices] == ["fragile-begun"]
-    stage.wait(lambda: len(stage.controller.state.notices) == 2)
-    stage.idle()
-    assert stage.controller.state.notices[-1].kind == "fragile-made"
-    assert stage.controller.model is not None
-    assert stage.controller.model.id != POCKET
-    stage.close()
+def test_the_fragile_demo_model_is_made_once_and_then_used(qtbot: QtBot, controller: Controller) -> None:
+    folder = places.data_dir() / "models" / "pocket-fragile"
+    model_files.write_folder(folder)
+    controller.make_fragile()
+    qtbot.waitUntil(lambda: controller.model is not None and controller.model.id == str(folder), timeout=PATIENCE)
+    assert kinds(controller) == []
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_a_fragile_demo_model_that_cannot_be_made_says_why(controller: Controller) -> None:
+    (places.data_dir() / "models").write_text("a file where the folder should be")
+    controller.make_fragile()
+    assert kinds(controller) == ["fragile-failed"]
+    assert notice_message(controller.state.notices[0]).level == "danger"
