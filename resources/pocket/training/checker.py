@@ -93,11 +93,12 @@ def look(checker: Checker, images: list[Image.Image]) -> list[dict[str, str]]:
 
 
 def train_checker(work: Path, minutes: float, out: Path) -> None:
+    """Learn from the drawings; weights that are there already are improved."""
     images = np.load(work / "images.npy", mmap_mode="r")
     truth = labels([Scene(*parts) for parts in json.loads((work / "scenes.json").read_text())])
     torch.manual_seed(3)
     rng = np.random.default_rng(3)
-    checker = Checker().to(memory_format=torch.channels_last)
+    checker = (load_checker(out).train() if out.exists() else Checker()).to(memory_format=torch.channels_last)
     optimiser = torch.optim.AdamW(checker.parameters(), lr=3e-3, weight_decay=0.01)
     begin, share = time.monotonic(), 0.0
     while share < 1:
