@@ -40,7 +40,6 @@ from halftone.engine.torch_settings import torch_settings
 from halftone.health.explain import explain
 from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import resolve_precision, states
-from halftone.library.records import save_report
 from halftone.library.scan import TensorScan, scan_weights
 from halftone.measure.devices import memory
 from halftone.measure.pictures import is_flat
@@ -108,9 +107,7 @@ class Examination:
             plan, cures = self._cures(pricing, findings)
         finally:
             apply_plan(loaded, base, masters)
-        report = self._report(findings, plan, cures, wide, targets, pricing, time.perf_counter() - started)
-        save_report(report)
-        return report
+        return self._report(findings, plan, cures, wide, targets, pricing, time.perf_counter() - started)
 
     # --- the passes --------------------------------------------------------------------------------
 

@@ -396,11 +396,12 @@ class Controller(QObject):
         return self.submit(command, model.name, first=True, then=then)
 
     def _checked(self, ended: Ended) -> None:
-        """Take over the report of a check, which the worker has stored; the check that follows a cure has its own way."""
+        """Keep the report of a check; the check that follows a cure has its own way."""
         report, command = ended.report, ended.job.command
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
         self._remember(report)
+        self.background.run(lambda: records.save_report(report), lambda _done: None, self._not_written)
 
     def _set_applied(self, report: CheckReport, applied: bool) -> None:
         """Whether the next pictures use the report's plan: known here at once, on disk before the next job is sent."""
@@ -443,17 +444,12 @@ class Controller(QObject):
         return self.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
 
     def _cured(self, ended: Ended, report: CheckReport) -> None:
-        """The check after a cure: say so, or take the cure back when it did not hold.
-
-        A check stores its own report, so the cured one is stored again: it has all findings, cures and prices.
-        """
+        """The check after a cure: say so, or take the cure back when it did not hold. The first report stays: it has all findings."""
         found = ended.report
         if ended.outcome != "done" or not isinstance(found, CheckReport):
-            self._set_applied(report, True)
             return
         facts = (report.model.name, report.model.id)
         if found.plan.verified and not any(cure.refusal for cure in found.cures):
-            self._set_applied(report, True)
             self.take(words.Noted(kind="cure-applied", facts=facts))
         else:
             self.undo_cure(report, quiet=True)
