@@ -35,8 +35,8 @@ def headroom_bits(peak: float | None, dtype: DType) -> float | None:
 def smallest_room(layers: Iterable[LayerPeak], dtype: DType, *, after_cure: bool = False) -> float | None:
     """Smallest headroom in bits over all layers; None when none has one.
 
-    after_cure: by `peak_after`. In a component that was measured under the cure, layers without it were not, and do not count; in one
-    that the cure leaves alone nothing has it, and the peaks stand.
+    after_cure: by `peak_after`. In a component that was measured under the cure, layers without it were not, and do not count;
+    in one that the cure leaves alone nothing has it, and the peaks stand.
     """
     known = tuple(layers)
     cured = {layer.component for layer in known if layer.peak_after is not None} if after_cure else set[str]()
