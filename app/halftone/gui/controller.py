@@ -444,7 +444,7 @@ class Controller(QObject):
         return self.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
 
     def _cured(self, ended: Ended, report: CheckReport) -> None:
-        """The check after a cure: say so, or take the cure back when it did not hold. The first report stays, with all findings."""
+        """The check after a cure: say so, or take the cure back when it did not hold. The first report stays, whole."""
         found = ended.report
         if ended.outcome != "done" or not isinstance(found, CheckReport):
             return
