@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import msgspec
 import torch
 from torch import nn
 
@@ -105,6 +106,4 @@ def denoisers(loaded: Loaded) -> list[str]:
 
 def effective(numerics: Numerics, settings: dict[str, str | bool]) -> Numerics:
     """Numerics with the settings of a plan over them."""
-    import msgspec
-
     return msgspec.structs.replace(numerics, **cast("dict[str, Any]", settings)) if settings else numerics

@@ -3,10 +3,12 @@
 import logging
 import math
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import torch
 from PIL import Image
 
@@ -18,8 +20,10 @@ from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.contract.words import FLOAT_LIMITS, DType, Phase, ReceiptState
 from halftone.engine import latents as kept
 from halftone.engine.calls import Call, run_call
+from halftone.engine.capture import effective
 from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
 from halftone.engine.frames import Pixels, first_frame, from_decoder, thumbnail, to_pixels
+from halftone.engine.learned import recall, remember
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.plans import any_component, apply_plan, base_plan, merged
@@ -34,7 +38,7 @@ from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action, receipt_state
 from halftone.health.precision import resolve_precision, states
-from halftone.library.records import load_report
+from halftone.library.records import load_report, staleness
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 from halftone.metadata.parameters import a1111_text, receipt_json
 from halftone.metadata.picture import next_name, numbered, save_picture
@@ -101,28 +105,43 @@ class Generation:
         self._picture = _Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
         self._pictures: list[PictureFacts] = []
+        self._switches = ExitStack()
 
     def _first_plan(self) -> tuple[Plan, Plan | None]:
-        """Settings, then what was learned in this session, then the plan the user applied; a verified plan not applied waits as
-        a cure.
+        """Settings, then the plan the user applied, then what was learned since; and a verified plan that waits as a cure.
+
+        What the settings order outright (the VAE in float32, say) is not undone by either.
         """
-        numerics = self._request.numerics
-        base = base_plan(self._loaded, self._dtype, numerics)
+        base = base_plan(self._loaded, self._dtype, self._request.numerics)
         report = load_report(self._loaded.facts, self._device, self._dtype)
-        stored = report.plan if report is not None and report.plan.verified else None
-        if report is not None and stored is not None and report.applied:
-            base = merged(base, stored)
-        learned = self._loaded.learned.get(self._dtype)
-        return (base if learned is None else merged(base, learned)), stored
+        stored: Plan | None = None
+        plan = base
+        if report is not None and report.plan.verified and report.model.fingerprint == self._loaded.facts.fingerprint:
+            stored = report.plan
+            if report.applied and staleness(report, self._loaded.facts, self._device, self._request.numerics) is None:
+                plan = merged(plan, self._allowed(base, stored))
+        learned = recall(self._loaded.facts, self._device, self._dtype)
+        return (plan if learned is None else merged(plan, self._allowed(base, learned))), stored
+
+    def _allowed(self, base: Plan, cure: Plan) -> Plan:
+        """A cure without the components that the settings already moved to another precision."""
+        free = {name for name, dtype in base.dtypes.items() if dtype == self._dtype and not base.upcast.get(name)}
+        return msgspec.structs.replace(
+            cure,
+            dtypes={name: dtype for name, dtype in cure.dtypes.items() if name in free},
+            rescale={name: own for name, own in cure.rescale.items() if name in free},
+            upcast={name: own for name, own in cure.upcast.items() if name in free},
+        )
 
     def run(self) -> GenerateReport:
         """All pictures. Raises HalftoneError for what stops the whole job, JobCancelled."""
         started = time.perf_counter()
-        numerics = self._request.numerics
-        with torch_settings(numerics, self._loaded.device):
+        numerics = effective(self._request.numerics, self._plan.settings)
+        with self._switches:
+            self._switches.enter_context(torch_settings(numerics, self._loaded.device))
             apply_plan(self._loaded, self._plan)
             self._recovery = Recovery(
-                self._loaded, self._plan, self._dtype, self._states, numerics, self._stored, self._control.check
+                self._loaded, self._plan, self._dtype, self._states, self._request.numerics, self._stored, self._control.check
             )
             flight = Flight(
                 self._loaded, nan_check=numerics.nan_check, upcast_sampling=numerics.upcast_sampling, hooks=self._hooks()
@@ -258,8 +277,12 @@ class Generation:
         self._emit(
             PlanChanged(before=self._plan, after=cured.plan, reason=f"{cured.kind}: {diagnosis.component}.{diagnosis.module}")
         )
+        if cured.plan.settings != self._plan.settings:
+            numerics = effective(self._request.numerics, cured.plan.settings)
+            self._switches.enter_context(torch_settings(numerics, self._loaded.device))
         self._plan = cured.plan
-        self._loaded.learned[self._dtype] = _learned(cured.plan, diagnosis.component, self._loaded.learned.get(self._dtype))
+        known = recall(self._loaded.facts, self._device, self._dtype)
+        remember(self._loaded.facts, self._device, self._dtype, _learned(cured.plan, diagnosis.component, known))
 
     def _decode_only(self, path: Path) -> Any:
         """Decode kept latents; nothing else runs."""
@@ -379,14 +402,10 @@ def _has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:
 
 
 def _with(facts: PictureFacts, **changes: Any) -> PictureFacts:
-    import msgspec
-
     return msgspec.structs.replace(facts, **changes)
 
 
 def _with_size(request: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:
-    import msgspec
-
     return msgspec.structs.replace(request, width=facts.width, height=facts.height, seed=facts.seed)
 
 

@@ -15,8 +15,6 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.plan import Plan
-from halftone.contract.words import DType
 from halftone.engine.parts import components
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
@@ -37,8 +35,6 @@ class Loaded:
     stored: dict[str, torch.dtype]
     states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
     native_scheduler: Any = None
-    learned: dict[DType, Plan] = field(default_factory=dict[DType, Plan])
-    """What worked in this session, by the precision that was asked for."""
     vae_upcast: bool = False
     """The VAE config asked for float32 (`force_upcast`); the plan decides instead."""
 

@@ -55,7 +55,7 @@ def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
 
 
 def _holds_blocks(module: nn.Module, name: str, inside: str = "") -> bool:
-    if name in ("to_out", "net", "to_add_out") or inside == "attentions":
+    if name in ("to_out", "net", "to_add_out") or inside == "attentions" or hasattr(module, "to_q"):
         return False
     if isinstance(module, nn.ModuleList):
         return True

@@ -15,15 +15,17 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
 from halftone.engine.calls import Call, run_call
+from halftone.engine.capture import effective
 from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.parts import parameter_count, units
-from halftone.engine.plans import apply_state, merged, with_counts
+from halftone.engine.plans import apply_state, merged, with_counts, with_settings
 from halftone.engine.precision import ComponentState, damaged, exact_weights, split_rows, state_in
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error
+from halftone.engine.torch_settings import torch_settings
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import Probe, Reading
@@ -223,7 +225,8 @@ class Recovery:
             return None
         tried.append(wanted)
         apply_state(self.loaded, name, wanted, diagnosis.masters)
-        result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
+        with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
+            result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
         error = relative_error(result, diagnosis.reference.result) if is_finite(result) else float("inf")
         log.info("cure %s of %s: error %.4g", kind, name, error)
         if error > CLOSE or not accept(result):
@@ -256,7 +259,8 @@ class Recovery:
             if kind != "float32-all":
                 found.append((kind, _only(plan, name)))
         last = Plan(dtypes={name: "float32"}, rescale={name: {}}, upcast={name: ()})
-        return [*((kind, merged(self.plan, plan)) for kind, plan in found), ("float32-component", merged(self.plan, last))]
+        found.append(("float32-component", last))
+        return [(kind, with_settings(self.loaded, merged(self.plan, plan))) for kind, plan in found]
 
     def event(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, seconds: float) -> GuardEvent:
         """What happened, for the report and the picture's receipt."""

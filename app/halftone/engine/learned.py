@@ -1,0 +1,43 @@
+"""What worked is remembered per model, device and precision: the plan that cured a picture starts the next one."""
+
+import hashlib
+import logging
+from pathlib import Path
+
+import msgspec
+
+from halftone.contract.facts import DeviceFacts, ModelFacts
+from halftone.contract.plan import Plan
+from halftone.contract.words import DType
+from halftone.settings.atomic import write_atomically
+from halftone.settings.places import data_dir
+
+log = logging.getLogger(__name__)
+
+
+def _file(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Path:
+    """Another version of the model's files, another device or another PyTorch is another matter."""
+    key = "\0".join((model.path, model.fingerprint, device.backend, device.name, device.torch_version, dtype))
+    folder = data_dir() / "cures"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()[:20]}.json"
+
+
+def recall(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Plan | None:
+    """The plan that worked before, None if none did or it cannot be read."""
+    path = _file(model, device, dtype)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        log.info("The remembered cure %s is left aside: %s", path.name, error)
+        return None
+
+
+def remember(model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan) -> None:
+    """Keep it for the next time. A full disk costs only the memory, not the picture."""
+    try:
+        write_atomically(_file(model, device, dtype), msgspec.json.encode(plan))
+    except OSError as error:
+        log.info("The cure could not be remembered: %s", error)
