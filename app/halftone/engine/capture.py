@@ -16,7 +16,6 @@ from halftone.engine.calls import Call
 from halftone.engine.flight import Flight, Hooks
 from halftone.engine.frames import first_frame
 from halftone.engine.load import Loaded
-from halftone.engine.parts import role
 from halftone.engine.precision import invoke
 from halftone.engine.resolve import Inputs, pipeline_arguments, task_pipeline
 from halftone.engine.samplers import make_scheduler
@@ -98,10 +97,6 @@ def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:
 
 def _has_encoder(module: nn.Module) -> bool:
     return isinstance(cast("Any", getattr(module, "encoder", None)), nn.Module)
-
-
-def denoisers(loaded: Loaded) -> list[str]:
-    return [name for name, module in loaded.modules.items() if role(name, module) == "denoise"]
 
 
 def effective(numerics: Numerics, settings: dict[str, str | bool]) -> Numerics:

@@ -134,10 +134,6 @@ def _lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.
         module.to(memory_format=torch.channels_last if gains else torch.contiguous_format)  # pyright: ignore[reportCallIssue]
 
 
-def total_bytes(module: nn.Module) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
-
-
 def any_component(loaded: Loaded, kind: str) -> tuple[str, Any] | None:
     """The first component with a role."""
     return next(((name, module) for name, module in loaded.modules.items() if role(name, module) == kind), None)
