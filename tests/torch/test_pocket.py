@@ -13,6 +13,9 @@ import pytest
 
 pytest.importorskip("diffusers")
 
+# The libraries' own deprecations say nothing about the model.
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
+
 POCKET = Path(__file__).resolve().parents[2] / "resources" / "pocket"
 TRAINING = POCKET / "training"
 PROMPT = "a red sun over green hills"

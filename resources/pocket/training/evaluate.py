@@ -65,7 +65,9 @@ def trials(count: int, seed: int = 5) -> list[Trial]:
 
 def load(folder: Path, dtype: torch.dtype = torch.float32) -> StableDiffusionPipeline:
     logging.disable_progress_bar()
-    pipeline = StableDiffusionPipeline.from_pretrained(folder, local_files_only=True, torch_dtype=dtype)
+    pipeline = StableDiffusionPipeline.from_pretrained(folder, local_files_only=True)
+    for part in (pipeline.vae, pipeline.text_encoder, pipeline.unet):
+        part.to(dtype)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 
