@@ -26,7 +26,7 @@ def application() -> typer.Typer:
     )
     app.callback()(_version)
     app.command(epilog="Example:  halftone devices --again")(devices)
-    app.command(epilog="Example:  halftone check model.safetensors --precision float16")(given.with_options(check))
+    app.command(epilog="Example:  halftone check my-model --precision float16")(given.with_options(check))
     app.command(epilog='Example:  halftone generate "a red sun" --model pocket --seed 7 --output sun.png')(
         given.with_options(generate)
     )
@@ -180,8 +180,8 @@ def generate(
 
 def repair(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="A diffusers folder, a .safetensors file, or pocket.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="The new folder, or the new .safetensors file.")],
+    model: Annotated[str, typer.Argument(help="A diffusers folder, or pocket.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new folder.")],
     device: given.Device = None,
     json: given.Json = False,
     *,

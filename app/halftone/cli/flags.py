@@ -19,14 +19,12 @@ _INPUTS: Final = "What to make"
 _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
 _NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
 
-_WHICH: Final = "A diffusers folder, a .safetensors file, or pocket, the bundled model. Left out: the last used one."
-_FILE: Final = "A .png, .jpg or .webp file, or a folder. Left out: your pictures folder."
+_WHICH: Final = "A diffusers folder, or pocket, the bundled model. Left out: the last used one."
 _WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
 
 Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, show_default=False)]
 Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
-Output = Annotated[str | None, typer.Option("--output", "-o", help=_FILE, show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value."""

@@ -26,7 +26,9 @@ def known_model(model: str | None, saved: Settings) -> ModelFacts:
     """The model's facts, if it can make pictures; None: the last used one, or pocket when that is gone."""
     if model is None and saved.last_model != POCKET:
         try:
-            return describe(saved.last_model)
+            facts = describe(saved.last_model)
+            runnable(facts)
+            return facts
         except HalftoneError as error:
             log.info("the last used model is left aside: %s", error)
     facts = describe(model or POCKET)

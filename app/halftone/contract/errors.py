@@ -24,6 +24,7 @@ ErrorCode = Literal[
     "value-out-of-range",
     "prompt-empty",
     "image-unreadable",
+    "latents-unfinished",
     "option-unknown",
     "output-folder-missing",
     "output-read-only",
@@ -48,7 +49,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "model-empty-folder": ("The folder {path} is empty.", "Choose a folder that holds a diffusers model (model_index.json)."),
     "model-not-a-model": (
         "{path} is not a model that Halftone can read.",
-        "Choose a diffusers folder (model_index.json) or a .safetensors file.",
+        "Choose a diffusers folder: one that holds a model_index.json.",
     ),
     "model-truncated": (
         "{path} is cut off: its header promises {expected} bytes, the file has {actual}.",
@@ -78,6 +79,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "value-out-of-range": ("{name} is {value}, outside {low} to {high}.", "Choose a value from {low} to {high}."),
     "prompt-empty": ("The prompt is empty.", 'Describe the picture, for example "a red sun over green hills".'),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
+    "latents-unfinished": (
+        "{path} holds a picture that was not denoised to its end, so it cannot be decoded.",
+        "Make the picture again with its seed.",
+    ),
     "option-unknown": ("This model's pipeline has no option {name}.", "Known options: {known}."),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
     "output-read-only": ("Halftone may not write into {folder}.", "Choose a folder that you may write to."),

@@ -54,7 +54,7 @@ class SelfTest(Command, frozen=True, kw_only=True, tag=True):
 
 
 class Repair(Command, frozen=True, kw_only=True, tag=True):
-    """Write a rescaled copy of the model to `output` (a folder, or a .safetensors file for a single-file model)."""
+    """Write a rescaled copy of the model to `output` (a new or empty folder)."""
 
     job: str
     model: str

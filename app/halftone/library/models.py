@@ -57,10 +57,13 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported for a file that is described and listed but makes no picture alone."""
+    """Raise HalftoneError model-unsupported for a single file: it is described and listed, but only folders run."""
+    if facts.format == "diffusers":
+        return
+    what = "it is a single file, and only diffusers folders run"
     if facts.family in NOT_WHOLE:
         what = "it is not clear what model it is" if facts.family == "Unknown" else f"it is a {facts.family}, not a whole model"
-        raise HalftoneError("model-unsupported", path=facts.path, detail=what)
+    raise HalftoneError("model-unsupported", path=facts.path, detail=what)
 
 
 def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:

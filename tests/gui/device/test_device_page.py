@@ -207,7 +207,7 @@ def test_export_writes_every_number(qtbot: QtBot, tmp_path: Path) -> None:
 def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> None:
     page, _ = open_page(qtbot)
     page.set_first_run(True)
-    page.ask_model(folder=True)
+    page.ask_model()
     dialog = page.findChild(QFileDialog)
     assert dialog is not None
     spy = QSignalSpy(page.make_first_picture)

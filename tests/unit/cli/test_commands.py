@@ -184,8 +184,9 @@ def test_the_settings_are_the_base_and_flags_change_them(run: Run, model: str, t
     assert run("generate", "a", "--json").object["images"][0]["path"] == str(tmp_path / "mine" / "picture.png")
 
 
-def test_a_last_model_that_is_gone_is_no_obstacle(run: Run, tmp_path: Path) -> None:
-    save(Settings(last_model=str(tmp_path / "gone")))
+@pytest.mark.parametrize("name", ["gone", "whole.safetensors"])
+def test_a_last_model_that_does_not_run_is_no_obstacle(run: Run, folder: Path, name: str) -> None:
+    save(Settings(last_model=str(folder / name)))
     found = run("check", "--json").object
     assert run.code == 0
     assert found["model"]["path"] == "resources/pocket"
@@ -216,6 +217,8 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["check", str(folder / "cut.safetensors")], "model-truncated"),
     (lambda folder: ["check", str(folder / "bad.safetensors")], "model-bad-header"),
     (lambda folder: ["check", str(folder / "lora.safetensors")], "model-unsupported"),
+    (lambda folder: ["generate", "a", "--model", str(folder / "whole.safetensors")], "model-unsupported"),
+    (lambda folder: ["repair", str(folder / "whole.safetensors"), "--output", str(folder / "copy")], "model-unsupported"),
     (lambda _: ["check", "pocket", "--device", "quantum"], "device-unknown"),
     (lambda _: ["check", "pocket", "--precision", "float8"], "setting-bad-value"),
     (lambda _: ["check", "pocket", "--no-half", "--precision", "fp16"], "setting-bad-value"),
@@ -246,6 +249,7 @@ def folder(tmp_path: Path) -> Path:
         "cut.safetensors": safetensors({})[:5],
         "bad.safetensors": b"\x05" + b"\0" * 7 + b"{]}  ",
         "lora.safetensors": safetensors({"lora_unet_a.lora_down.weight": ramp(2)}),
+        "whole.safetensors": safetensors({"model.diffusion_model.input_blocks.0.0.weight": ramp(2)}),
         "mine.png": b"mine",
     }.items():
         (tmp_path / name).write_bytes(content)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.helpers.model_files import ramp, safetensors, write_folder
+from tests.helpers.model_files import write_folder
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -26,16 +26,6 @@ def test_a_folder_is_copied_to_a_new_or_empty_folder(tmp_path: Path) -> None:
     assert code_of(facts, tmp_path / "no" / "new") == "output-folder-missing"
     (tmp_path / "file").touch()
     assert code_of(facts, tmp_path / "file") == "output-exists"
-
-
-def test_a_file_is_copied_to_a_new_file(tmp_path: Path) -> None:
-    path = tmp_path / "m.safetensors"
-    path.write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
-    facts = describe(str(path))
-    assert check_copy(facts, str(tmp_path)) == tmp_path / "m-rescaled-fp16.safetensors"
-    assert check_copy(facts, str(tmp_path / "b.safetensors")) == tmp_path / "b.safetensors"
-    assert code_of(facts, path) == "output-exists"
-    assert code_of(facts, tmp_path / "b.png") == "output-bad-type"
 
 
 def test_room_and_rights_are_looked_at_first(tmp_path: Path) -> None:

@@ -159,9 +159,13 @@ def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, key: str, fami
     path.write_bytes(safetensors({key: ("BF16", np.zeros(4, np.uint16))}))
     facts = describe(str(path))
     assert (facts.family, facts.format, facts.stored_dtype) == (family, "single-file", "bfloat16")
-    if family in {"LoRA", "VAE", "Unknown"}:
-        with pytest.raises(HalftoneError, match="cannot run"):
-            runnable(facts)
+    with pytest.raises(HalftoneError) as caught:
+        runnable(facts)
+    whole = "it is a single file, and only diffusers folders run"
+    why = {"LoRA": "it is a LoRA", "VAE": "it is a VAE", "Unknown": "it is not clear"}.get(family, whole)
+    assert caught.value.code == "model-unsupported"
+    assert f"cannot run {path} yet: {why}" in str(caught.value)
+    assert "Choose a diffusers folder" in str(caught.value)
 
 
 def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class CreatePage(QWidget):
         self.canvas.step_requested.connect(self._step)
         self.canvas.delete_requested.connect(self.delete)
         self.empty.example_chosen.connect(self._example)
-        self.empty.models_wanted.connect(lambda: ask_model(self, controller, folder=True))
+        self.empty.models_wanted.connect(lambda: ask_model(self, controller))
         self.receipt.toggled.connect(self._toggle_sheet)
         self.sheet.message_requested.connect(self._unfold)
         self.transport.cancel_requested.connect(self.escape)

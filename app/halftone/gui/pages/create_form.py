@@ -88,7 +88,7 @@ class CreateForm(QWidget):
     def _model_part(self) -> QWidget:
         self.model_row = ModelRow(framed=True)
         self.model_row.setToolTip(tr("The model that makes the picture. The badge says how its numbers behave on this device."))
-        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model file of your own"))
+        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model folder of your own"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
         self.note = label("", "caption", "muted", wrap=True)
@@ -188,7 +188,7 @@ class CreateForm(QWidget):
         controller.settings_changed.connect(self._show_precision)
         controller.changed.connect(self._state_changed)
         self.model_row.clicked.connect(self._open_list)
-        self.open_link.clicked.connect(lambda: ask_model(self, controller, folder=False))
+        self.open_link.clicked.connect(lambda: ask_model(self, controller))
         self.note_link.clicked.connect(self._note_clicked)
         self.prompt.textChanged.connect(self._count)
         self.size_field.changed.connect(self._refresh_footer)
@@ -342,7 +342,7 @@ class CreateForm(QWidget):
     def _note_clicked(self) -> None:
         controller = self._controller
         if controller.model is None:
-            ask_model(self, controller, folder=False)
+            ask_model(self, controller)
             return
         match controller.badge(controller.model).state:
             case "overflows":
@@ -358,8 +358,7 @@ class CreateForm(QWidget):
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         made.fill(controller.models, controller.settings.last_model, controller.badge)
         made.chosen.connect(controller.select_model)
-        made.open_file.connect(lambda: ask_model(self, controller, folder=False))
-        made.open_folder.connect(lambda: ask_model(self, controller, folder=True))
+        made.open_folder.connect(lambda: ask_model(self, controller))
         made.make_fragile.connect(self.fragile_requested)
         made.show_under(self.model_row)
 

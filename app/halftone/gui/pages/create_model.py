@@ -151,7 +151,6 @@ class ModelList(QFrame):
     """The list that the model row opens: models, then ways to get more."""
 
     chosen = Signal(str)
-    open_file = Signal()
     open_folder = Signal()
     make_fragile = Signal()
 
@@ -175,7 +174,6 @@ class ModelList(QFrame):
             self._layout.addWidget(entry)
         self._layout.addWidget(hline())
         for words, icon, signal in (
-            (tr("Open a model file…"), "file-plus", self.open_file),
             (tr("Open a model folder…"), "folder-plus", self.open_folder),
             (tr("Make the fragile demo model"), "flask-conical", self.make_fragile),
         ):
@@ -208,15 +206,11 @@ class ModelList(QFrame):
             super().keyPressEvent(event)
 
 
-def ask_model(parent: QWidget, controller: Controller, *, folder: bool) -> None:
-    """Let the user choose a diffusers folder or a .safetensors file, and use it."""
+def ask_model(parent: QWidget, controller: Controller) -> None:
+    """Let the user choose a diffusers folder, and use it."""
     dialog = QFileDialog(parent, tr("Open a model"))
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    if folder:
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-    else:
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilter(tr("Models ({0})", "*.safetensors"))
+    dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.fileSelected.connect(lambda path: controller.select_model(str(Path(path))))
     dialog.open()
 

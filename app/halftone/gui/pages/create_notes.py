@@ -49,4 +49,4 @@ class NextSteps(QWidget):
         if key == "device":
             self._controller.go("device")
         else:
-            ask_model(self, self._controller, folder=True)
+            ask_model(self, self._controller)

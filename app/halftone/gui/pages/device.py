@@ -10,14 +10,13 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
     QHBoxLayout,
-    QMenu,
     QRadioButton,
     QScrollArea,
     QWidget,
 )
 
 from halftone.contract.messages import SelfTest
-from halftone.gui import icons, theme
+from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_report, device_view, health_files
@@ -148,13 +147,7 @@ class DevicePage(QWidget):
         strip.setFixedHeight(60)
         self.foot_measure = button(tr("Measure again"), "quiet", "refresh-cw", clicked=self.measure)
         self.foot_export = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
-        self.add_models = button(tr("Add my models…"), "", size="large")
-        menu = QMenu(self)
-        menu.addAction(icons.icon("file-plus"), tr("Open a model file…")).triggered.connect(lambda: self.ask_model(folder=False))
-        menu.addAction(icons.icon("folder-open"), tr("Open a model folder…")).triggered.connect(
-            lambda: self.ask_model(folder=True)
-        )
-        self.add_models.setMenu(menu)
+        self.add_models = button(tr("Add my models…"), "", size="large", clicked=self.ask_model)
         self.first_picture = button(
             tr("Make my first picture"), "primary", "arrow-right", size="large", clicked=self.make_first_picture.emit
         )
@@ -298,9 +291,9 @@ class DevicePage(QWidget):
         if job is not None:
             self._controller.cancel(job.id)
 
-    def ask_model(self, *, folder: bool) -> None:
+    def ask_model(self) -> None:
         """Add a model, then go on to the first picture with it."""
-        health_files.ask_model(self, self._use_model, folder=folder)
+        health_files.ask_model(self, self._use_model)
 
     def _use_model(self, path: str) -> None:
         self._controller.select_model(path)

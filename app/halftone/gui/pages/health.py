@@ -93,8 +93,7 @@ class HealthPage(QWidget):
         theme.watcher().changed.connect(self._dress)
         self.header.picked.connect(self.look_at)
         self.header.check.connect(self.start_check)
-        self.header.open_file.connect(lambda: health_files.ask_model(self, control.select_model, folder=False))
-        self.header.open_folder.connect(lambda: health_files.ask_model(self, control.select_model, folder=True))
+        self.header.open_folder.connect(lambda: health_files.ask_model(self, control.select_model))
         self.verdict.check.connect(lambda: self.start_check("quick"))
         self.verdict.again.connect(lambda: self.start_check("quick"))
         self.verdict.cancel.connect(self.cancel_check)
@@ -366,10 +365,8 @@ class HealthPage(QWidget):
         if model is None:
             return
         place = Path(model.path)
-        single = place.is_file()
-        name = f"{place.stem if single else place.name}-rescaled-fp16" + (".safetensors" if single else "")
-        kind = tr("Model files (*.safetensors)") if single else ""
-        health_files.ask_save(self, tr("Save repaired copy"), place.parent / name, kind, "safetensors", self.save_copy)
+        copy = place.parent / f"{place.name}-rescaled-fp16"
+        health_files.ask_save(self, tr("Save repaired copy"), copy, "", "", self.save_copy)
 
     def save_copy(self, path: str) -> None:
         model = self.model

@@ -53,7 +53,6 @@ class HealthHeader(QWidget):
 
     picked = Signal(str)
     check = Signal(str)
-    open_file = Signal()
     open_folder = Signal()
 
     def __init__(self) -> None:
@@ -94,7 +93,6 @@ class HealthHeader(QWidget):
             group.addAction(action)
             self.menu.addAction(action)
         self.menu.addSeparator()
-        self.menu.addAction(icons.icon("file-plus"), tr("Open a model file…")).triggered.connect(self.open_file.emit)
         self.menu.addAction(icons.icon("folder-open"), tr("Open a model folder…")).triggered.connect(self.open_folder.emit)
 
     def set_model(self, name: str, tags: Sequence[str], *, narrow: bool) -> None:

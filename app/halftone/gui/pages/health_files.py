@@ -28,12 +28,10 @@ def ask_save(owner: QWidget, title: str, place: Path, kind: str, ending: str, ch
     return _open(dialog, chosen)
 
 
-def ask_model(owner: QWidget, chosen: Callable[[str], object], *, folder: bool) -> QFileDialog:
-    """A model to open: a .safetensors file, or a diffusers folder."""
-    dialog = QFileDialog(owner, tr("Open a model folder") if folder else tr("Open a model file"))
-    dialog.setFileMode(QFileDialog.FileMode.Directory if folder else QFileDialog.FileMode.ExistingFile)
-    if not folder:
-        dialog.setNameFilter(tr("Model files (*.safetensors)"))
+def ask_model(owner: QWidget, chosen: Callable[[str], object]) -> QFileDialog:
+    """A model to open: a diffusers folder."""
+    dialog = QFileDialog(owner, tr("Open a model folder"))
+    dialog.setFileMode(QFileDialog.FileMode.Directory)
     return _open(dialog, chosen)
 
 
