@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
 from halftone.contract.messages import FindingMade, PhaseChanged, PictureReady, PlanChanged, StepDone
 from halftone.contract.plan import Plan
@@ -31,6 +32,7 @@ from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, kind_of
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
+from halftone.engine.saving import keep_if_possible, write_picture
 from halftone.engine.sentinel import Health
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
@@ -41,7 +43,7 @@ from halftone.health.precision import resolve_precision, states
 from halftone.library.records import load_report, staleness
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 from halftone.metadata.parameters import a1111_text, receipt_json
-from halftone.metadata.picture import next_name, numbered, save_picture
+from halftone.metadata.picture import next_name, numbered, output_error
 from halftone.settings.places import pictures_dir
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,8 @@ class _Picture:
     peak: float = 0.0
     steps: int = 0
     last_good: torch.Tensor | None = None
+    stage: str = kept.DENOISING
+    """What `last_good` is."""
     phase: str = ""
     repeated: set[int] = field(default_factory=set[int])
     """Steps that were done once more without a change."""
@@ -105,6 +109,8 @@ class Generation:
         self._picture = _Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
         self._pictures: list[PictureFacts] = []
+        self._unsaved: HalftoneError | None = None
+        """Why the first picture that could not be written was not."""
         self._switches = ExitStack()
 
     def _first_plan(self) -> tuple[Plan, Plan | None]:
@@ -134,7 +140,9 @@ class Generation:
         )
 
     def run(self) -> GenerateReport:
-        """All pictures. Raises HalftoneError for what stops the whole job, JobCancelled."""
+        """All pictures. Raises HalftoneError for what stops the whole job, or once all are made if one could not be saved;
+        JobCancelled.
+        """
         started = time.perf_counter()
         numerics = effective(self._request.numerics, self._plan.settings)
         with self._switches:
@@ -150,6 +158,8 @@ class Generation:
                 self._control.check()
                 self._picture = _Picture(self._resolved.seed + index, index)
                 self._one(flight)
+        if self._unsaved is not None:
+            raise self._unsaved
         times = sorted(flight.seconds_per_step)
         return GenerateReport(
             images=tuple(self._pictures),
@@ -187,7 +197,7 @@ class Generation:
     def _one(self, flight: Flight) -> None:
         try:
             if self._request.resume_latents is not None:
-                decoded = self._decode_only(Path(self._request.resume_latents))
+                decoded = self._decode_only(Path(self._request.resume_latents), flight)
             else:
                 decoded = self._fly(flight)
             self._finish(first_frame(decoded), flight)
@@ -215,6 +225,7 @@ class Generation:
         started = time.perf_counter()
         if failure.good is not None:
             self._picture.last_good = next(tensors_in(failure.good.result))
+            self._picture.stage = kept.DENOISING
         kind = "flat" if failure.health.flat else "nonfinite"
         diagnosis = self._failing_call(failure)
         self._heed_policy(diagnosis, kind, started, None)
@@ -244,6 +255,7 @@ class Generation:
         self._picture.failed = failed if failed is not None else self._picture.failed
         if call.method == "decode":
             self._picture.last_good = next(tensors_in((call.args, list(call.kwargs.values()))))
+            self._picture.stage = kept.DECODER_INPUT
         diagnosis = self._recovery.diagnose(call)
         self._heed_policy(diagnosis, "nonfinite", started, failed)
         cured = self._recovery.cure(diagnosis)
@@ -284,13 +296,14 @@ class Generation:
         known = recall(self._loaded.facts, self._device, self._dtype)
         remember(self._loaded.facts, self._device, self._dtype, _learned(cured.plan, diagnosis.component, known))
 
-    def _decode_only(self, path: Path) -> Any:
+    def _decode_only(self, path: Path, flight: Flight) -> Any:
         """Decode kept latents; nothing else runs."""
         found = any_component(self._loaded, "decode")
         assert found is not None
         name, module = found
         self._emit(PhaseChanged(phase="decode"))
-        call = Call(name, "decode", (kept.read_latents(path).to(self._loaded.device),), {"return_dict": False})
+        flight.decoded_input = kept.read_latents(path).to(self._loaded.device)
+        call = Call(name, "decode", (flight.decoded_input,), {"return_dict": False})
         result = run_call(call, module, self._loaded.states[name].dtype)
         if not is_finite(result):
             result = self._on_bad_call(call, result)
@@ -303,33 +316,50 @@ class Generation:
         pixels = self._look_again(pixels, flight)
         finite = is_finite(picture)
         watched = self._request.numerics.nan_check != "off"
-        state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=finite or not watched)
-        facts = self._facts(state, pixels, finite=finite)
-        self._save(facts, pixels)
+        sound = not watched or (finite and not is_flat(pixels))
+        state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
+        self._save(self._facts(state, pixels, finite=finite), pixels, flight.decoded_input)
 
     def _look_again(self, pixels: Pixels, flight: Flight) -> Pixels:
         """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is
-        kept.
+        kept. One that is flat in float32 too is kept as it is, and told.
         """
         latents = flight.decoded_input
         found = any_component(self._loaded, "decode")
-        if self._request.numerics.nan_check == "off" or latents is None or found is None:
+        if self._request.numerics.nan_check == "off" or found is None:
             return pixels
-        kind = "flat" if is_flat(pixels) else "flat-tiles" if _has_flat_tiles(pixels, latents) else None
-        if kind is None or self._loaded.states[found[0]].dtype == "float32":
+        kind = "flat" if is_flat(pixels) else "flat-tiles" if latents is not None and _has_flat_tiles(pixels, latents) else None
+        if kind is None:
             return pixels
         started = time.perf_counter()
+        if latents is None or self._loaded.states[found[0]].dtype == "float32":
+            return self._keep_flat(pixels, found[0], started)
         diagnosis = self._recovery.diagnose(Call(found[0], "decode", (latents,), {"return_dict": False}))
         reference = to_pixels(from_decoder(next(tensors_in(diagnosis.reference.result))))
         if not diagnosis.sound or is_flat(reference) or _has_flat_tiles(reference, latents):
-            return pixels
+            return self._keep_flat(pixels, found[0], started)
         self._picture.failed = torch.from_numpy(pixels).permute(2, 0, 1) / 255
-        self._picture.last_good = latents
+        self._picture.last_good, self._picture.stage = latents, kept.DECODER_INPUT
         self._heed_policy(diagnosis, kind, started, self._picture.failed)
         cured = self._recovery.cure(diagnosis)
         self._note(diagnosis, kind, "decoded-again", cured, started)
         assert cured is not None
         return to_pixels(from_decoder(next(tensors_in(cured.result))))
+
+    def _keep_flat(self, pixels: Pixels, component: str, started: float) -> Pixels:
+        """float32 gives nothing better. Flat tiles alone may be the picture's own; one colour everywhere is told."""
+        if is_flat(pixels):
+            event = GuardEvent(
+                step=None,
+                component=component,
+                module="",
+                kind="flat",
+                action="kept",
+                cure="none",
+                seconds=time.perf_counter() - started,
+            )
+            self._picture.events.append(event)
+        return pixels
 
     def _facts(self, state: ReceiptState, pixels: Pixels | None, *, finite: bool) -> PictureFacts:
         now = self._picture
@@ -351,29 +381,54 @@ class Generation:
             dark=pixels is not None and not flat and is_dark(pixels),
             room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
             seconds=time.perf_counter() - now.started,
-            steps=now.steps,
+            steps=self._resolved.steps if self._request.resume_latents is not None else now.steps,
             events=tuple(now.events),
         )
 
-    def _save(self, facts: PictureFacts, pixels: Pixels) -> None:
+    def _save(self, facts: PictureFacts, pixels: Pixels, latents: torch.Tensor | None) -> None:
+        """latents: what was decoded; kept if the picture cannot be written."""
         self._emit(PhaseChanged(phase="save"))
         image = Image.fromarray(pixels)
-        path = self._path()
-        facts = _with(facts, path=str(path), seconds=time.perf_counter() - self._picture.started)
-        resolved = _with_size(self._resolved, facts)
-        text, receipt = a1111_text(resolved, facts), receipt_json(resolved, facts, self._recovery.plan)
-        save_picture(image, path, text, receipt, overwrite=self._request.overwrite)
+        facts = _with(facts, seconds=time.perf_counter() - self._picture.started)
+
+        def texts(path: Path) -> tuple[str, str]:
+            there = _with(facts, path=str(path))
+            resolved = _with_size(self._resolved, there)
+            return a1111_text(resolved, there), receipt_json(resolved, there, self._recovery.plan)
+
+        try:
+            path = write_picture(image, *self._path(), texts, overwrite=self._request.overwrite)
+            facts = _with(facts, path=str(path))
+        except HalftoneError as error:
+            facts = self._not_written(facts, latents, error)
         self._pictures.append(facts)
         self._announce(facts, thumbnail(image), self._picture.failed)
 
-    def _path(self) -> Path:
+    def _not_written(self, facts: PictureFacts, latents: torch.Tensor | None, error: HalftoneError) -> PictureFacts:
+        """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""
+        log.error("picture %d was not saved: %s", facts.index, error)
+        file = self._request.resume_latents
+        if file is None and latents is not None:
+            path = keep_if_possible(latents, kept.DECODER_INPUT, facts.seed, self._loaded.facts.id)
+            file = None if path is None else str(path)
+        if self._unsaved is None:
+            self._unsaved = error
+            if file is not None:
+                error.facts["latents"] = file
+                error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
+        return _with(facts, latents=file)
+
+    def _path(self) -> tuple[Path, Path]:
+        """The file for this picture, and the name to number if it is taken."""
         output = self._request.output
-        folder = pictures_dir() if output is None else Path(output).expanduser()
-        if output is None or folder.is_dir():
-            return next_name(folder, self._picture.seed)
-        if self._request.batch == 1:
-            return folder
-        return numbered(folder, self._picture.index)
+        try:
+            folder = pictures_dir() if output is None else Path(output).expanduser()
+            if output is None or folder.is_dir():
+                named = next_name(folder, self._picture.seed)
+                return named, named
+        except OSError as error:
+            raise output_error(error, Path(error.filename or "."), 0) from error
+        return (folder, folder) if self._request.batch == 1 else (numbered(folder, self._picture.index), folder)
 
     def _give_up(self, stopped: PictureStopped, flight: Flight) -> None:
         """Keep what is good on disk, say what happened, leave the picture."""
@@ -381,10 +436,10 @@ class Generation:
         now.events.append(stopped.event)
         path: Path | None = None
         if now.last_good is not None:
-            decoding = stopped.event.step is None
-            path = kept.keep_latents(
-                now.last_good, kept.DECODER_INPUT if decoding else kept.DENOISING, now.seed, self._loaded.facts.id
-            )
+            path = keep_if_possible(now.last_good, now.stage, now.seed, self._loaded.facts.id)
+        if path is not None and now.stage != kept.DECODER_INPUT:
+            log.info("the last sound step is kept in %s", path)
+            path = None  # nothing can be decoded from it: the picture is made again from its seed
         facts = _with(self._facts(stopped.state, None, finite=False), latents=None if path is None else str(path))
         self._pictures.append(facts)
         self._announce(facts, b"", stopped.failed)

@@ -1,0 +1,96 @@
+"""A finished picture is never lost, and one that has a single colour is told as such."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tests.helpers.engine_runs import Recorder, Steady, generate
+from tests.helpers.tiny import load_tiny
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import Generate, PictureReady
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.engine import latents as kept
+from halftone.engine.service import DiffusersEngine
+from halftone.metadata.picture import read_picture
+
+
+class Meddler(Steady):
+    """Does something once while the first picture is made."""
+
+    def __init__(self, meddle: Callable[[], object]) -> None:
+        super().__init__()
+        self._meddle: Callable[[], object] | None = meddle
+
+    def keep(self) -> bool:
+        if self._meddle is not None:
+            self._meddle()
+            self._meddle = None
+        return False
+
+
+def test_a_name_that_was_taken_meanwhile_gets_a_number(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    wanted = tmp_path / "a.png"
+    control = Meddler(lambda: wanted.write_text("somebody else's"))
+    report, _ = generate(engine, models["sd15"], output=str(wanted), batch=2, control=control)
+    assert [picture.path for picture in report.images] == [str(tmp_path / "a-2.png"), str(tmp_path / "a-3.png")]
+    assert wanted.read_text() == "somebody else's"
+    receipt = read_picture(tmp_path / "a-2.png").receipt
+    assert receipt is not None
+    assert "a-2.png" in receipt
+
+
+@pytest.mark.logs("was not saved")
+def test_a_picture_that_cannot_be_written_keeps_its_latents_and_the_batch_goes_on(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    emit = Recorder()
+    request = PictureRequest(
+        prompt="a red sun",
+        model=str(models["sd15"]),
+        width=32,
+        height=32,
+        steps=3,
+        seed=5,
+        batch=2,
+        output=str(folder / "a.png"),
+        numerics=Numerics(precision="float32"),
+    )
+    with pytest.raises(HalftoneError) as caught:
+        engine.generate(Generate(job="g", request=request), emit, Meddler(lambda: shutil.rmtree(folder)))
+    assert caught.value.code == "output-folder-missing"
+    ready = [event.facts for event in emit.of(PictureReady)]
+    assert [facts.index for facts in ready] == [0, 1]
+    assert all(facts.path == "" and facts.finite and facts.latents is not None for facts in ready)
+    assert caught.value.facts["latents"] == ready[0].latents
+    again, _ = generate(engine, models["sd15"], resume_latents=ready[0].latents)
+    assert (again.images[0].state, again.images[0].steps) == ("clean", 3)
+    assert "Steps: 3" in (read_picture(Path(again.images[0].path)).parameters or "")
+
+
+def test_latents_of_a_step_on_the_way_are_refused_as_such(tmp_path: Path) -> None:
+    path = kept.keep_latents(torch.zeros(1, 4, 4, 4), kept.DENOISING, 1, "m")
+    with pytest.raises(HalftoneError) as caught:
+        kept.read_latents(path)
+    assert caught.value.code == "latents-unfinished"
+
+
+@pytest.mark.parametrize("precision", ["float16", "float32"])
+def test_one_colour_that_float32_gives_too_is_saved_and_told(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, precision: str
+) -> None:
+    pipe = load_tiny(models["sd15"])
+    with torch.no_grad():
+        pipe.vae.decoder.conv_out.weight.zero_()
+    pipe.save_pretrained(tmp_path / "flat")
+    report, _ = generate(engine, tmp_path / "flat", precision)  # pyright: ignore[reportArgumentType]
+    picture = report.images[0]
+    assert (picture.state, picture.black, picture.finite) == ("not-recovered", True, True)
+    assert Path(picture.path).is_file()
+    assert [(event.kind, event.action, event.component, event.module) for event in picture.events] == [
+        ("flat", "kept", "vae", "")
+    ]
