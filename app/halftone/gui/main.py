@@ -2,6 +2,7 @@
 
 import logging
 import logging.handlers
+import signal
 import sys
 from types import TracebackType
 
@@ -17,6 +18,7 @@ from halftone.gui.window import MainWindow
 from halftone.settings import places, store
 
 _log = logging.getLogger("halftone.gui")
+_SIGNALS_MS = 400
 _QT_LEVELS = {
     QtMsgType.QtDebugMsg: logging.DEBUG,
     QtMsgType.QtInfoMsg: logging.INFO,
@@ -39,7 +41,11 @@ def main(argv: list[str] | None = None) -> int:
     window.show()
     QTimer.singleShot(0, controller, controller.start)
     _log.info("window open, version %s", __version__)
-    return app.exec()
+    waker = _listen_to_signals(app)
+    code = app.exec()
+    waker.stop()
+    controller.stop()
+    return code
 
 
 def make_app(argv: list[str]) -> QApplication:
@@ -50,6 +56,17 @@ def make_app(argv: list[str]) -> QApplication:
     app.setStyle("Fusion")
     app.setWindowIcon(icons.app_icon())
     return app
+
+
+def _listen_to_signals(app: QApplication) -> QTimer:
+    """Ctrl+C in the terminal, or a polite kill, closes the window. The timer lets Python look at signals while Qt waits."""
+    for name in ("SIGINT", "SIGTERM"):
+        signal.signal(getattr(signal, name), lambda *_given: app.quit())
+    timer = QTimer(app)
+    timer.setInterval(_SIGNALS_MS)
+    timer.timeout.connect(lambda: None)
+    timer.start()
+    return timer
 
 
 def _start_log() -> None:
