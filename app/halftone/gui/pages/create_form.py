@@ -436,7 +436,7 @@ class CreateForm(QWidget):
     def set_low(self, low: bool) -> None:
         """In a low window the prompt is 66 high."""
         self.prompt.setFixedHeight(66 if low else 104)
-        self.prompt.document().setDocumentMargin(0 if low else 4)
+        self.prompt.set_tight(low)
 
     def set_narrow(self, narrow: bool) -> None:
         self.model_row.set_compact(narrow)

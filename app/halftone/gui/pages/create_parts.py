@@ -8,6 +8,7 @@ from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets.common import HoverButton, IconLabel, label, row
 
+_MARGIN = 4
 _KEYS = "Ctrl Enter"
 _VCENTER = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
@@ -21,9 +22,10 @@ class PromptEdit(QTextEdit):
         self.setTabChangesFocus(True)
         self.setAccessibleName(name)
         self.setToolTip(tip)
-        self.setPlaceholderText(placeholder)
+        self.setAccessibleDescription(placeholder)
+        self._placeholder = placeholder
         self.setFont(theme.current().font("body"))
-        self.document().setDocumentMargin(4)
+        self.document().setDocumentMargin(_MARGIN)
         self.setPlainText("")
 
     def setPlainText(self, text: str) -> None:
@@ -35,6 +37,25 @@ class PromptEdit(QTextEdit):
         cursor.select(QTextCursor.SelectionType.Document)
         cursor.mergeBlockFormat(shape)
         self.document().clearUndoRedoStacks()
+
+    def set_tight(self, tight: bool) -> None:
+        """Without space above and below the text, for a low window."""
+        shape = self.document().rootFrame().frameFormat()
+        shape.setTopMargin(0 if tight else _MARGIN)
+        shape.setBottomMargin(0 if tight else _MARGIN)
+        self.document().rootFrame().setFrameFormat(shape)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Qt cuts a placeholder off after the first line where lines have a fixed height, so it is painted here."""
+        super().paintEvent(event)
+        if self.toPlainText():
+            return
+        painter = QPainter(self.viewport())
+        painter.setPen(theme.current().color("text-muted"))
+        painter.setFont(self.font())
+        box = self.viewport().rect().adjusted(_MARGIN, _MARGIN + 1, -_MARGIN, 0)
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap), self._placeholder)
+        painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and event.modifiers() & Qt.KeyboardModifier.ControlModifier:

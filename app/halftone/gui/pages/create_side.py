@@ -178,6 +178,7 @@ class HistoryPanel(QWidget):
         if not self._thumbs:
             words = label(tr("Your pictures appear here as you make them."), "small", "muted", wrap=True)
             words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            words.setContentsMargins(4, 0, 13, 0)
             self._list.addStretch(1)
             self._list.addWidget(words)
             self._list.addStretch(1)
