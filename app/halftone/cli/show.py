@@ -20,13 +20,12 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Cure
-from halftone.contract.words import CureKind, DType, DTypeState, ReceiptState, Verdict
+from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
 from halftone.health.explain import note_for
 from halftone.health.judge import headroom_bits, smallest_room
 from halftone.health.words import bits, duration, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
-_DTYPES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
 _VERDICTS: Final[dict[Verdict, tuple[str, str, str]]] = {
     "healthy": ("✓", "green", "{model} is healthy in {precision} on {device}."),
     "tight": ("▲", "yellow", "{model} works in {precision} on {device}, with little room."),
@@ -60,7 +59,7 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
 def show_check(report: CheckReport, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
     glyph, style, words = _VERDICTS[report.verdict]
-    said = words.format(model=report.model.name, precision=_DTYPES[report.precision], device=report.device.name)
+    said = words.format(model=report.model.name, precision=DTYPE_NAMES[report.precision], device=report.device.name)
     _put(out, f"{glyph} {said}", 0, f"bold {style}", hanging=2)
     room = smallest_room(report.layers, report.precision)
     facts = [report.model.family, f"{len(report.layers)} layers", f"checked in {duration(report.seconds)}"]
@@ -188,7 +187,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
     out.print()
-    _put(out, f"Auto takes {_DTYPES[report.auto]}. {report.auto_reason}", 2)
+    _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
     when = report.measured_at[:16].replace("T", " ")
     _put(out, f"{len(report.tests)} tests, {len(wrong)} wrong, measured {when}", 2, "dim")
@@ -200,7 +199,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
 def _dtype_line(report: DTypeReport) -> Text:
     glyph, style, state = _STATES[report.state]
     speed = f"  {report.speed:.1f} × as fast as FP32" if report.speed and report.state == "works" and report.speed != 1 else ""
-    return Text.assemble((f"{glyph} {_DTYPES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
+    return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
 
 
 def _console() -> Console:

@@ -14,11 +14,9 @@ ErrorCode = Literal[
     "model-incomplete",
     "model-unsupported",
     "model-load-failed",
-    "weights-broken",
     "device-unknown",
     "device-lost",
     "precision-missing",
-    "setting-unknown",
     "setting-bad-value",
     "size-not-multiple",
     "value-out-of-range",
@@ -34,11 +32,9 @@ ErrorCode = Literal[
     "disk-full",
     "out-of-memory",
     "no-rescale",
-    "picture-broken",
     "worker-lost",
     "worker-start",
     "protocol-mismatch",
-    "busy",
     "internal",
 ]
 
@@ -66,14 +62,9 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The model {path} could not be loaded: {detail}.",
         "The log tells more; downloading it again often helps.",
     ),
-    "weights-broken": (
-        "The model file {path} holds numbers that are not numbers in {tensors} tensors, first {tensor}.",
-        "No setting can cure that: download the file again.",
-    ),
     "device-unknown": ("There is no device {device} here.", "Use one of: {known}."),
     "device-lost": ("The device {device} stopped answering: {detail}.", "Everything finished is kept; try again."),
     "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
-    "setting-unknown": ("There is no setting {name}.", "The nearest name is {nearest}."),
     "setting-bad-value": ("{name} cannot be {value}.", "Use {allowed}."),
     "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
     "value-out-of-range": ("{name} is {value}, outside {low} to {high}.", "Choose a value from {low} to {high}."),
@@ -92,17 +83,12 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "disk-full": ("No room to save: {need} needed, {free} free in {folder}.", "Free some space or choose another folder."),
     "out-of-memory": ("This size does not fit: {detail}.", "Choose a smaller size, or FP16 or BF16."),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
-    "picture-broken": (
-        "The numbers were already broken at {where}, also in FP32, so there is no picture to save.",
-        "Check the model file, LoRA or VAE for damage. The prompt and seed are kept: seed {seed}.",
-    ),
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",
         "It was started again and everything finished is kept; try again. Details are in {log}.",
     ),
     "worker-start": ("The part of Halftone that computes could not start: {detail}.", "Details are in {log}."),
     "protocol-mismatch": ("The window speaks protocol {wanted}, the worker {got}.", "Start Halftone again."),
-    "busy": ("Another job is running.", "Wait for it, or cancel it."),
     "internal": ("Something inside Halftone failed: {detail}.", "Nothing was lost; details are in {log}."),
 }
 

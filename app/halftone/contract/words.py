@@ -33,6 +33,9 @@ Phase = Literal["load", "encode", "denoise", "decode", "save", "scan", "range", 
 Outcome = Literal["done", "cancelled", "failed"]
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]
 
+DTYPE_NAMES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+"""As people write them."""
+
 FLOAT_LIMITS: Final[dict[str, float]] = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,

@@ -39,7 +39,7 @@ from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.torch_settings import torch_settings
 from halftone.health.explain import explain
 from halftone.health.judge import headroom_bits, judge
-from halftone.health.precision import resolve_precision, states
+from halftone.health.precision import granted_precision, states
 from halftone.library.scan import TensorScan, scan_weights
 from halftone.measure.devices import memory
 from halftone.measure.pictures import is_flat
@@ -78,7 +78,7 @@ class Examination:
         self._control = control
         self._numerics = command.numerics
         self._states = states(tested) or ASSUMED
-        dtype, self._reason = resolve_precision(command.numerics.precision, tested, device)
+        dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._last_layers = 0.0
@@ -107,7 +107,7 @@ class Examination:
             plan, cures = self._cures(pricing, findings)
         finally:
             apply_plan(loaded, base, masters)
-        return self._report(findings, plan, cures, wide, targets, pricing, time.perf_counter() - started)
+        return self._report(findings, plan, cures, wide, targets, pricing, base, time.perf_counter() - started)
 
     # --- the passes --------------------------------------------------------------------------------
 
@@ -216,7 +216,8 @@ class Examination:
     def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
         """The suggested plan (the plain one if nothing is wrong), and every cure with its prices."""
         if self._command.plan is not None:
-            cure = pricing.price("setting", self._command.plan)
+            with torch_settings(effective(self._numerics, self._command.plan.settings), self._loaded.device):
+                cure = pricing.price("setting", self._command.plan)
             return cure.plan, (cure,)
         self._emit(PhaseChanged(phase="plan"))
         candidates = pricing.candidates(findings)
@@ -243,6 +244,7 @@ class Examination:
         wide: Range,
         targets: Mapping[str, Target],
         pricing: Pricing,
+        base: Plan,
         seconds: float,
     ) -> CheckReport:
         after = pricing.after(plan)
@@ -257,7 +259,7 @@ class Examination:
             device=self._device,
             precision=self._dtype,
             depth=self._command.depth,
-            verdict=judge(findings, plan),
+            verdict=judge(findings, plan, base),
             findings=findings,
             plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *plan.reasons)))),
             cures=cures,

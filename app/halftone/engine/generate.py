@@ -39,7 +39,7 @@ from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action, receipt_state
-from halftone.health.precision import resolve_precision, states
+from halftone.health.precision import granted_precision, states
 from halftone.library.records import load_report, staleness
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 from halftone.metadata.parameters import a1111_text, receipt_json
@@ -100,7 +100,7 @@ class Generation:
         self._device = device
         self._emit = emit
         self._control = control
-        dtype, reason = resolve_precision(request.numerics.precision, tested, device)
+        dtype, reason = granted_precision(request.numerics.precision, tested, device)
         self._dtype: DType = dtype
         self._states = states(tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
@@ -267,7 +267,7 @@ class Generation:
         """Leave the picture here if the setting, or what was found, says so."""
         where: Where = diagnosis.call.where
         action = next_action(
-            self._request.numerics.on_black, where, (), self._recovery.kinds(diagnosis), bad_in_float32=not diagnosis.sound
+            self._request.numerics.on_black, where, self._recovery.kinds(diagnosis), bad_in_float32=not diagnosis.sound
         )
         if action.kind == "cure":
             return

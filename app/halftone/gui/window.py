@@ -249,8 +249,6 @@ class MainWindow(QMainWindow):
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _noticed(self, notice: Notice) -> None:
-        if notice.error is not None and notice.error.code == "picture-broken":
-            return  # Create shows it as a banner
         self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
 
     def act(self, notice: Notice, key: str) -> None:

@@ -9,24 +9,19 @@ from typing import Final, Literal
 import msgspec
 
 from halftone.contract.facts import Finding, GuardEvent
-from halftone.contract.words import DType, FindingCode
+from halftone.contract.words import DTYPE_NAMES, FindingCode
 from halftone.health.judge import headroom_bits
-from halftone.health.words import Words, bits, duration, module_words, number, plain_component
+from halftone.health.words import Words, bits, duration, module_words, number
 
 NoteLevel = Literal["warn", "danger", "info"]
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A message about a picture. id: of UI.md 7; details: label -> text, shown behind Technical details; actions: button
-    labels.
-    """
+    """A message about a picture."""
 
-    id: str
     level: NoteLevel
     title: Words
     text: Words
-    details: tuple[tuple[str, Words], ...] = ()
-    actions: tuple[str, ...] = ()
 
 
 def explain(finding: Finding) -> Finding:
@@ -39,7 +34,7 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     """(what happened, what can be done) as templates. Numbers that were not measured are left out of the sentence."""
     where = module_words(finding.component, finding.module)
     with_numbers, without, remedy = _FINDINGS[finding.code]
-    values = (where, _TYPES[finding.dtype], _peak(finding), _limit(finding), _room(finding))
+    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding))
     known = finding.peak is not None and finding.limit is not None
     return Words(with_numbers if known else without, values), Words(remedy, values)
 
@@ -62,8 +57,6 @@ def _room(finding: Finding) -> str:
     room = headroom_bits(finding.peak, finding.dtype)
     return "" if room is None else bits(room)
 
-
-_TYPES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
 
 _CURES: Final[dict[str, str]] = {
     "none": "as it was",
@@ -143,7 +136,6 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
 def _decoded_again(event: GuardEvent) -> Note:
     again = _again(event)
     return Note(
-        id="M1",
         level="warn",
         title=Words("This picture came out black. Halftone recovered it."),
         text=Words(
@@ -151,8 +143,6 @@ def _decoded_again(event: GuardEvent) -> Note:
             "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
             (Words(_DAMAGE.get(event.kind, _DAMAGE["nonfinite"])), again, duration(event.seconds)),
         ),
-        details=_details(event, again),
-        actions=("Fix this model", "See model health", "Copy details", "Not now"),
     )
 
 
@@ -160,14 +150,11 @@ def _went_back(event: GuardEvent) -> Note:
     again = _again(event)
     where = module_words(event.component, event.module)
     return Note(
-        id="M2",
         level="warn",
         title=Words(
             "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", (event.step or 1,)
         ),
         text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, duration(event.seconds))),
-        details=_details(event, again),
-        actions=("Fix this model", "See model health", "Not now"),
     )
 
 
@@ -175,18 +162,14 @@ def _encoded_again(event: GuardEvent) -> Note:
     again = _again(event)
     where = module_words(event.component, event.module)
     return Note(
-        id="M2",
         level="warn",
         title=Words("A bad number appeared before the first step. Halftone computed that part again and went on."),
         text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, duration(event.seconds))),
-        details=_details(event, again),
-        actions=("Fix this model", "See model health", "Not now"),
     )
 
 
 def _not_recovered(event: GuardEvent) -> Note:
     return Note(
-        id="M3",
         level="danger",
         title=Words("This picture could not be recovered."),
         text=Words(
@@ -194,8 +177,6 @@ def _not_recovered(event: GuardEvent) -> Note:
             "Your prompt and seed are kept.",
             (_when(event),),
         ),
-        details=_details(event, Words("nothing more was tried")),
-        actions=("Check the model file", "Try without LoRA", "Copy details"),
     )
 
 
@@ -204,7 +185,6 @@ def _stopped(event: GuardEvent) -> Note:
     if not _sound_in_float32(event):
         return _not_recovered(event)
     return Note(
-        id="M3",
         level="danger",
         title=Words("This picture was stopped at a bad number."),
         text=Words(
@@ -212,19 +192,17 @@ def _stopped(event: GuardEvent) -> Note:
             "Your prompt and seed are kept.",
             (_when(event), number(event.peak or 0.0)),
         ),
-        details=_details(event, Words("stopped")),
-        actions=("Fix this model", "See model health", "Copy details"),
     )
 
 
-def _kept(event: GuardEvent) -> Note:
+def _kept(_event: GuardEvent) -> Note:
     return Note(
-        id="M3",
         level="danger",
-        title=Words("This picture holds bad numbers. It was kept as it is."),
-        text=Words("A bad number appeared {0}. The setting says to keep such pictures.", (_when(event),)),
-        details=_details(event, Words("kept")),
-        actions=("Fix this model", "See model health", "Copy details"),
+        title=Words("This picture has only one colour. It was kept as it is."),
+        text=Words(
+            "It has only one colour in FP32 too, so no cure helps. This usually means a damaged model file or VAE. "
+            "Your prompt and seed are kept."
+        ),
     )
 
 
@@ -236,12 +214,9 @@ def _asked(event: GuardEvent) -> Note:
         title = Words("A bad number appeared at step {0}.", (event.step,))
         text = Words("Halftone can go back one step and finish the picture with a cure.")
     return Note(
-        id="M4",
         level="warn",
         title=title,
         text=text,
-        details=_details(event, Words("asked first")),
-        actions=("Recover", "Recover and fix this model", "Leave it"),
     )
 
 
@@ -260,27 +235,10 @@ def _when(event: GuardEvent) -> Words:
     return Words("while the picture was decoded") if decoding else Words("before the first step")
 
 
-def _details(event: GuardEvent, done: Words) -> tuple[tuple[str, Words], ...]:
-    """Where, Peak, What followed, When, Done; what is not known is left out."""
-    where = Words("{0} ({1}.{2})", (module_words(event.component, event.module), event.component, event.module))
-    rows = [("Where", where if event.module else plain_component(event.component))]
-    if event.peak is not None and event.limit is not None:
-        rows.append(("Peak", Words("{0}, limit {1}", (number(event.peak), number(event.limit)))))
-    rows.append(("What followed", Words(_FOLLOWED.get(event.kind, event.kind))))
-    rows.append(("When", _when(event)))
-    rows.append(("Done", done))
-    return tuple(rows)
-
-
 _DAMAGE: Final[dict[str, str]] = {
     "nonfinite": "made numbers too large for half precision, so every pixel was lost",
     "flat": "gave a picture of one single colour",
     "flat-tiles": "gave tiles of one single colour",
-}
-_FOLLOWED: Final[dict[str, str]] = {
-    "nonfinite": "infinity or NaN in everything computed from it",
-    "flat": "a picture of one colour",
-    "flat-tiles": "tiles of one colour",
 }
 _NOTES: Final[dict[str, Callable[[GuardEvent], Note]]] = {
     "decoded-again": _decoded_again,

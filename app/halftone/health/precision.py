@@ -2,10 +2,9 @@
 
 from typing import Final
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, DTypeReport, SelfTestReport
-from halftone.contract.words import DType, DTypeState, Precision
-
-NAMES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+from halftone.contract.words import DTYPE_NAMES, DType, DTypeState, Precision
 
 
 def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
@@ -33,8 +32,19 @@ def resolve_precision(wanted: Precision, report: SelfTestReport | None, device: 
         return report.auto, report.auto_reason
     state = state_of(report, wanted)
     if state in {"wrong", "missing"}:
-        return wanted, f"{NAMES[wanted]}, as set, though the self-test found it {_STATES[state]} on {device.name}."
-    return wanted, f"{NAMES[wanted]}, as set."
+        return wanted, f"{DTYPE_NAMES[wanted]}, as set, though the self-test found it {_STATES[state]} on {device.name}."
+    return wanted, f"{DTYPE_NAMES[wanted]}, as set."
+
+
+def granted_precision(wanted: Precision, report: SelfTestReport | None, device: DeviceFacts) -> tuple[DType, str]:
+    """`resolve_precision` for what is to run now. Raises HalftoneError precision-missing for a dtype that the device has not."""
+    dtype, reason = resolve_precision(wanted, report, device)
+    if report is not None and state_of(report, dtype) == "missing":
+        known = [DTYPE_NAMES[d.dtype] for d in report.dtypes if d.state in {"works", "slow"}]
+        raise HalftoneError(
+            "precision-missing", device=device.name, dtype=DTYPE_NAMES[dtype], known=" or ".join(known) or DTYPE_NAMES["float32"]
+        )
+    return dtype, reason
 
 
 def state_of(report: SelfTestReport | None, dtype: DType) -> DTypeState | None:
@@ -60,17 +70,12 @@ def _speed(report: DTypeReport) -> float:
 
 
 def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:
-    said = f"{NAMES[best.dtype]}: every test passed, and it is {_speed(best):.1f} × as fast as FP32"
-    rest = [f"{NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best]
+    said = f"{DTYPE_NAMES[best.dtype]}: every test passed, and it is {_speed(best):.1f} × as fast as FP32"
+    rest = [f"{DTYPE_NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best]
     if rest:
         said += f" ({', '.join(rest)})"
     return f"{said}; {others}." if others else f"{said}."
 
 
 def _others(dtypes: tuple[DTypeReport, ...]) -> str:
-    words: dict[DTypeState, str] = {
-        "wrong": "is faulty here",
-        "slow": "is no faster than FP32 here",
-        "missing": "is missing here",
-    }
-    return ", ".join(f"{NAMES[d.dtype]} {words[d.state]}" for d in dtypes if d.state in words and d.dtype != "float32")
+    return ", ".join(f"{DTYPE_NAMES[d.dtype]} {_FAILS[d.state]}" for d in dtypes if d.state in _FAILS and d.dtype != "float32")

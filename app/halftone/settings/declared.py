@@ -34,7 +34,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...] = ()
     flags: tuple[str, ...] = ()
     torch_name: str | None = None
-    needs_restart: bool = False
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -134,7 +133,7 @@ _SUMS: Final = (
         "Sums inside matrix products",
         "FP16 accumulation",
         "All sums stay in FP16. Fast, but large sums can overflow.",
-        "allow_fp16_accumulation. Turning it on checks your models again.",
+        "allow_fp16_accumulation. Models checked without it count as not checked.",
         torch_name="allow_fp16_accumulation",
     ),
     _numerics(
@@ -160,7 +159,7 @@ _ATTENTION: Final = (
         "attention_backend",
         "Attention",
         "Attention backend",
-        "Auto keeps the fastest backend that is correct. Compared with Math.",
+        "Auto leaves the choice to PyTorch. Compared with Math.",
         "Backends that fail a test on this GPU cannot be chosen; the list says why.",
         choices=(
             Choice("auto", "Auto"),
@@ -203,7 +202,7 @@ _PROGRAM: Final = (
         page="General",
         section="Device",
         title="Device",
-        sentence="What computes the pictures. Auto takes the one that is fastest and correct.",
+        sentence="What computes the pictures. Auto takes a GPU if there is one, else the processor.",
         tooltip="As PyTorch spells it, for instance cuda:0 or cpu.",
         kind="text",
         default="auto",
@@ -220,7 +219,6 @@ _PROGRAM: Final = (
         kind="choice",
         default="system",
         choices=(Choice("system", "System"), Choice("en", "English"), Choice("zh_CN", "简体中文")),
-        needs_restart=True,
     ),
     Setting(
         name="appearance.theme",

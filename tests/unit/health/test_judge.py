@@ -61,7 +61,11 @@ def test_the_smallest_room_can_be_read_with_the_cure_in_mind() -> None:
         ([], Plan(), "healthy"),
         ([finding("tight")], Plan(), "tight"),
         ([finding("activation-overflow"), finding("tight")], CURED, "fixable"),
-        ([finding("flat-output")], Plan(), "fixable"),
+        ([finding("flat-output")], CURED, "fixable"),
+        ([finding("flat-output")], Plan(), "broken"),
+        ([finding("activation-overflow")], Plan(rescale={"vae": {"a": -1}}), "broken"),
+        ([finding("activation-overflow", "float32")], CURED, "broken"),
+        ([finding("weights-overflow", "float32")], CURED, "broken"),
         ([], CURED, "fixable"),
         ([finding("weights-nonfinite")], Plan(), "broken"),
         ([finding("weights-nonfinite", read=True)], Plan(), "broken"),
@@ -73,6 +77,16 @@ def test_the_smallest_room_can_be_read_with_the_cure_in_mind() -> None:
 )
 def test_verdicts(findings: list[Finding], plan: Plan, verdict: Verdict) -> None:
     assert judge(findings, plan) == verdict
+
+
+def test_what_the_settings_order_is_no_cure() -> None:
+    base = Plan(
+        dtypes={"unet": "float16", "vae": "float32"}, upcast={"unet": ("attn2",)}, upcast_parameters=5, reasons=("Always",)
+    )
+    plain = msgspec.structs.replace(base, verified=True, error=0.001)
+    assert judge([], plain, base) == "healthy"
+    assert judge([finding("tight")], plain, base) == "tight"
+    assert judge([], msgspec.structs.replace(plain, rescale={"vae": {"a": -1}}), base) == "fixable"
 
 
 @pytest.mark.parametrize(

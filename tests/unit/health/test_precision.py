@@ -1,8 +1,10 @@
+import msgspec
 import pytest
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, DTypeReport, SelfTestReport
 from halftone.contract.words import DType, DTypeState
-from halftone.health.precision import choose_auto, resolve_precision, state_of, states
+from halftone.health.precision import choose_auto, granted_precision, resolve_precision, state_of, states
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor")
 
@@ -57,6 +59,16 @@ def test_a_wish_is_granted_and_what_speaks_against_it_is_said() -> None:
     found, reason = resolve_precision("float16", report("float32"), DEVICE)
     assert found == "float16"
     assert "faulty" in reason
+
+
+def test_what_the_device_has_not_is_refused_when_it_is_to_run() -> None:
+    measured = msgspec.structs.replace(report("float32"), dtypes=(*report("float32").dtypes, dtype("bfloat16", "missing")))
+    with pytest.raises(HalftoneError) as caught:
+        granted_precision("bfloat16", measured, DEVICE)
+    assert caught.value.code == "precision-missing"
+    assert str(caught.value) == "A processor cannot compute in BF16. Use FP32."
+    assert granted_precision("float16", measured, DEVICE)[0] == "float16", "faulty is a warning, not a refusal"
+    assert granted_precision("bfloat16", None, DEVICE) == ("bfloat16", "BF16, as set.")
 
 
 def test_states_of_what_was_not_measured() -> None:

@@ -232,19 +232,11 @@ class CreatePage(QWidget):
         if ended.job.kind != "Generate":
             return
         self._preview = QImage()
-        if ended.error is not None and ended.error.code == "picture-broken":
-            self._show_broken(ended)
-        elif self._following and not ended.job.pictures:
+        if self._following and not ended.job.pictures:
             self._show(self._shown) if self._shown is not None else self._show_canvas(False)
         elif self._following and self._shown is not None:
             self._show_banner(self._shown)
         self._following = True
-
-    def _show_broken(self, ended: Ended) -> None:
-        """M3 for a picture of which there is nothing to show."""
-        step = ended.error.facts.get("step") if ended.error is not None else None
-        message = picture_text.broken_message(step if isinstance(step, int) else None)
-        self.banner.show_message(message, None, "float16", QImage(), QImage())
 
     # --- what is shown ----------------------------------------------------------------------------------------------
 
