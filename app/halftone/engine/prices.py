@@ -17,13 +17,15 @@ from halftone.engine.capture import Range
 from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder
 from halftone.engine.load import Loaded
+from halftone.engine.pace import ROUNDS, SHORT, Pace, pace_ratio
 from halftone.engine.parts import parameter_count
-from halftone.engine.plans import Masters, apply_plan, with_counts, with_settings
+from halftone.engine.plans import Masters, apply_plan, apply_state, with_counts, with_settings
 from halftone.engine.precision import ComponentState
 from halftone.engine.recover import CLOSE, planner_layers, tensor_peaks
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error, tensors_in
+from halftone.engine.torch_settings import torch_settings
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
 from halftone.measure.pictures import psnr
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 BEST: Final = 120.0
 """dB given for the same picture, because a report holds finite numbers."""
+CHEAP: Final = 2.0
+"""Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class _Tally:
     errors: list[float]
     psnr: float | None = None
     finite: bool = True
+    unsound: bool = False
+    """A call has no sound reference to compare with."""
+    whole: bool = True
+    """Every call was compared."""
 
 
 class Pricing:
@@ -139,48 +147,107 @@ class Pricing:
         return with_settings(self._loaded, msgspec.structs.replace(plan, dtypes={**self._base.dtypes, **dtypes}, upcast=upcast))
 
     def price(self, kind: CureKind, plan: Plan, *, thorough: bool = True) -> Cure:
-        """Run a plan. thorough: over every call of the components it changes, which verifies it; else over one call of each."""
+        """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where they take long, over
+        one call of each kind, which does not.
+        """
         self._to(self._base)
         reference = dict(self._loaded.states)
         self._to(plan)
         changed = [name for name in self._loaded.modules if self._loaded.states[name] != reference[name]]
         tally = _Tally({}, [])
-        for name in changed:
-            if self._is_range(name):
-                self._as_in_range(name, tally)
-            else:
-                self._try(name, thorough=thorough, tally=tally)
+        for name in self._reached(plan, changed):
+            self._compare(name, thorough=thorough, tally=tally)
+        if not changed and not plan.settings:
+            self._as_measured(tally)
         memory = _bytes(self._loaded) - self._base_bytes
+        for name in tally.seconds if tally.finite and not tally.unsound else ():
+            self._time(name, plan, reference[name], tally)
         log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
-        return self._cure(kind, plan, tally, changed, memory)
+        return self._cure(kind, plan, tally, memory)
+
+    def _reached(self, plan: Plan, changed: list[str]) -> list[str]:
+        """Components to run: those whose state a plan changes; with settings, which reach all, also the sick ones (else all)."""
+        if not plan.settings:
+            return changed
+        return [name for name in self._loaded.modules if name in changed or not self._sick or name in self._sick]
 
     def _to(self, plan: Plan) -> None:
         apply_plan(self._loaded, plan, self._masters)
+
+    def _compare(self, name: str, *, thorough: bool, tally: _Tally) -> None:
+        calls = self._wide.of(name)
+        if any(not is_finite(result) for _, result in calls):
+            tally.unsound = True
+            return
+        if self._is_range(name):
+            self._as_in_range(name, calls, tally)
+        else:
+            self._try(name, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
 
     def _is_range(self, name: str) -> bool:
         """The component runs exactly as it did in the range pass."""
         return self._loaded.states[name] == ComponentState(dtype=self._wide.dtype)
 
-    def _as_in_range(self, name: str, tally: _Tally) -> None:
-        """Nothing to run again: no error, and the time it took there (under the probe: a little more than bare)."""
+    def _as_in_range(self, name: str, calls: Sequence[tuple[Call, Any]], tally: _Tally) -> None:
+        """Nothing to compare again: no error, and the time it took there (under the probe: a little more than bare)."""
+        if not calls:
+            return
         tally.seconds[name] = self._wide.seconds.get(name, 0.0)
         tally.errors.append(0.0)
-        if any(call.method == "decode" for call, _ in self._wide.of(name)):
+        if any(call.method == "decode" for call, _ in calls):
             tally.psnr = BEST if tally.psnr is None else tally.psnr
+
+    def _as_measured(self, tally: _Tally) -> None:
+        """A plan that changes nothing: what the target pass measured."""
+        tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
+        tally.finite = all(error < float("inf") for error in tally.errors)
 
     def _try(self, name: str, *, thorough: bool, tally: _Tally) -> None:
         """Run a component's calls: all of them, or the worst of each kind, timed as if all were."""
         groups = self._calls_by_method(name)
-        tally.seconds[name] = 0.0
         for calls in groups.values():
             chosen = calls if thorough else [calls[self._worst(name, calls)]]
+            tally.whole = tally.whole and len(chosen) == len(calls)
             started = time.perf_counter()
             for call, reference in chosen:
                 self._check()
                 self._run(call, reference, tally)
                 if not tally.finite:
                     return
-            tally.seconds[name] += (time.perf_counter() - started) * len(calls) / len(chosen)
+            spent = (time.perf_counter() - started) * len(calls) / len(chosen)
+            tally.seconds[name] = tally.seconds.get(name, 0.0) + spent
+
+    def _time(self, name: str, plan: Plan, before: ComponentState, tally: _Tally) -> None:
+        """Short calls once more, with the plan, without it and with it again, several times each; replaces what was timed in
+        passing, where another program or a first run counted in.
+        """
+        groups = self._calls_by_method(name)
+        bare = self._bare[name].seconds
+        if not groups or bare > SHORT * sum(map(len, groups.values())):
+            return
+        after = self._loaded.states[name]
+        first = {method: calls[0][0] for method, calls in groups.items()}
+        with_plan = {method: self._runs(call) for method, call in first.items()}
+        apply_state(self._loaded, name, before, self._masters[name])
+        with torch_settings(self._numerics, self._loaded.device):
+            without = {method: self._runs(call) for method, call in first.items()}
+        apply_state(self._loaded, name, after, self._masters[name])
+        with_plan = {method: runs + self._runs(first[method]) for method, runs in with_plan.items()}
+        paces = [Pace(without[method], with_plan[method], len(calls)) for method, calls in groups.items()]
+        same_work = (before.dtype, before.upcast) == (after.dtype, after.upcast) and not plan.settings
+        ratio = pace_ratio(paces, same_work=same_work)
+        if ratio is not None:
+            tally.seconds[name] = bare * ratio
+
+    def _runs(self, call: Call) -> tuple[float, ...]:
+        """Seconds of single runs of a call, as its component is now."""
+        seconds: list[float] = []
+        for _ in range(ROUNDS):
+            self._check()
+            started = time.perf_counter()
+            is_finite(run_call(call, self._loaded.modules[call.component], self._loaded.states[call.component].dtype))
+            seconds.append(time.perf_counter() - started)
+        return tuple(seconds)
 
     def _calls_by_method(self, name: str) -> dict[str, list[tuple[Call, Any]]]:
         """The calls that were sound in the range pass, by what was called: calls of one kind take about the same time."""
@@ -204,30 +271,37 @@ class Pricing:
             found = _picture_psnr(result, reference)
             tally.psnr = found if tally.psnr is None or found is None else min(tally.psnr, found)
 
-    def _cure(self, kind: CureKind, plan: Plan, tally: _Tally, changed: list[str], memory: int) -> Cure:
-        error = max(tally.errors, default=0.0)
-        refusal = None
-        if not tally.finite:
-            refusal = "It gives bad numbers as well."
-        elif error > CLOSE:
-            refusal = f"Its result differs from FP32 by {error * 100:.0f}\u00a0%."
+    def _cure(self, kind: CureKind, plan: Plan, tally: _Tally, memory: int) -> Cure:
+        refusal = _refusal(tally)
         counted = with_counts(self._loaded, plan, self._asked)
+        error = max(tally.errors, default=0.0) if tally.finite and tally.errors else None
         return Cure(
             kind=kind,
-            plan=msgspec.structs.replace(counted, verified=refusal is None, error=error if tally.finite else None),
-            time_ratio=self._time_ratio(tally, changed),
+            plan=msgspec.structs.replace(counted, verified=refusal is None and tally.whole, error=error),
+            time_ratio=self._time_ratio(tally),
             memory_bytes=memory,
             disk_bytes=self._loaded.facts.size_bytes if kind == "rescale" else 0,
             psnr=tally.psnr,
             refusal=refusal,
         )
 
-    def _time_ratio(self, tally: _Tally, changed: list[str]) -> float | None:
+    def _time_ratio(self, tally: _Tally) -> float | None:
+        """Over all components: those that the plan leaves alone take as long as before."""
         before = sum(bare.seconds for bare in self._bare.values())
-        after = sum(
-            tally.seconds.get(name, bare.seconds) if name in changed else bare.seconds for name, bare in self._bare.items()
-        )
+        after = sum(tally.seconds.get(name, bare.seconds) for name, bare in self._bare.items())
         return after / before if before > 0 else None
+
+
+def _refusal(tally: _Tally) -> str | None:
+    """Why a plan is not offered; None if it is."""
+    if tally.unsound:
+        return "FP32 gives bad numbers as well, so there is nothing to compare with."
+    if not tally.finite:
+        return "It gives bad numbers as well."
+    if not tally.errors:
+        return "Nothing that it changes was run."
+    error = max(tally.errors)
+    return f"Its result differs from FP32 by {error * 100:.0f}\u00a0%." if error > CLOSE else None
 
 
 def _bytes(loaded: Loaded) -> int:

@@ -15,6 +15,10 @@ from halftone.library.records import staleness
 BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
 
 _HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
+_BEYOND: Final[frozenset[FindingCode]] = frozenset(
+    {"nonfinite-output", "activation-overflow", "weights-overflow", "attention-overflow", "accumulation-overflow"}
+)
+"""What cannot be cured once it happens in FP32."""
 
 
 class Badge(msgspec.Struct, frozen=True):
@@ -44,18 +48,26 @@ def smallest_room(layers: Iterable[LayerPeak], dtype: DType, *, after_cure: bool
     return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
 
 
-def judge(findings: Sequence[Finding], plan: Plan) -> Verdict:
+def judge(findings: Sequence[Finding], plan: Plan, base: Plan | None = None) -> Verdict:
     """The verdict over what a check found.
 
-    broken: no cure can help (numbers that are bad in the file and are read, or in FP32 too). fixable: anything else that must be
+    plan: the one that the check suggests; base: what the settings order without any cure (None: nothing). broken: no cure can
+    help (numbers that are bad in the file and are read, or in FP32 too), or none passed. fixable: anything else that must be
     cured. tight: only layers with little room. A finding about numbers that nothing reads (facts "read": false) changes nothing.
     """
     serious = [f for f in findings if f.code not in _HARMLESS and not _unread(f)]
-    if any(_incurable(f) for f in serious):
+    if any(_incurable(f) for f in serious) or (serious and not plan.verified):
         return "broken"
-    if serious or not plan.is_plain:
+    if serious or _changes(plan, base):
         return "fixable"
     return "tight" if any(f.code == "tight" for f in findings) else "healthy"
+
+
+def _changes(plan: Plan, base: Plan | None) -> bool:
+    """Whether a plan does more than the settings order."""
+    if base is None:
+        return not plan.is_plain
+    return (plan.dtypes, plan.rescale, plan.upcast, plan.settings) != (base.dtypes, base.rescale, base.upcast, base.settings)
 
 
 def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:
@@ -82,4 +94,5 @@ def _unread(finding: Finding) -> bool:
 
 
 def _incurable(finding: Finding) -> bool:
-    return finding.code == "weights-nonfinite" or (finding.code == "nonfinite-output" and finding.dtype == "float32")
+    """Bad in the file, or beyond FP32 too: no type reaches further."""
+    return finding.code == "weights-nonfinite" or (finding.code in _BEYOND and finding.dtype == "float32")

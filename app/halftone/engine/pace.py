@@ -1,0 +1,39 @@
+"""How much slower a component gets under a plan, measured so that the machine's own unrest does not look like a price."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+SHORT: Final = 0.5
+"""Seconds; calls below it are run several times with and without the plan in turn."""
+ROUNDS: Final = 2
+"""Runs in each of the three turns: with the plan, without it, with it again."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds of single runs of one call, without and with the plan. weight: how often a picture makes such a call."""
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    weight: int
+
+
+def pace_ratio(paces: Sequence[Pace], *, same_work: bool) -> float | None:
+    """Seconds with the plan over seconds without it, from the fastest run of each call; None without a run on both sides.
+
+    same_work: the plan changes only numbers (a rescale: the same kernels on the same shapes), so a difference within the spread
+    of the runs is the machine's, not the plan's, and is told as 1.0.
+    """
+    known = [pace for pace in paces if pace.before and pace.after]
+    before = sum(min(pace.before) * pace.weight for pace in known)
+    after = sum(min(pace.after) * pace.weight for pace in known)
+    if before <= 0:
+        return None
+    ratio = after / before
+    return 1.0 if same_work and abs(ratio - 1) <= _spread(known) else ratio
+
+
+def _spread(paces: Sequence[Pace]) -> float:
+    """Largest distance between runs of the same call under the same plan, relative to the fastest."""
+    return max(max(side) / min(side) - 1 for pace in paces for side in (pace.before, pace.after) if min(side) > 0)

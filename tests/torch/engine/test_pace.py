@@ -1,0 +1,21 @@
+"""Prices in time: unrest of the machine is no price, real work is."""
+
+import pytest
+
+from halftone.engine.pace import Pace, pace_ratio
+
+
+def test_the_fastest_runs_count_weighted_by_how_often_a_call_is_made() -> None:
+    paces = [Pace((1.0, 9.0), (2.0, 2.5), 3), Pace((1.0,), (1.0, 4.0), 1)]
+    assert pace_ratio(paces, same_work=False) == pytest.approx(7 / 4)
+
+
+def test_the_same_work_within_the_spread_costs_nothing() -> None:
+    noisy = Pace((1.0, 1.3), (1.25, 1.4), 1)
+    assert pace_ratio([noisy], same_work=True) == 1.0
+    assert pace_ratio([noisy], same_work=False) == pytest.approx(1.25)
+    assert pace_ratio([Pace((1.0, 1.01), (1.25, 1.26), 1)], same_work=True) == pytest.approx(1.25), "more than the unrest"
+
+
+def test_nothing_measured_is_no_price() -> None:
+    assert pace_ratio([Pace((), (1.0,), 1)], same_work=False) is None
