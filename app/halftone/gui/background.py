@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal, Slot
@@ -30,6 +31,17 @@ class _Task(QRunnable):
             self.answer.ready.emit(result)
 
 
+_running: set[_Task] = set()
+"""A task must outlive its run, also when its owner is gone by then."""
+
+
+@cache
+def _one_by_one() -> QThreadPool:
+    pool = QThreadPool()
+    pool.setMaxThreadCount(1)
+    return pool
+
+
 class Background(QObject):
     """Runs functions off the UI thread for one owner; answers that arrive after the owner is gone are dropped."""
 
@@ -37,19 +49,41 @@ class Background(QObject):
         super().__init__(parent)
         self._pending: set[_Task] = set()
         self._pool = QThreadPool.globalInstance()
+        self._in_order = _one_by_one()
 
     def run(self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None) -> None:
         """Call `work` on another thread, then `ready(result)` or `failed(error)` on this one."""
+        self._start(self._pool, work, ready, failed)
+
+    def run_in_order(
+        self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None
+    ) -> None:
+        """As `run`, one after another in the order of the calls: for files of which the last word must win."""
+        self._start(self._in_order, work, ready, failed)
+
+    def finish_in_order(self) -> None:
+        """Wait until what `run_in_order` was given has been done."""
+        self._in_order.waitForDone()
+
+    def _start(
+        self,
+        pool: QThreadPool,
+        work: Callable[[], T],
+        ready: Callable[[T], None],
+        failed: Callable[[Exception], None] | None,
+    ) -> None:
         task = _Task(work)
         task.setAutoDelete(False)
         self._pending.add(task)
+        _running.add(task)
         receiver = _Receiver(self, task, ready, failed)
         task.answer.ready.connect(receiver.take)
         task.answer.failed.connect(receiver.fail)
-        self._pool.start(task)
+        pool.start(task)
 
     def forget(self, task: _Task) -> None:
         self._pending.discard(task)
+        _running.discard(task)
 
     @property
     def busy(self) -> bool:

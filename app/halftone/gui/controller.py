@@ -76,6 +76,7 @@ class Controller(QObject):
         self._writer.setInterval(300)
         self._writer.timeout.connect(self._write_settings)
         self._maker: QProcess | None = None
+        self._records_owed = 0
         link.arrived.connect(self._arrived)
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -87,6 +88,7 @@ class Controller(QObject):
 
     def stop(self) -> None:
         """End the worker; the window is about to close."""
+        self.background.finish_in_order()
         if self._writer.isActive():
             self._writer.stop()
             self._quietly(lambda: store.save(self.settings))
@@ -163,9 +165,9 @@ class Controller(QObject):
         return command.job
 
     def _pump(self) -> None:
-        """Give the worker its next job when it has none."""
+        """Give the worker its next job when it has none, and what the job is to read of the last one is on disk."""
         state = self.state
-        if state.worker != "ready" or state.running or state.paused or not state.jobs:
+        if state.worker != "ready" or state.running or state.paused or not state.jobs or self._records_owed:
             return
         job = state.jobs[0]
         self.take(words.Sent(job=job.id))
@@ -274,7 +276,7 @@ class Controller(QObject):
 
     def _measured(self, report: SelfTestReport) -> None:
         if report.complete:
-            self._quietly(lambda: records.save_selftest(report))
+            self._write_record(lambda: records.save_selftest(report))
         self.badges_changed.emit()
         pocket = self._models.get(models.POCKET)
         if report.complete and not self.settings.first_run_done and pocket is not None and self.report(pocket) is None:
@@ -401,13 +403,26 @@ class Controller(QObject):
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
         self._remember(report)
-        self.background.run(lambda: records.save_report(report), lambda _done: None, self._not_written)
+        self._write_record(lambda: records.save_report(report))
 
     def _set_applied(self, report: CheckReport, applied: bool) -> None:
         """Whether the next pictures use the report's plan: known here at once, on disk before the next job is sent."""
         changed = msgspec.structs.replace(report, applied=applied)
         self._remember(changed)
-        self._quietly(lambda: records.save_report(changed))
+        self._write_record(lambda: records.save_report(changed))
+
+    def _write_record(self, write: Callable[[], None]) -> None:
+        """Write what the worker may read. Records are written in order, and no job is sent before they are."""
+        self._records_owed += 1
+        self.background.run_in_order(write, lambda _done: self._record_done(), self._record_failed)
+
+    def _record_done(self) -> None:
+        self._records_owed -= 1
+        self._pump()
+
+    def _record_failed(self, error: Exception) -> None:
+        self._not_written(error)
+        self._record_done()
 
     def _remember(self, report: CheckReport) -> None:
         self._reports[(report.model.fingerprint, report.device.id, report.precision)] = report
@@ -483,7 +498,7 @@ class Controller(QObject):
 
     def _write_settings(self) -> None:
         settings = self.settings
-        self.background.run(lambda: store.save(settings), lambda _done: None, self._not_written)
+        self.background.run_in_order(lambda: store.save(settings), lambda _done: None, self._not_written)
 
     def update_numerics(self, numerics: Numerics) -> None:
         self.update_settings(msgspec.structs.replace(self.settings, numerics=numerics))

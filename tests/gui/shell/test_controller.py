@@ -1,9 +1,12 @@
 """Models, settings and the cure, through the controller."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+import shiboken6
 from pytestqt.qtbot import QtBot
 from tests.helpers import model_files, samples
 
@@ -55,12 +58,15 @@ def link() -> Noting:
 
 
 @pytest.fixture
-def controller(qtbot: QtBot, link: Noting) -> Controller:
+def controller(qtbot: QtBot, link: Noting) -> Iterator[Controller]:
     records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
     made = Controller(link, Settings(first_run_done=True))
     made.start()
     qtbot.waitUntil(lambda: made.model is not None, timeout=PATIENCE)
-    return made
+    yield made
+    made.stop()
+    qtbot.waitUntil(lambda: not made.background.busy, timeout=PATIENCE)
+    shiboken6.delete(made)  # here: left to the garbage collector, it could end on a thread of the pool
 
 
 def report(*, verified: bool = True, refusal: str | None = None) -> CheckReport:
@@ -75,7 +81,16 @@ def kinds(controller: Controller) -> list[str]:
     return [notice.kind for notice in controller.state.notices]
 
 
-def test_fixing_checks_then_cures_then_checks_the_cure(controller: Controller, link: Noting) -> None:
+def wait_sent(qtbot: QtBot, link: Noting, count: int) -> None:
+    """Until so many commands went out: a job waits for the records before it."""
+    qtbot.waitUntil(lambda: len(link.sent) >= count, timeout=PATIENCE)
+
+
+def wait_idle(qtbot: QtBot, controller: Controller) -> None:
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_fixing_checks_then_cures_then_checks_the_cure(qtbot: QtBot, controller: Controller, link: Noting) -> None:
     pocket = controller.model
     assert pocket is not None
     controller.fix_model(pocket)
@@ -83,6 +98,8 @@ def test_fixing_checks_then_cures_then_checks_the_cure(controller: Controller, l
     assert isinstance(first, Examine)
     assert first.plan is None
     link.examined(report())
+    assert link.sent == [first], "the check of the cure waits until the cure is on disk"
+    wait_sent(qtbot, link, 2)
     second = link.sent[-1]
     assert isinstance(second, Examine)
     assert second.plan == report().plan
@@ -94,17 +111,34 @@ def test_fixing_checks_then_cures_then_checks_the_cure(controller: Controller, l
     assert stored.applied
 
 
-def test_a_model_that_was_checked_is_cured_without_another_check(controller: Controller, link: Noting) -> None:
+def test_the_last_word_about_a_cure_is_the_one_on_disk(qtbot: QtBot, controller: Controller) -> None:
+    pocket = controller.model
+    assert pocket is not None
+    held = threading.Event()
+    controller.background.run_in_order(held.wait, lambda _done: None)
+    for applied in (True, False, True):
+        controller.apply_cure(report()) if applied else controller.undo_cure(report(), quiet=True)
+    assert records.load_report(pocket, samples.CPU, report().precision) is None
+    held.set()
+    wait_idle(qtbot, controller)
+    stored = records.load_report(pocket, samples.CPU, report().precision)
+    assert stored is not None
+    assert stored.applied
+
+
+def test_a_model_that_was_checked_is_cured_without_another_check(qtbot: QtBot, controller: Controller, link: Noting) -> None:
     pocket = controller.model
     assert pocket is not None
     records.save_report(report())
     controller.fix_model(pocket)
+    wait_sent(qtbot, link, 1)
     assert isinstance(link.sent[-1], Examine)
     assert link.sent[-1].plan is not None
 
 
-def test_a_cure_that_does_not_hold_is_taken_back(controller: Controller, link: Noting) -> None:
+def test_a_cure_that_does_not_hold_is_taken_back(qtbot: QtBot, controller: Controller, link: Noting) -> None:
     controller.apply_cure(report())
+    wait_sent(qtbot, link, 1)
     link.examined(report(verified=False, refusal="still bad"))
     assert kinds(controller) == ["cure-failed"]
     pocket = controller.model
