@@ -28,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The settings that pytest-qt would declare."""
     parser.addini("qt_api", "hidden")
     parser.addini("qt_log_level_fail", "hidden")
+    parser.addini("qt_log_ignore", "hidden", type="linelist")
 
 
 hide()

@@ -42,23 +42,6 @@ class RescaleGroup:
     exact: bool = True
 
 
-def choose_rescale(
-    groups: Sequence[RescaleGroup],
-    layers: Sequence[LayerPeak],
-    dtype: DType,
-    margin_bits: float = MARGIN_BITS,
-    tensors: TensorPeaks | None = None,
-) -> dict[str, dict[str, int]]:
-    """Component -> parameter tensor -> exponent e: the tensor is multiplied by 2**e (e is never 0).
-
-    Each group gets the smallest k that brings all of its modules `margin_bits` below the limit of `dtype`, and its stored
-    tensors to the limit at most. A group whose modules and tensors have that room is left alone, and so is one that cannot
-    reach at least the limit itself without pushing a tensor over it or below `SMALLEST_PEAK`. Where groups overlap, exact ones
-    act first.
-    """
-    return exponents(groups, choose_shifts(groups, layers, dtype, margin_bits, tensors))
-
-
 def choose_shifts(
     groups: Sequence[RescaleGroup],
     layers: Sequence[LayerPeak],
@@ -66,7 +49,13 @@ def choose_shifts(
     margin_bits: float = MARGIN_BITS,
     tensors: TensorPeaks | None = None,
 ) -> list[int]:
-    """The k of every group, 0 for those that are left alone. See `choose_rescale`."""
+    """The k of every group, 0 for those that are left alone.
+
+    Each group gets the smallest k that brings all of its modules `margin_bits` below the limit of `dtype`, and its stored
+    tensors to the limit at most. A group whose modules and tensors have that room is left alone, and so is one that cannot
+    reach at least the limit itself without pushing a tensor over it or below `SMALLEST_PEAK`. Where groups overlap, exact ones
+    act first.
+    """
     state = _State(groups, peaks_by_module(layers), dtype, tensors or {})
     order = sorted(range(len(groups)), key=lambda i: not groups[i].exact)
     while any(state.raise_shift(i, margin_bits) for i in order):
@@ -75,7 +64,10 @@ def choose_shifts(
 
 
 def exponents(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str, dict[str, int]]:
-    """Shifts of groups as exponents of tensors; those of a tensor in several groups add up."""
+    """Shifts of groups as exponents: component -> parameter tensor -> e, meaning it is multiplied by 2**e (e is never 0).
+
+    Those of a tensor in several groups add up.
+    """
     found: dict[str, dict[str, int]] = {}
     for group, k in zip(groups, shifts, strict=True):
         if k:

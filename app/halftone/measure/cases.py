@@ -26,9 +26,8 @@ class Case:
     """One operation in one size.
 
     make: float32 inputs; run: the operation, on any device and format; factor: tolerance in units of the format's epsilon.
-    core: an error makes the format wrong; otherwise it is a note (see `selftest.judge_dtype`). cut: inputs -> the inputs that
-    give a sample of the result, which `pick` takes from the whole result. flops: floating-point operations, for the cases that
-    are timed.
+    cut: inputs -> the inputs that give a sample of the result, which `pick` takes from the whole result. flops: floating-point
+    operations, for the cases that are timed.
     """
 
     operation: str
@@ -36,7 +35,6 @@ class Case:
     make: Make
     run: Run
     factor: float = 4.0
-    core: bool = True
     cut: Cut | None = None
     pick: Callable[[Tensor], Tensor] | None = None
     flops: float = 0.0
@@ -256,14 +254,14 @@ _GPU_SIZES: Final = (
 )
 
 _NOTES: Final = (
-    Case("near-limit", "SiLU", _filled((4096,), 0.99), F.silu, core=False),
-    Case("near-limit", "GELU", _filled((4096,), 0.99), F.gelu, core=False),
-    Case("near-limit", "GELU with tanh", _filled((4096,), 0.99), _tanh_gelu, core=False),
-    Case("near-limit", "layer norm", _filled((64, 64), 0.99), _layer_norm, core=False),
-    Case("near-limit", "group norm", _filled((1, 32, 8, 8), 0.99), _group_norm, core=False),
-    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), _rms_norm, core=False),
-    Case("near-limit", "softmax", _filled((64, 64), 0.99), _softmax, core=False),
-    Case("near-limit", "sum of halves", _filled((64, 2), 0.45), _sums, core=False),
-    Case("tiny-values", "matrix product", _tiny, _product, core=False),
-    Case("tiny-values", "doubling", _tiny, _doubled, core=False),
+    Case("near-limit", "SiLU", _filled((4096,), 0.99), F.silu),
+    Case("near-limit", "GELU", _filled((4096,), 0.99), F.gelu),
+    Case("near-limit", "GELU with tanh", _filled((4096,), 0.99), _tanh_gelu),
+    Case("near-limit", "layer norm", _filled((64, 64), 0.99), _layer_norm),
+    Case("near-limit", "group norm", _filled((1, 32, 8, 8), 0.99), _group_norm),
+    Case("near-limit", "RMS norm", _filled((64, 64), 0.99), _rms_norm),
+    Case("near-limit", "softmax", _filled((64, 64), 0.99), _softmax),
+    Case("near-limit", "sum of halves", _filled((64, 2), 0.45), _sums),
+    Case("tiny-values", "matrix product", _tiny, _product),
+    Case("tiny-values", "doubling", _tiny, _doubled),
 )

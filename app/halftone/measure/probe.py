@@ -146,11 +146,6 @@ class Probe:
         """Forward calls that began so far."""
         return self._call + 1
 
-    @property
-    def completed(self) -> int:
-        """Module uses that completed so far: for progress."""
-        return len(self._uses)
-
     def readings(self) -> tuple[Reading, ...]:
         """One per module that ran, in order of first completion."""
         values = self._buffer.read()
@@ -160,16 +155,6 @@ class Probe:
             before = readings.get(use.index)
             readings[use.index] = found if before is None else _joined(before, found)
         return self._with_weights(tuple(readings.values()))
-
-    def call_peaks(self, call: int) -> dict[str, float]:
-        """Module name -> peak in one call (from 0), in order of completion; empty for a call that was not made."""
-        values = self._buffer.read()
-        peaks: dict[str, float] = {}
-        for order, use in enumerate(self._uses):
-            if use.call == call:
-                name = self._names[use.index]
-                peaks[name] = _larger(peaks.get(name, 0.0), self._reading(order, use, values).peak)
-        return peaks
 
     def scores(self) -> tuple[ScorePeak, ...]:
         """One per attention module whose query and key were seen, in order of first completion."""

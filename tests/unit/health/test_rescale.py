@@ -4,12 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halftone.contract.facts import LayerPeak
-from halftone.contract.words import FLOAT_LIMITS
+from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.health.rescale import (
     SMALLEST_PEAK,
     RescaleGroup,
     bits_over,
-    choose_rescale,
     choose_shifts,
     exponents,
     peaks_after,
@@ -32,6 +31,12 @@ def group(name: str, *, exact: bool = True, grow: bool = True, shared: str | Non
 
 def layer(module: str, peak: float) -> LayerPeak:
     return LayerPeak(component="vae", module=module, kind="Conv2d", peak=peak)
+
+
+def choose(
+    groups: list[RescaleGroup], layers: list[LayerPeak], dtype: DType, tensors: dict[str, dict[str, float]] | None = None
+) -> dict[str, dict[str, int]]:
+    return exponents(groups, choose_shifts(groups, layers, dtype, tensors=tensors))
 
 
 peaks = st.floats(min_value=0, max_value=1e9, allow_nan=False)
@@ -64,7 +69,7 @@ def test_stored_values_stay_inside_the_format(
     model: tuple[list[RescaleGroup], list[LayerPeak], dict[str, dict[str, float]]],
 ) -> None:
     groups, layers, tensors = model
-    found = choose_rescale(groups, layers, "float16", tensors=tensors)
+    found = choose(groups, layers, "float16", tensors=tensors)
     for name, exponent in found.get("vae", {}).items():
         before, after = tensors["vae"][name], tensors["vae"][name] * 2.0**exponent
         assert exponent != 0
@@ -101,24 +106,24 @@ def test_without_limits_on_stored_values_every_peak_gets_its_room_by_the_smalles
 
 def test_a_shift_that_cannot_reach_the_limit_is_not_made() -> None:
     tensors = {"vae": {"g.a.weight": 0.01, "g.b.weight": 1.0}}
-    assert choose_rescale([group("g")], [layer("g.a", 1e9)], "float16", tensors=tensors) == {}
+    assert choose([group("g")], [layer("g.a", 1e9)], "float16", tensors=tensors) == {}
 
 
 def test_a_shift_that_reaches_the_limit_but_not_the_margin_is_made_as_far_as_it_goes() -> None:
     tensors = {"vae": {"g.a.weight": 4 * SMALLEST_PEAK["float16"], "g.b.weight": 1.0}}
-    found = choose_rescale([group("g")], [layer("g.a", LIMIT * 2)], "float16", tensors=tensors)
+    found = choose([group("g")], [layer("g.a", LIMIT * 2)], "float16", tensors=tensors)
     assert found["vae"]["g.a.weight"] == -2
 
 
 def test_a_tiny_bias_does_not_stop_a_group() -> None:
     tensors = {"vae": {"g.a.weight": 1.0, "g.a.bias": 1e-4, "g.b.weight": 1.0}}
-    found = choose_rescale([group("g")], [layer("g.a", LIMIT * 2)], "float16", tensors=tensors)
+    found = choose([group("g")], [layer("g.a", LIMIT * 2)], "float16", tensors=tensors)
     assert found == {"vae": {"g.a.weight": -4, "g.a.bias": -4, "g.b.weight": 4}}
 
 
 def test_a_stored_value_above_the_limit_is_brought_to_it() -> None:
     tensors = {"vae": {"g.a.weight": 3 * LIMIT, "g.b.weight": 1.0}}
-    found = choose_rescale([group("g")], [layer("g.a", 1.0)], "float16", tensors=tensors)
+    found = choose([group("g")], [layer("g.a", 1.0)], "float16", tensors=tensors)
     assert found["vae"]["g.a.weight"] == -2
 
 
@@ -137,8 +142,8 @@ def test_a_module_in_two_groups_is_shrunk_by_the_exact_one() -> None:
 
 
 def test_what_is_not_finite_in_the_range_pass_is_no_matter_of_scale() -> None:
-    assert choose_rescale([group("g")], [layer("g.a", math.inf), layer("g.act", math.nan)], "float16") == {}
+    assert choose([group("g")], [layer("g.a", math.inf), layer("g.act", math.nan)], "float16") == {}
 
 
 def test_bfloat16_needs_nothing_for_what_float16_cannot_hold() -> None:
-    assert choose_rescale([group("g")], [layer("g.a", 1e9)], "bfloat16") == {}
+    assert choose([group("g")], [layer("g.a", 1e9)], "bfloat16") == {}
