@@ -15,7 +15,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
 from halftone.contract.request import PictureRequest
-from halftone.library.records import load_selftest, save_report, set_applied
+from halftone.health.judge import still_applied
+from halftone.library.records import load_report, load_selftest, save_report, set_applied
 from halftone.settings.store import load, save
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,12 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
     try:
         if apply and report.verdict in {"tight", "fixable"} and not report.plan.is_plain:
             return set_applied(report, True)
-        save_report(report)
+        before = load_report(report.model, report.device, report.precision)
+        kept = replace(report, applied=still_applied(before, report))
+        save_report(kept)
+        if before is not None and before.applied and not kept.applied:
+            _note("The cure that was applied before is no longer in force: this check does not suggest it. Use --apply again.")
+        return kept
     except OSError as error:
         _note(f"The report could not be kept ({error.strerror}).")
     return report

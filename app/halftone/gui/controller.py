@@ -35,7 +35,7 @@ from halftone.gui import state as words
 from halftone.gui.background import Background
 from halftone.gui.process import Link, to_qt
 from halftone.gui.state import AppState, Ended, Job, apply
-from halftone.health.judge import Badge, badge
+from halftone.health.judge import Badge, badge, still_applied
 from halftone.health.precision import resolve_precision
 from halftone.library import models, records
 from halftone.settings import places, store
@@ -180,8 +180,7 @@ class Controller(QObject):
             return
         self._endless = None
         if not job.running:
-            self.take(words.Removed(job=job_id))
-            self._afterwards.pop(job_id, None)
+            self._take_out(job)
             return
         self.take(words.Stopping(job=job_id, how="cancel"))
         self._link.send(Cancel(job=job_id))
@@ -203,8 +202,15 @@ class Controller(QObject):
         """Take everything that waits out of the queue; returns it, for an undo."""
         waiting = tuple(job for job in self.state.jobs if not job.running)
         for job in waiting:
-            self.take(words.Removed(job=job.id))
+            self._take_out(job)
         return waiting
+
+    def _take_out(self, job: Job) -> None:
+        """A waiting job that will not run; who waits for its end is told."""
+        self.take(words.Removed(job=job.id))
+        then = self._afterwards.pop(job.id, None)
+        if then is not None:
+            then(Ended(job=job, outcome="cancelled", error=None, report=None))
 
     def requeue(self, jobs: tuple[Job, ...]) -> None:
         """Put removed jobs back."""
@@ -245,7 +251,7 @@ class Controller(QObject):
         return self.submit(msgspec.structs.replace(job.command, job=self.new_job_id()), job.title)
 
     def recover(self, picture: PictureFacts, request: PictureRequest) -> str:
-        """Decode a kept picture again, this time recovering without asking."""
+        """Finish a picture, this time without asking: decoded again from what was kept, or made again from its seed."""
         numerics = msgspec.structs.replace(request.numerics, on_black="recover")
         again = msgspec.structs.replace(request, resume_latents=picture.latents, numerics=numerics, seed=picture.seed, batch=1)
         return self.submit(Generate(job=self.new_job_id(), request=again), request.prompt, first=True)
@@ -378,9 +384,12 @@ class Controller(QObject):
         device = self.state.device
         if model is None or device is None:
             return None
-        key = (model.fingerprint, device.id, self.precision[0])
+        return self._report(model, device, self.precision[0])
+
+    def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType) -> CheckReport | None:
+        key = (model.fingerprint, device.id, precision)
         if key not in self._reports:
-            self._reports[key] = records.load_report(model, device, key[2])
+            self._reports[key] = records.load_report(model, device, precision)
         return self._reports[key]
 
     def badge(self, model: ModelFacts | None) -> Badge:
@@ -398,12 +407,16 @@ class Controller(QObject):
         return self.submit(command, model.name, first=True, then=then)
 
     def _checked(self, ended: Ended) -> None:
-        """Keep the report of a check; the check that follows a cure has its own way."""
+        """Keep the report of a check, and the cure in force if it confirms it; the check after a cure has its own way."""
         report, command = ended.report, ended.job.command
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
-        self._remember(report)
-        self._write_record(lambda: records.save_report(report))
+        before = self._report(report.model, report.device, report.precision)
+        kept = msgspec.structs.replace(report, applied=still_applied(before, report))
+        self._remember(kept)
+        self._write_record(lambda: records.save_report(kept))
+        if before is not None and before.applied and not kept.applied and ended.job.id not in self._afterwards:
+            self.take(words.Noted(kind="cure-dropped", facts=(report.model.name, report.model.id)))
 
     def _set_applied(self, report: CheckReport, applied: bool) -> None:
         """Whether the next pictures use the report's plan: known here at once, on disk before the next job is sent."""
@@ -461,10 +474,11 @@ class Controller(QObject):
     def _cured(self, ended: Ended, report: CheckReport) -> None:
         """The check after a cure: say so, or take the cure back when it did not hold. The first report stays, whole."""
         found = ended.report
-        if ended.outcome != "done" or not isinstance(found, CheckReport):
-            return
         facts = (report.model.name, report.model.id)
-        if found.plan.verified and not any(cure.refusal for cure in found.cures):
+        if ended.outcome != "done" or not isinstance(found, CheckReport):
+            self.undo_cure(report, quiet=True)
+            self.take(words.Noted(kind="cure-unchecked", facts=facts))
+        elif found.plan.verified and not any(cure.refusal for cure in found.cures):
             self.take(words.Noted(kind="cure-applied", facts=facts))
         else:
             self.undo_cure(report, quiet=True)

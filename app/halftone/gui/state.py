@@ -26,6 +26,7 @@ from halftone.contract.messages import (
     ModelChanged,
     PhaseChanged,
     PictureReady,
+    PlanChanged,
     PreviewReady,
     Ready,
     Report,
@@ -45,6 +46,8 @@ NoticeKind = Literal[
     "cure-applied",
     "cure-failed",
     "cure-undone",
+    "cure-dropped",
+    "cure-unchecked",
     "saved",
     "copied",
     "deleted",
@@ -298,6 +301,8 @@ def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
     match event:
         case JobStarted():
             return _change(state, job.id, plan=event.plan)
+        case PlanChanged():
+            return _change(state, job.id, plan=event.after)
         case PhaseChanged():
             return _change(state, job.id, **_phase(job, event, now))
         case StepDone():

@@ -2,12 +2,12 @@
 then what Halftone did, then what you can do."""
 
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
-from halftone.contract.words import Phase
+from halftone.contract.words import DTYPE_NAMES, Phase
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.state import AppState, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
 
-TYPE_NAMES: dict[str, str] = {"auto": "Auto", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
 class _Known(dict[str, Fact]):
@@ -129,7 +129,7 @@ def _short_notice(notice: Notice) -> Message:
         case "worker-lost":
             text = tr("It was started several times and stopped each time. Details are in {0}.", first)
             return Message("danger", tr("The computing part of Halftone does not start."), text)
-        case "cure-applied" | "cure-failed" | "cure-undone":
+        case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
         case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model":
             return _model_notice(notice.kind, notice.facts)
@@ -141,14 +141,19 @@ def _short_notice(notice: Notice) -> Message:
 
 def _cure_notice(kind: NoticeKind, model: str) -> Message:
     undo = (Act("undo", tr("Undo")),)
+    see = (Act("health", tr("See model health")),)
     match kind:
         case "cure-applied":
             return Message("ok", tr("Cure applied to {0}. Checked again: no bad number, no black picture.", model), actions=undo)
         case "cure-failed":
             text = tr("The check after the cure still found bad numbers, so the cure was taken back.")
-            return Message(
-                "danger", tr("The cure did not hold for {0}.", model), text, actions=(Act("health", tr("See model health")),)
-            )
+            return Message("danger", tr("The cure did not hold for {0}.", model), text, actions=see)
+        case "cure-dropped":
+            text = tr("The new check does not suggest the cure that was applied before.")
+            return Message("warn", tr("The cure of {0} is no longer in force.", model), text, actions=see)
+        case "cure-unchecked":
+            text = tr("The check after it did not finish. Apply it again when there is time for the check.")
+            return Message("warn", tr("The cure of {0} was taken back.", model), text, actions=see)
         case _:
             return Message("info", tr("The cure of {0} is no longer used.", model))
 

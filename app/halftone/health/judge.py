@@ -70,6 +70,14 @@ def _changes(plan: Plan, base: Plan | None) -> bool:
     return (plan.dtypes, plan.rescale, plan.upcast, plan.settings) != (base.dtypes, base.rescale, base.upcast, base.settings)
 
 
+def still_applied(old: CheckReport | None, new: CheckReport) -> bool:
+    """Whether a cure that was in force stays so after a new check: it suggests the same plan, and that plan passed.
+
+    What was measured of the plan (its error) and why it was chosen may differ.
+    """
+    return old is not None and old.applied and new.plan.verified and not _changes(new.plan, old.plan)
+
+
 def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:
     """What the badge of a model says, from its last check (None: there was none) and what changed since."""
     if report is None:

@@ -13,6 +13,7 @@ from tests.helpers import model_files, samples
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready
 from halftone.contract.plan import Cure, Plan
+from halftone.contract.words import Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message
@@ -144,6 +145,39 @@ def test_a_cure_that_does_not_hold_is_taken_back(qtbot: QtBot, controller: Contr
     pocket = controller.model
     assert pocket is not None
     assert controller.badge(pocket).state == "overflows"
+
+
+@pytest.mark.parametrize("outcome", ["cancelled", "failed"])
+def test_a_cure_whose_check_does_not_finish_is_taken_back(
+    qtbot: QtBot, controller: Controller, link: Noting, outcome: Outcome
+) -> None:
+    controller.apply_cure(report())
+    wait_sent(qtbot, link, 1)
+    command = link.sent[-1]
+    assert isinstance(command, Examine)
+    link.say(JobEnded(job=command.job, outcome=outcome))
+    assert kinds(controller) == ["cure-unchecked"]
+    assert controller.badge(controller.model).state == "overflows"
+
+
+def test_a_cure_whose_check_is_taken_out_of_the_queue_is_taken_back(controller: Controller) -> None:
+    controller.pause(True)
+    controller.cancel(controller.apply_cure(report()))
+    assert kinds(controller) == ["cure-unchecked"]
+    assert controller.badge(controller.model).state == "overflows"
+
+
+@pytest.mark.parametrize(("verified", "state", "told"), [(True, "cured", []), (False, "overflows", ["cure-dropped"])])
+def test_a_new_check_confirms_the_cure_in_force_or_ends_it(
+    controller: Controller, link: Noting, verified: bool, state: str, told: list[str]
+) -> None:
+    pocket = controller.model
+    assert pocket is not None
+    records.save_report(msgspec.structs.replace(report(), applied=True))
+    controller.check(pocket)
+    link.examined(report(verified=verified))
+    assert controller.badge(pocket).state == state
+    assert kinds(controller) == told
 
 
 def test_undo_of_a_cure(controller: Controller) -> None:

@@ -16,6 +16,7 @@ from halftone.contract.messages import (
     ModelChanged,
     PhaseChanged,
     PictureReady,
+    PlanChanged,
     Ready,
     StepDone,
     WorkerLost,
@@ -86,6 +87,17 @@ def test_a_job_runs_from_the_moment_it_was_sent() -> None:
     assert (state.running.queued, state.running.started) == (1.0, 2.0)
     assert state.running_kind("Generate") is state.running
     assert state.running_kind("Examine") is None
+
+
+def test_the_plan_of_a_picture_follows_the_worker() -> None:
+    start = (Queued(job=job("a")), Sent(job="a"), JobStarted(job="a", kind="generate"))
+    known = play(*start, JobStarted(job="a", kind="generate", plan=samples.PLAIN)).running
+    assert known is not None
+    assert known.plan == samples.PLAIN
+    cured = PlanChanged(job="a", before=samples.PLAIN, after=samples.RESCALED, reason="")
+    changed = play(*start, cured).running
+    assert changed is not None
+    assert changed.plan == samples.RESCALED
 
 
 def test_phases_and_steps_of_a_picture() -> None:

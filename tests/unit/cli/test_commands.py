@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors, write_folder
@@ -14,7 +15,7 @@ from halftone.cli import main
 from halftone.cli.objects import finite
 from halftone.gallery.history import History
 from halftone.library.models import describe
-from halftone.library.records import save_selftest
+from halftone.library.records import load_report, save_report, save_selftest
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings, load, save
 
@@ -98,6 +99,21 @@ def test_a_report_for_people(run: Run, fragile: str, model: str) -> None:
 
 def test_a_cure_is_applied_on_request(run: Run, fragile: str) -> None:
     assert "used from now on" in run("check", fragile, "--apply").out
+
+
+def test_another_check_keeps_the_cure_in_force_or_says_that_it_ended(run: Run, fragile: str) -> None:
+    facts = describe(fragile)
+    run("check", fragile, "--precision", "float16", "--apply")
+    run("check", fragile, "--precision", "float16")
+    kept = load_report(facts, samples.CPU, "float16")
+    assert kept is not None
+    assert kept.applied
+    other = msgspec.structs.replace(kept.plan, rescale={"vae": {"decoder.conv_in.weight": -9}})
+    save_report(msgspec.structs.replace(kept, plan=other))
+    assert "no longer in force" in run("check", fragile, "--precision", "float16").err
+    ended = load_report(facts, samples.CPU, "float16")
+    assert ended is not None
+    assert not ended.applied
 
 
 def test_pictures(run: Run, model: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, FindingCode, Verdict
-from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room
+from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, still_applied
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -77,6 +77,23 @@ def test_the_smallest_room_can_be_read_with_the_cure_in_mind() -> None:
 )
 def test_verdicts(findings: list[Finding], plan: Plan, verdict: Verdict) -> None:
     assert judge(findings, plan) == verdict
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stays"),
+    [
+        (None, CURED, False),
+        (report("fixable", CURED), CURED, False),
+        (report("fixable", CURED, applied=True), CURED, True),
+        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, error=0.1, reasons=("why",)), True),
+        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, verified=False), False),
+        (report("fixable", CURED, applied=True), Plan(rescale={"vae": {"a": -2}}, verified=True), False),
+        (report("fixable", CURED, applied=True), Plan(verified=True), False),
+        (report("fixable", CURED, applied=True), msgspec.structs.replace(CURED, dtypes={"vae": "float32"}), False),
+    ],
+)
+def test_a_cure_stays_in_force_when_a_new_check_confirms_it(old: CheckReport | None, new: Plan, stays: bool) -> None:
+    assert still_applied(old, report("fixable", new)) is stays
 
 
 def test_what_the_settings_order_is_no_cure() -> None:
