@@ -1,4 +1,4 @@
-"""Every visible sentence has a Chinese translation with the same placeholders, and no translation is left over."""
+"""Every visible sentence has a Chinese translation with the same placeholders; reasons of the core are recognised."""
 
 import itertools
 
