@@ -51,6 +51,8 @@ WRONG: Final[dict[DType, float]] = {"float16": CLOSE, "bfloat16": 0.3, "float32"
 """Relative error from which a finite result counts as wrong; bfloat16 keeps 8 bits, so more is normal there."""
 _EVERY: Final = 0.25
 """Shortest time in seconds between two reports of measured layers."""
+_SHARE: Final = 0.03
+"""Largest share of the time that such reports may cost."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Examination:
         dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
-        self._last_layers = 0.0
+        self._layers_due = 0.0
         self.wide: Range | None = None
         """The range pass, once it was made."""
         self._masters = {
@@ -140,11 +142,12 @@ class Examination:
     def _progress(self, found: Range, probes: Mapping[str, Probe]) -> None:
         self._emit(PhaseChanged(phase="range", done=len(found.calls), total=max(self._expected(), len(found.calls))))
         now = time.perf_counter()
-        if now - self._last_layers < _EVERY:
+        if now < self._layers_due:
             return
-        self._last_layers = now
         layers = tuple(layer for probe in probes.values() if probe.calls for layer in layer_peaks(probe.readings()))
         self._emit(LayersMeasured(layers=layers, done=len(found.calls), total=max(self._expected(), len(found.calls))))
+        end = time.perf_counter()
+        self._layers_due = end + max(_EVERY, (end - now) / _SHARE)
 
     def _target(self, name: str, wide: Range) -> Target:
         """Every call of a component once more, bare, in the precision that was asked for; a failing one again under the probe."""

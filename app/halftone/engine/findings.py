@@ -100,16 +100,26 @@ def weight_findings(
 
 
 def module_of(tensor: str, modules: Mapping[str, Reading]) -> str | None:
-    """The module that owns a tensor of a file. The libraries drop or add prefixes, so the longest common ending decides."""
+    """The module that owns a tensor of a file, None where that is not certain.
+
+    The libraries drop or add prefixes, so the longest common ending decides; but it must be the only one, and a prefix with a
+    number in it tells one block from another, so it is neither dropped nor added.
+    """
     owner = tensor.rpartition(".")[0]
     while owner:
         if owner in modules:
             return owner
-        matches = [name for name in modules if name.endswith(f".{owner}")]
-        if matches:
-            return matches[0]
-        owner = owner.partition(".")[2]
+        endings = [name for name in modules if name.endswith(f".{owner}")]
+        if endings:
+            return endings[0] if len(endings) == 1 and not _numbered(endings[0].removesuffix(owner)) else None
+        dropped, _, owner = owner.partition(".")
+        if _numbered(dropped):
+            return None
     return None
+
+
+def _numbered(prefix: str) -> bool:
+    return any(part.isdigit() for part in prefix.split("."))
 
 
 def ordered(

@@ -89,7 +89,6 @@ class Flight:
         self._blank: dict[str, Any] = {}
         self._good: list[Snapshot] = []
         self._calls: dict[int, list[Call]] = {}
-        self._healthy_until = -1
         self._real_steps: list[float] = []
         self._last = time.perf_counter()
         self._pass = _Pass(None)
@@ -119,7 +118,6 @@ class Flight:
         self._pass = _Pass(generator, resume)
         self._good = [] if resume is None else [resume]
         self._calls.clear()
-        self._healthy_until = -1
         self._sentinel.forget()
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
@@ -272,11 +270,9 @@ class Flight:
             self._told(index, None)
 
     def _on_health(self, health: Health) -> None:
-        if health.finite and not health.flat:
-            self._healthy_until = health.step
-            self._told(health.step, health)
-            return
         self._told(health.step, health)
+        if health.finite and not health.flat:
+            return
         good = next((state for state in reversed(self._good) if state.step < health.step), None)
         good = good if self._every_step else None
         raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)

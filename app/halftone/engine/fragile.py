@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import torch
 from diffusers import DiffusionPipeline
+from diffusers.utils.logging import disable_progress_bar
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
@@ -56,6 +57,7 @@ def make_fragile(pocket: Path, output: Path) -> Path:
         raise HalftoneError("output-exists", path=str(output))
     if not output.parent.is_dir():
         raise HalftoneError("output-folder-missing", folder=str(output.parent))
+    disable_progress_bar()
     pipe = DiffusionPipeline.from_pretrained(pocket, dtype=torch.float32, local_files_only=True)
     pipe.set_progress_bar_config(disable=True)
     changes = _choose(pipe)

@@ -25,13 +25,12 @@ def _file(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Path:
 
 def recall(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Plan | None:
     """The plan that worked before, None if none did or it cannot be read."""
-    path = _file(model, device, dtype)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
+        return msgspec.json.decode(_file(model, device, dtype).read_bytes(), type=Plan)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        log.info("The remembered cure %s is left aside: %s", path.name, error)
+        log.info("A remembered cure is left aside: %s", error)
         return None
 
 

@@ -35,8 +35,6 @@ class Loaded:
     stored: dict[str, torch.dtype]
     states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
     native_scheduler: Any = None
-    vae_upcast: bool = False
-    """The VAE config asked for float32 (`force_upcast`); the plan decides instead."""
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -98,7 +96,6 @@ def _leave_upcast_to_the_plan(loaded: Loaded) -> None:
     """diffusers casts a `force_upcast` VAE to float32 by itself in some pipelines; here the plan does it, and only once."""
     vae = getattr(loaded.pipe, "vae", None)
     if vae is not None and getattr(vae.config, "force_upcast", None):
-        loaded.vae_upcast = True
         vae.register_to_config(force_upcast=False)
 
 
@@ -112,32 +109,28 @@ def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:
 
 
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
-    """The dtype most numbers of each component are stored in, from the headers alone."""
+    """The narrowest dtype that holds every number of each component exactly, from the headers alone.
+
+    One tensor in float32 makes its component float32: rounded to the type of the others, its large values would become infinite.
+    """
     found: dict[str, torch.dtype] = {}
     for part in sorted(child for child in folder.iterdir() if (child / "config.json").is_file()):
-        counts: dict[torch.dtype, int] = {}
+        kinds: set[torch.dtype] = set()
         for file in part.glob("*.safetensors"):
-            for dtype, size in _header_sizes(file).items():
-                counts[dtype] = counts.get(dtype, 0) + size
-        if counts:
-            found[part.name] = max(counts, key=lambda dtype: counts[dtype])
+            kinds |= _header_dtypes(file)
+        if kinds:
+            found[part.name] = kinds.pop() if len(kinds) == 1 else torch.float32
     return found
 
 
-def _header_sizes(file: Path) -> dict[torch.dtype, int]:
-    sizes: dict[torch.dtype, int] = {}
+def _header_dtypes(file: Path) -> set[torch.dtype]:
+    """Of the tensors of floating-point numbers: float16, bfloat16, and float32 for every other kind."""
     try:
         with safe_open(file, "pt") as opened:
-            for name in opened.keys():  # noqa: SIM118 - no mapping: a handle with a keys method
-                view = opened.get_slice(name)
-                dtype = _STORED.get(str(view.get_dtype()), torch.float32)
-                size = 1
-                for length in view.get_shape():
-                    size *= length
-                sizes[dtype] = sizes.get(dtype, 0) + size
+            kinds = {str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118 - a handle, no mapping
     except (OSError, SafetensorError) as error:
         raise HalftoneError("model-bad-header", path=str(file), detail=str(error).splitlines()[0]) from error
-    return sizes
+    return {_STORED.get(kind, torch.float32) for kind in kinds if kind.startswith(("F", "BF"))}
 
 
 def fresh_component(loaded: Loaded, name: str) -> nn.Module:

@@ -1,8 +1,12 @@
 """Live pictures while denoising: a linear map from latents to colours, fitted once per VAE to what that VAE really decodes."""
 
 import hashlib
+import io
 import logging
+import math
 import time
+import zipfile
+from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -15,6 +19,7 @@ from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded
 from halftone.engine.plans import any_component
 from halftone.engine.tensors import tensors_in
+from halftone.settings.atomic import write_atomically
 from halftone.settings.places import cache_dir
 
 log = logging.getLogger(__name__)
@@ -39,15 +44,21 @@ class Previewer:
         self._cost = 0.0
 
     def show(self, step: int, latents: torch.Tensor, seconds: float) -> None:
-        """latents: (1, channels, height, width) after `step` (0-based); seconds: the last step's time."""
+        """latents: (1, channels, height, width) after `step` (0-based); seconds: the last step's time. Only `emit` may raise."""
         now = time.perf_counter()
         if latents.dim() != 4 or now < self._due or (self._cost > SHARE * seconds and self._cost > 0):
             return
-        colours = self._colours(latents.shape[1])
-        if colours is None:
+        started = now
+        try:
+            colours = self._colours(latents.shape[1])
+            if colours is None:
+                return
+            started = time.perf_counter()
+            picture = to_colours(latents[0].float(), colours)
+        except Exception:  # whatever is wrong with a preview, the picture goes on without
+            log.warning("no more previews of this picture", exc_info=True)
+            self._due = math.inf
             return
-        started = time.perf_counter()
-        picture = to_colours(latents[0].float(), colours)
         self._emit(PreviewReady(step=step + 1, width=picture.shape[1], height=picture.shape[0]), picture.numpy().tobytes())
         self._cost = time.perf_counter() - started
         self._due = max(now + EVERY, now + self._cost / SHARE)
@@ -74,18 +85,43 @@ def preview_map(loaded: Loaded, channels: int) -> torch.Tensor | None:
     if found is None or int(getattr(found[1].config, "latent_channels", channels)) != channels:
         return None
     name, module = found
-    path = cache_dir() / "previews" / f"{_key(loaded, name)}.npy"
-    if path.is_file():
-        stored = np.load(path)
-        if stored.shape == (channels + 1, 3):
-            return torch.from_numpy(stored)
+    key = _key(loaded, name)
+    stored = _read(key, channels)
+    if stored is not None:
+        return stored
     colours = _fit(module, name, loaded, channels)
     if colours is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{time.monotonic_ns()}.npy")
-        np.save(part, colours.numpy())
-        part.replace(path)
+        _write(key, colours)
     return colours
+
+
+def _file(key: str) -> Path:
+    folder = cache_dir() / "previews"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{key}.npy"
+
+
+def _read(key: str, channels: int) -> torch.Tensor | None:
+    """The map in the cache; None if there is none that can be used."""
+    try:
+        stored = np.load(io.BytesIO(_file(key).read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        log.info("a damaged preview map is fitted again: %s", error)
+        return None
+    usable = isinstance(stored, np.ndarray) and stored.shape == (channels + 1, 3) and stored.dtype == np.float32
+    return torch.from_numpy(stored) if usable and np.isfinite(stored).all() else None
+
+
+def _write(key: str, colours: torch.Tensor) -> None:
+    """A map that cannot be kept is fitted again next time."""
+    content = io.BytesIO()
+    np.save(content, colours.numpy())
+    try:
+        write_atomically(_file(key), content.getvalue())
+    except OSError as error:
+        log.info("the preview map could not be kept: %s", error)
 
 
 def _key(loaded: Loaded, name: str) -> str:

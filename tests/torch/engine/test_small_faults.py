@@ -1,0 +1,69 @@
+"""Damage around a picture that must not cost the picture, and files whose tensors differ in type or name."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.helpers.engine_runs import generate
+
+from halftone.contract.messages import PreviewReady
+from halftone.engine.findings import module_of
+from halftone.engine.load import load_pipeline, stored_dtypes
+from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
+from halftone.measure.probe import Reading
+from halftone.settings.places import cache_dir
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00 cut", b"no array"])
+def test_a_damaged_preview_map_is_fitted_again(engine: DiffusersEngine, models: dict[str, Path], content: bytes) -> None:
+    generate(engine, models["sd15"])
+    (path,) = (cache_dir() / "previews").glob("*.npy")
+    sound = np.load(path)
+    path.write_bytes(content)
+    report, events = generate(engine, models["sd15"])
+    assert report.images[0].state == "clean"
+    assert events.of(PreviewReady)
+    assert np.load(path) == pytest.approx(sound, abs=1e-4)
+
+
+def test_without_room_for_the_preview_map_there_is_a_picture(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    (cache_dir() / "previews").write_text("a file where the folder would be")
+    report, events = generate(engine, models["sd15"])
+    assert report.images[0].state == "clean"
+    assert events.of(PreviewReady)
+
+
+def test_one_wide_tensor_among_narrow_ones_is_loaded_exactly(models: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    shutil.copytree(models["sd15"], folder)
+    (file,) = (folder / "vae").glob("*.safetensors")
+    narrow = {name: tensor.half() for name, tensor in load_file(file).items()}
+    name = "decoder.conv_in.bias"
+    save_file({**narrow, name: torch.full_like(narrow[name], 3e38, dtype=torch.float32)}, file, {"format": "pt"})
+    assert stored_dtypes(folder)["vae"] == torch.float32
+    loaded = load_pipeline(describe(str(folder)), torch.device("cpu"))
+    assert float(loaded.pipe.vae.decoder.conv_in.bias.max()) == pytest.approx(3e38)
+
+
+def _readings(*names: str) -> dict[str, Reading]:
+    return dict.fromkeys(names)  # pyright: ignore[reportReturnType] - only the names are looked at
+
+
+@pytest.mark.parametrize(
+    ("tensor", "modules", "found"),
+    [
+        ("mid.conv.weight", ("mid.conv",), "mid.conv"),
+        ("text_model.layers.0.fc1.weight", ("layers.0.fc1", "layers.1.fc1"), "layers.0.fc1"),
+        ("layers.0.fc1.weight", ("text_model.layers.0.fc1",), "text_model.layers.0.fc1"),
+        ("layers.5.fc1.weight", ("layers.0.fc1", "layers.1.fc1"), None),
+        ("layers.5.fc1.weight", ("layers.0.fc1",), None),
+        ("norm.weight", ("a.norm", "b.norm"), None),
+        ("norm.weight", ("layers.0.norm",), None),
+    ],
+)
+def test_a_tensor_is_given_to_a_module_only_if_that_is_certain(tensor: str, modules: tuple[str, ...], found: str | None) -> None:
+    assert module_of(tensor, _readings(*modules)) == found
