@@ -1,6 +1,7 @@
 """Recognises models on disk from names, configurations and headers alone: no weight is read, nothing is run."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,8 @@ _NOTE_FIELDS: Final = {
 _PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
 _DEPTH: Final = 4
 """Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
+
+log = logging.getLogger(__name__)
 
 
 def describe(model: str) -> ModelFacts:
@@ -75,12 +78,13 @@ def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
 
 
 def list_models(folders: Iterable[str]) -> list[ModelFacts]:
-    """Pocket and every model below the folders, by name. What is damaged or no model is left out here; `describe` says why."""
+    """Pocket and every model below the folders, by name. What is damaged is left out here, and the log says why."""
     found: dict[str, ModelFacts] = {}
     for model in [POCKET, *(path for folder in folders for path in _candidates(Path(folder).expanduser(), _DEPTH))]:
         try:
             facts = describe(model)
-        except HalftoneError:
+        except HalftoneError as error:
+            log.info("left out of the models: %s", error)
             continue
         found.setdefault(os.path.realpath(facts.path), facts)
     return sorted(found.values(), key=lambda facts: (facts.id != POCKET, facts.name.casefold()))

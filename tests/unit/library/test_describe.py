@@ -185,9 +185,11 @@ def test_a_model_may_carry_its_defaults(tmp_path: Path) -> None:
     assert refusal(root).code == "model-bad-header"
 
 
-def test_listing_finds_models_and_leaves_out_what_is_damaged(tmp_path: Path) -> None:
+def test_listing_finds_models_and_leaves_out_what_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "halftone.library")
     write_folder(tmp_path / "hub" / "snapshots" / "abc")
     (tmp_path / "one.safetensors").write_bytes(safetensors({"lora_unet_x.lora_down.weight": ramp(2)}))
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     (tmp_path / ".hidden.safetensors").write_bytes(safetensors({"a": ramp(2)}))
     assert [facts.name for facts in list_models([str(tmp_path), str(tmp_path)]) if facts.id != "pocket"] == ["abc", "one"]
+    assert any("broken.safetensors" in message for message in caplog.messages)

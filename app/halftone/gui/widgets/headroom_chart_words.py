@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 
 from halftone.contract.plan import Plan, rescaled_modules
-from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, DType
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import ChartData, Layer, log2_peak, part_key, part_names, room_bits, room_state
 
-TYPE_NAMES: dict[str, str] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+TYPE_NAMES: dict[str, str] = {**DTYPE_NAMES}
 
 
 def type_name(dtype: str) -> str:

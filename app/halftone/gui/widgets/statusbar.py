@@ -7,14 +7,14 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 from halftone import __version__
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.contract.request import Numerics
-from halftone.contract.words import DType
+from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gui import icons, reasons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, surface
 from halftone.gui.widgets.meters import MemoryMeter
 
-TYPE_NAMES: dict[str, str] = {"auto": "Auto", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
+TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
 class StatusPart(QToolButton):
