@@ -15,7 +15,7 @@ from PIL import Image
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
-from halftone.contract.messages import FindingMade, PhaseChanged, PictureReady, PlanChanged, StepDone
+from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PictureReady, PlanChanged, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.contract.words import FLOAT_LIMITS, DType, Phase, ReceiptState
@@ -106,6 +106,7 @@ class Generation:
         reasons = (reason, *without_effect(request.numerics, loaded.device))
         self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
         self._plan, self._stored = self._first_plan()
+        emit(JobStarted(kind="generate", plan=self._plan))
         self._picture = _Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
         self._pictures: list[PictureFacts] = []

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 
-from halftone.contract.messages import FindingMade, PictureReady, PlanChanged, Repair
+from halftone.contract.messages import FindingMade, JobStarted, PictureReady, PlanChanged, Repair
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
 
@@ -92,7 +92,9 @@ def test_generation_recovers_by_itself_and_gives_the_float32_picture(
     assert (event.component, event.module, event.cure) == (component, module, "rescale")
     assert event.action == ("decoded-again" if component == "vae" else "went-back-one-step")
     assert event.layers
-    assert [change.after for change in events.of(PlanChanged)] == [report.plan]
+    (begun,) = events.of(JobStarted)
+    (change,) = events.of(PlanChanged)
+    assert (begun.plan, change.after) == (change.before, report.plan)
     again, _ = generate(engine, model, "float16", family=family)
     assert again.images[0].state == "clean", "what worked is remembered"
 
