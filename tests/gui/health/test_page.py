@@ -1,6 +1,7 @@
 """The Health page, state by state; every control does what it says."""
 
 import json
+import math
 from pathlib import Path
 
 import msgspec
@@ -289,6 +290,16 @@ def test_no_copy_without_an_exact_rescaling() -> None:
     report = kit.report()
     view = health_view.of_report(msgspec.structs.replace(report, cures=report.cures[1:]), None)
     assert copy_refusal(view).startswith("No exact rescaling")
+
+
+def test_numbers_of_an_exported_report_are_finite_or_null() -> None:
+    from halftone.gui.pages.health_report import as_json
+
+    report = kit.report()
+    cures = tuple(msgspec.structs.replace(cure, psnr=math.inf) for cure in report.cures)
+    layers = (msgspec.structs.replace(report.layers[0], peak=math.inf), *report.layers[1:])
+    data = json.loads(as_json(msgspec.structs.replace(report, cures=cures, layers=layers)), parse_constant=pytest.fail)
+    assert all(cure.get("psnr") is None for cure in data["cures"])
 
 
 def test_export_writes_json_and_a_page_without_paths(qtbot: QtBot, tmp_path: Path) -> None:
