@@ -27,6 +27,7 @@ from halftone.contract.messages import (
     JobStarted,
     Quit,
     Ready,
+    Refused,
     Repair,
     SelfTest,
     StepDone,
@@ -195,6 +196,8 @@ class Session:
         if isinstance(event, Ready):
             self.ready = event
             self._failed_starts = 0
+        elif isinstance(event, Refused) and event.command == "Hello":
+            self._failed_starts = MAX_FAILED_STARTS  # the next one would refuse too
         elif event.job is not None:
             self._note_job(event, event.job)
         return True

@@ -123,7 +123,7 @@ class Controller(QObject):
         self._pump()
 
     def _tell_if_hopeless(self) -> None:
-        if self._link.hopeless:
+        if self._link.hopeless and self.state.worker != "refused":
             self.take(words.Noted(kind="worker-lost", facts=(self.state.log,)))
 
     def _greet(self, event: Ready) -> None:

@@ -29,6 +29,7 @@ from halftone.contract.messages import (
     PlanChanged,
     PreviewReady,
     Ready,
+    Refused,
     Report,
     StepDone,
     TestDone,
@@ -37,11 +38,12 @@ from halftone.contract.messages import (
 from halftone.contract.plan import Plan
 from halftone.contract.words import Outcome, Phase
 
-WorkerState = Literal["starting", "ready", "lost"]
+WorkerState = Literal["starting", "ready", "lost", "refused"]
 NoticeKind = Literal[
     "failed",
     "disk-full",
     "worker-lost",
+    "worker-refused",
     "not-written",
     "cure-applied",
     "cure-failed",
@@ -242,8 +244,11 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
             return replace(state, loaded=event.model, loaded_device=event.device)
         case MemoryChanged():
             return replace(state, memory=event.memory)
+        case Refused() if event.command == "Hello":
+            return note(replace(state, worker="refused"), "worker-refused", error=event.error)
         case WorkerLost():
-            return replace(state, worker="lost", loaded=None, memory=None, log=event.log, losses=state.losses + 1)
+            worker: WorkerState = "refused" if state.worker == "refused" else "lost"
+            return replace(state, worker=worker, loaded=None, memory=None, log=event.log, losses=state.losses + 1)
         case JobEnded():
             return _end(state, event)
         case _:

@@ -56,7 +56,7 @@ def phase_name(phase: Phase) -> str:
 def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
     """What is going on: words, icon, colour token. device_words: the verdict on the device for the idle state."""
     job = state.running
-    if state.worker == "lost" and job is None:
+    if state.worker in ("lost", "refused") and job is None:
         return tr("The computing part of Halftone stopped"), "octagon-alert", "danger"
     if state.worker != "ready":
         return tr("Starting…"), "loader-circle", "text-muted"
@@ -126,6 +126,11 @@ def _short_notice(notice: Notice) -> Message:
             return Message("info", tr("{0} taken out of the queue.", first), actions=undo)
         case "copied":
             return Message("ok", tr("Copied."))
+        case "worker-refused" if notice.error is not None:
+            said = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            return Message(
+                "danger", tr("The computing part of Halftone does not start."), said, actions=(Act("copy", tr("Copy details")),)
+            )
         case "worker-lost":
             text = tr("It was started several times and stopped each time. Details are in {0}.", first)
             return Message("danger", tr("The computing part of Halftone does not start."), text)

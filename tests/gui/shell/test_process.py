@@ -98,3 +98,15 @@ def test_a_worker_that_never_gets_ready_is_given_up_and_the_user_is_told(qtbot: 
     assert controller.state.losses == 3
     controller.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: QtBot) -> None:
+    made = link({"devices": [scripted.Fail(code="device-lost", facts={"device": "cpu", "detail": "gone"})]})
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.start()
+    qtbot.waitUntil(lambda: bool(controller.state.notices), timeout=PATIENCE)
+    assert [notice.kind for notice in controller.state.notices] == ["worker-refused"]
+    assert controller.state.worker == "refused"
+    assert not made.session.may_restart
+    controller.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)

@@ -18,6 +18,7 @@ from halftone.contract.messages import (
     PictureReady,
     PlanChanged,
     Ready,
+    Refused,
     StepDone,
     WorkerLost,
 )
@@ -191,6 +192,15 @@ def test_a_lost_worker_forgets_what_was_loaded_and_keeps_the_queue() -> None:
     assert (state.worker, state.loaded, state.memory, state.losses, state.log) == ("lost", None, None, 1, "/log")
     assert len(state.jobs) == 3
     assert play(READY, state=state).worker == "ready"
+
+
+def test_a_worker_that_refuses_to_start_is_told_and_stays_so() -> None:
+    refused = Refused(command="Hello", error=ErrorFacts(code="protocol-mismatch", facts={"wanted": 2, "got": 1}))
+    state = play(refused, WorkerLost(exit_code=0, signal=None, log="/log"))
+    assert state.worker == "refused"
+    assert [(notice.kind, notice.error) for notice in state.notices] == [("worker-refused", refused.error)]
+    other = Refused(command="Load", error=refused.error)
+    assert play(other).worker == "starting"
 
 
 def test_messages_are_numbered_and_only_fifty_are_kept() -> None:
