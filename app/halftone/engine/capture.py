@@ -17,7 +17,7 @@ from halftone.engine.flight import Flight, Hooks
 from halftone.engine.frames import first_frame
 from halftone.engine.load import Loaded
 from halftone.engine.precision import invoke
-from halftone.engine.resolve import Inputs, pipeline_arguments, task_pipeline
+from halftone.engine.resolve import Inputs, pipeline_arguments, refused_option, task_pipeline
 from halftone.engine.samplers import make_scheduler
 from halftone.engine.tensors import tensors_in
 from halftone.measure.probe import Probe, Reading, ScorePeak
@@ -71,7 +71,12 @@ def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) 
         pipe.scheduler = make_scheduler(loaded.native_scheduler, None)
     flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
     generator = torch.Generator("cpu").manual_seed(seed)
-    result = flight.run({**pipeline_arguments(pipe, inputs), "output_type": "pt"}, generator)
+    try:
+        result = flight.run({**pipeline_arguments(pipe, inputs), "output_type": "pt"}, generator)
+    except (TypeError, ValueError) as error:
+        if not inputs.options:
+            raise
+        raise refused_option(inputs.options, error) from error
     picture = first_frame(result[0])
     found.picture = picture if found.picture is None else found.picture
     _encode(loaded, found, hooks)

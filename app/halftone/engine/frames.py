@@ -19,6 +19,12 @@ def first_frame(images: Any) -> torch.Tensor:
     return tensor[0] if tensor.dim() == 4 else tensor
 
 
+def frame_count(images: Any) -> int:
+    """Pictures in a pipeline's result in "pt" form."""
+    tensor = cast("torch.Tensor", images[0])
+    return tensor.shape[0] if tensor.dim() == 4 else len(images)
+
+
 def to_pixels(picture: torch.Tensor) -> Pixels:
     """(channels, height, width) floats in [0, 1] to bytes, rounded as diffusers does. A number that is not finite becomes 0
     here on purpose:

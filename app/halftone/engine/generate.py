@@ -23,14 +23,14 @@ from halftone.engine import latents as kept
 from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import effective
 from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
-from halftone.engine.frames import Pixels, first_frame, from_decoder, thumbnail, to_pixels
+from halftone.engine.frames import Pixels, first_frame, frame_count, from_decoder, thumbnail, to_pixels
 from halftone.engine.learned import recall, remember
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
-from halftone.engine.plans import any_component, apply_plan, base_plan, merged
+from halftone.engine.plans import any_component, apply_plan, base_plan, merged, permitted
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, kind_of
-from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, resolve, task_pipeline
+from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
 from halftone.engine.saving import keep_if_possible, write_picture
 from halftone.engine.sentinel import Health
@@ -112,6 +112,7 @@ class Generation:
         self._pictures: list[PictureFacts] = []
         self._unsaved: HalftoneError | None = None
         """Why the first picture that could not be written was not."""
+        self._more_reasons: tuple[str, ...] = ()
         self._switches = ExitStack()
 
     def _first_plan(self) -> tuple[Plan, Plan | None]:
@@ -131,7 +132,8 @@ class Generation:
         return (plan if learned is None else merged(plan, self._allowed(base, learned))), stored
 
     def _allowed(self, base: Plan, cure: Plan) -> Plan:
-        """A cure without the components that the settings already moved to another precision."""
+        """A cure without the components that the settings already moved to another precision, and without what they rule out."""
+        cure = permitted(self._loaded, cure, self._request.numerics) if self._dtype != "float32" else cure
         free = {name for name, dtype in base.dtypes.items() if dtype == self._dtype and not base.upcast.get(name)}
         return msgspec.structs.replace(
             cure,
@@ -164,7 +166,7 @@ class Generation:
         times = sorted(flight.seconds_per_step)
         return GenerateReport(
             images=tuple(self._pictures),
-            plan=self._recovery.plan,
+            plan=msgspec.structs.replace(self._recovery.plan, reasons=(*self._recovery.plan.reasons, *self._more_reasons)),
             events=tuple(event for picture in self._pictures for event in picture.events),
             seconds=time.perf_counter() - started,
             seconds_per_step=times[len(times) // 2] if times else None,
@@ -201,9 +203,18 @@ class Generation:
                 decoded = self._decode_only(Path(self._request.resume_latents), flight)
             else:
                 decoded = self._fly(flight)
+            self._tell_frames(decoded)
             self._finish(first_frame(decoded), flight)
         except PictureStopped as stopped:
             self._give_up(stopped, flight)
+
+    def _tell_frames(self, decoded: Any) -> None:
+        """Of several frames only the first is saved, and its receipt says so."""
+        count = frame_count(decoded)
+        told = f"{count} frames were computed; the first one is saved."
+        if count > 1 and told not in self._resolved.reasons:
+            self._resolved = msgspec.structs.replace(self._resolved, reasons=(*self._resolved.reasons, told))
+            self._more_reasons = (told,)
 
     def _fly(self, flight: Flight) -> Any:
         """Run the pipeline until it ends, going back one step after each failure that could be cured."""
@@ -212,6 +223,10 @@ class Generation:
             generator = torch.Generator("cpu").manual_seed(self._picture.seed)
             try:
                 result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume)
+            except (TypeError, ValueError) as error:
+                if not self._request.options:
+                    raise
+                raise refused_option(self._request.options, error) from error
             except StepFailed as failure:
                 if not flight.watches_every_step:
                     flight.watch_every_step()

@@ -64,6 +64,19 @@ def with_settings(loaded: Loaded, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, upcast={name: regions for name, regions in upcast.items() if regions})
 
 
+def permitted(loaded: Loaded, plan: Plan, numerics: Numerics) -> Plan:
+    """A kept plan without what the settings meanwhile rule out with Never: the whole VAE, or cross-attention, in float32."""
+    dtypes, upcast, settings = dict(plan.dtypes), dict(plan.upcast), dict(plan.settings)
+    if numerics.vae_float32 == "never":
+        decoders = {name for name, module in loaded.modules.items() if role(name, module) == "decode"}
+        dtypes = {name: dtype for name, dtype in dtypes.items() if not (name in decoders and dtype == "float32")}
+    if numerics.upcast_cross_attention == "never":
+        settings.pop("upcast_cross_attention", None)
+        crossing = {name: cross_attentions(module) for name, module in loaded.modules.items()}
+        upcast = {name: own for name, own in upcast.items() if own != crossing.get(name)}
+    return msgspec.structs.replace(plan, dtypes=dtypes, upcast=upcast, settings=settings)
+
+
 def merged(base: Plan, cure: Plan) -> Plan:
     """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component.
 

@@ -20,7 +20,7 @@ from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.parts import parameter_count, units
-from halftone.engine.plans import apply_state, merged, with_counts, with_settings
+from halftone.engine.plans import apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.precision import ComponentState, damaged, exact_weights, split_rows, state_in
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
@@ -241,7 +241,10 @@ class Recovery:
         module = self.loaded.modules[name]
         found: list[tuple[CureKind, Plan]] = []
         if self._stored is not None and self._stored.verified:
-            found.append((kind_of(self._stored, name, self._asked), _only(self._stored, name)))
+            # what Never rules out for the VAE is still the safety net of a black picture
+            numerics = msgspec.structs.replace(self._numerics, vae_float32="when-needed")
+            stored = permitted(self.loaded, self._stored, numerics)
+            found.append((kind_of(stored, name, self._asked), _only(stored, name)))
         order = {reading.module: reading.order for reading in diagnosis.reference.readings}
         groups = rescale_groups(name, module)
         plans = candidate_plans(

@@ -124,6 +124,13 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     return given
 
 
+def refused_option(options: dict[str, OptionValue], error: Exception) -> HalftoneError:
+    """What the pipeline's TypeError or ValueError means where the user gave options."""
+    given = ", ".join(f"{name}={value}" for name, value in options.items())
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+
+
 def _check_size(pipe: Any, inputs: Inputs) -> None:
     multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
     for name, value in (("Width", inputs.width), ("Height", inputs.height)):
@@ -132,16 +139,19 @@ def _check_size(pipe: Any, inputs: Inputs) -> None:
 
 
 def open_picture(path: str | None, inputs: Inputs) -> Any:
-    """An input picture in RGB, scaled to the wanted size if one was given. Raises image-unreadable."""
+    """An input picture in RGB, turned as its camera noted, scaled to the wanted size if one was given.
+
+    Raises image-unreadable.
+    """
     if path is None:
         return None
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(path) as opened:
-            picture = opened.convert("RGB")
-    except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise HalftoneError("image-unreadable", path=path) from error
+            picture = ImageOps.exif_transpose(opened).convert("RGB")
+    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise HalftoneError("image-unreadable", str(error), path=path) from error
     width, height = inputs.width or picture.width // 8 * 8, inputs.height or picture.height // 8 * 8
     return picture if picture.size == (width, height) else picture.resize((max(width, 8), max(height, 8)))
 

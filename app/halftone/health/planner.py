@@ -22,6 +22,8 @@ _BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "we
 """What a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
 _NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
+_VAES: Final = ("vae", "vqvae", "vqgan", "movq")
+"""How the libraries name the component that decodes latents."""
 _DTYPE_WORDS: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
 
 
@@ -66,9 +68,10 @@ def candidate_plans(
     )  # fmt: skip
     if not case.sick or not case.curable:
         return []
-    if case.faulty:
-        return _components(case)
-    plans = [*_rescale(case), *_settings(case), *_regions(case), *_components(case)]
+    plans = _components(case)
+    if not case.faulty:
+        plans = [*_rescale(case), *_settings(case), *_regions(case), *plans]
+    plans = [(kind, plan) for kind, plan in plans if not _forbidden(plan, case)]
     return [plan for index, plan in enumerate(plans) if plan[1] not in [earlier for _, earlier in plans[:index]]]
 
 
@@ -174,6 +177,12 @@ class _Case:
         )
 
 
+def _forbidden(plan: Plan, case: _Case) -> bool:
+    """Whether a plan does what a setting of Never rules out: the whole VAE in float32."""
+    wide = {component for component, dtype in plan.dtypes.items() if dtype == "float32" != case.dtype}
+    return case.numerics.vae_float32 == "never" and any(component.startswith(_VAES) for component in wide)
+
+
 def _rescale(case: _Case) -> list[tuple[CureKind, Plan]]:
     if not case.rescale or case.left:
         return []
@@ -275,7 +284,7 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
             chosen["math_attention_reduction"] = False
         elif numerics.attention_backend == "math":
             chosen["attention_backend"] = "auto"
-        elif numerics.upcast_cross_attention != "always":
+        elif numerics.upcast_cross_attention == "when-needed":
             chosen["upcast_cross_attention"] = "always"
     if "accumulation-overflow" in codes:
         chosen |= {name: False for name in ("fp16_accumulation", "fp16_reduction") if getattr(numerics, name)}

@@ -17,15 +17,31 @@ GUIDANCE_RANGE: Final = (0.0, 1000.0)
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
 
+_FIELDS: Final[dict[str, str]] = {
+    "prompt": "--prompt",
+    "negative_prompt": "--negative",
+    "width": "--width",
+    "height": "--height",
+    "num_inference_steps": "--steps",
+    "guidance_scale": "--guidance",
+    "generator": "--seed",
+    "num_images_per_prompt": "--batch",
+    "image": "--image",
+    "mask_image": "--mask",
+    "num_frames": "--num-frames",
+    "output_type": "--output",
+}
+"""Arguments of the pipelines that the request has a field for, and its flag."""
+
+
 def check_request(request: PictureRequest) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-empty, value-out-of-range, size-not-multiple,
-    image-unreadable, output-*, disk-full."""
+    setting-bad-value, image-unreadable, output-*, disk-full."""
     if not request.prompt.strip() and request.resume_latents is None:
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     _range("Number of pictures", request.batch, *BATCH_RANGE)
-    for path in (request.image, request.mask):
-        _check_image(path)
+    _check_given(request)
     if request.resume_latents is not None and not Path(request.resume_latents).is_file():
         raise HalftoneError("image-unreadable", path=request.resume_latents)
     if request.output is not None:
@@ -35,7 +51,16 @@ def check_request(request: PictureRequest) -> None:
 def check_inputs(inputs: CheckInputs) -> None:
     """The same for the inputs of a check."""
     _check_numbers(inputs)
-    for path in (inputs.image, inputs.mask):
+    _check_given(inputs)
+
+
+def _check_given(values: PictureRequest | CheckInputs) -> None:
+    for name, value in values.options.items():
+        if name in _FIELDS:
+            raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=_FIELDS[name])
+    if values.mask is not None and values.image is None:
+        raise HalftoneError("setting-bad-value", name="--mask", value="used without a picture", allowed="--image as well")
+    for path in (values.image, values.mask):
         _check_image(path)
 
 

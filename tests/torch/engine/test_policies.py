@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.engine_runs import faulty_copy, generate, pixels
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.words import OnBlack
 from halftone.engine.service import DiffusersEngine
@@ -79,3 +80,16 @@ def test_off_looks_at_nothing_and_says_so(black: Path) -> None:
     assert (picture.state, picture.black, picture.finite) == ("unwatched", True, False)
     assert not picture.events
     assert all(event.finite is None and event.peak is None for event in events.of(StepDone))
+
+
+def test_never_keeps_the_safety_net_but_remembers_no_vae_in_float32(black: Path) -> None:
+    first, _ = generate(DiffusersEngine(), black, "float16", vae_float32="never")
+    assert first.images[0].state == "recovered"
+    again, _ = generate(DiffusersEngine(), black, "float16", vae_float32="never")
+    assert not again.images[0].black
+
+
+def test_an_option_that_the_pipeline_refuses_is_told_as_such(black: Path) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        generate(DiffusersEngine(), black, "float32", options={"clip_skip": "many"})
+    assert (caught.value.code, caught.value.facts["value"]) == ("setting-bad-value", "clip_skip=many")

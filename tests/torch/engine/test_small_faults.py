@@ -1,17 +1,23 @@
 """Damage around a picture that must not cost the picture, and files whose tensors differ in type or name."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import generate
 
 from halftone.contract.messages import PreviewReady
+from halftone.contract.plan import Plan
+from halftone.contract.request import CheckInputs, Numerics
 from halftone.engine.findings import module_of
 from halftone.engine.load import load_pipeline, stored_dtypes
+from halftone.engine.plans import cross_attentions, permitted
+from halftone.engine.resolve import of_check, open_picture
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.measure.probe import Reading
@@ -67,3 +73,23 @@ def _readings(*names: str) -> dict[str, Reading]:
 )
 def test_a_tensor_is_given_to_a_module_only_if_that_is_certain(tensor: str, modules: tuple[str, ...], found: str | None) -> None:
     assert module_of(tensor, _readings(*modules)) == found
+
+
+def test_an_input_picture_is_turned_as_its_camera_noted(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # EXIF 2.32, Orientation: a quarter turn
+    Image.new("RGB", (32, 16)).save(tmp_path / "a.jpg", exif=exif)
+    inputs = of_check(CheckInputs(), describe("pocket"), "a")
+    assert open_picture(str(tmp_path / "a.jpg"), replace(inputs, width=None, height=None)).size == (16, 32)
+
+
+def test_what_never_rules_out_is_not_taken_from_a_kept_plan(models: dict[str, Path]) -> None:
+    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    kept = Plan(
+        dtypes={"vae": "float32", "unet": "bfloat16"},
+        upcast={"unet": cross_attentions(loaded.modules["unet"])},
+        settings={"upcast_cross_attention": "always"},
+    )
+    left = permitted(loaded, kept, Numerics(vae_float32="never", upcast_cross_attention="never"))
+    assert left == Plan(dtypes={"unet": "bfloat16"})
+    assert permitted(loaded, kept, Numerics()) == kept

@@ -177,3 +177,16 @@ def test_plans_are_not_offered_twice() -> None:
 
 def test_float32_has_no_wider_type_to_go_to() -> None:
     assert Setup({**HEALTHY, "mid": 9e37}, dtype="float32", findings=(finding("flat-output"),)).plans() == []
+
+
+def test_never_for_the_vae_leaves_its_whole_float32_out_and_nothing_else() -> None:
+    numerics = Numerics(vae_float32="never")
+    assert Setup(HOT, groups=(STREAM,), numerics=numerics).kinds() == ["rescale", "upcast-region", "bfloat16"]
+
+
+def test_never_for_cross_attention_is_not_answered_by_upcasting_it() -> None:
+    attention = (finding("attention-overflow"),)
+    asked = Setup(HEALTHY, findings=attention, numerics=Numerics(upcast_cross_attention="never"))
+    assert all("upcast_cross_attention" not in plan.settings for _, plan in asked.plans())
+    needed = Setup(HEALTHY, findings=attention)
+    assert any(plan.settings.get("upcast_cross_attention") == "always" for _, plan in needed.plans())
