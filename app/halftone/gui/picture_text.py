@@ -20,6 +20,8 @@ def main_event(picture: PictureFacts) -> GuardEvent | None:
 def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, policy: OnBlack = "recover") -> Message | None:
     """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
     event = main_event(picture)
+    if event is not None and event.action == "kept":
+        return _one_colour(event)
     if picture.state == "recovered" and event is not None:
         made = (
             _recovered_steps(event, price)
@@ -41,6 +43,18 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, p
     return None
 
 
+def _one_colour(event: GuardEvent) -> Message:
+    """Full precision gave nothing better."""
+    return Message(
+        level="danger",
+        title=tr("This picture came out in one colour, also in full precision."),
+        text=tr("Its numbers are finite, so no cure can help: the prompt, a LoRA, a wrong VAE or a damaged file can do this."),
+        strong=tr("The picture and its seed are kept."),
+        actions=(Act("check", tr("Check the model"), "activity", "primary"), Act("copy", tr("Copy details"), "copy", "quiet")),
+        details=_details(event, 0),
+    )
+
+
 _FIX = "fix"
 
 
@@ -60,6 +74,8 @@ def _took(event: GuardEvent) -> str:
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     if event.action == "encoded-again":
         what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
+        if event.cure in _NO_OVERFLOW:
+            what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
         did = tr("Halftone read it again {0}.", _how(event))
     else:
         what = _decoder_failed(event)
@@ -75,7 +91,13 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     )
 
 
+_NO_OVERFLOW = ("none", "read-again")
+"""Done again in the same type, and right: no number was too large for it."""
+
+
 def _decoder_failed(event: GuardEvent) -> str:
+    if event.cure in _NO_OVERFLOW:
+        return tr("The part of the model that turns its result into a picture (the VAE decoder) gave bad numbers.")
     if event.kind == "nonfinite":
         return tr(
             "The part of the model that turns its result into a picture (the VAE decoder) made numbers too large for half "
@@ -90,20 +112,29 @@ def _decoder_failed(event: GuardEvent) -> str:
 def _how(event: GuardEvent) -> str:
     """How it was done again, by the cure that was taken."""
     return {
+        "none": tr("as it was, and this time it came out right"),
+        "read-again": tr("after reading the model again from its file: its numbers in memory had been damaged"),
         "rescale": tr("with its numbers made smaller by powers of two, which changes nothing else"),
         "setting": tr("with a more careful setting"),
         "upcast-region": tr("with the affected blocks in full precision"),
         "bfloat16": tr("in BF16, which has a far wider range"),
-    }.get(event.cure, tr("in full precision"))
+        "float32-component": tr("in full precision"),
+        "float32-all": tr("in full precision"),
+    }.get(event.cure, tr("in another way"))
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
     layer = event.module or component_name(event.component)
     how = {
+        "none": tr("The step was repeated as it was, and this time it came out right."),
+        "read-again": tr("The model's numbers in memory had been damaged. They were read again from the file."),
+        "upcast-region": tr("{0} now runs in FP32 for this picture.", layer),
+        "float32-component": tr("{0} now runs in FP32 for this picture.", layer),
+        "float32-all": tr("Everything now runs in FP32 for this picture."),
         "rescale": tr("{0} now runs with smaller numbers for this picture.", layer),
         "setting": tr("{0} now runs with a more careful setting for this picture.", layer),
         "bfloat16": tr("{0} now runs in BF16 for this picture.", layer),
-    }.get(event.cure, tr("{0} now runs in FP32 for this picture.", layer))
+    }.get(event.cure, tr("{0} was computed again in another way.", layer))
     return Message(
         level="warn",
         title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
@@ -228,6 +259,8 @@ def elapsed(seconds: float) -> str:
 
 
 def _followed(event: GuardEvent) -> str:
+    if event.action == "kept":
+        return tr("One colour in every pixel")
     return {
         "flat": tr("One colour in every pixel, though the result before was not flat"),
         "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
@@ -240,7 +273,7 @@ def _done(event: GuardEvent) -> str:
         "encoded-again": tr("Read the prompt again"),
         "went-back-one-step": tr("Repeated the step from the latents before it"),
         "stopped": tr("Stopped this picture"),
-        "kept": tr("Kept the latents"),
+        "kept": tr("Kept the picture as it is"),
         "asked": tr("Kept the latents and asked"),
     }.get(event.action, event.action)
     cure = cure_name(event.cure)
@@ -253,6 +286,7 @@ def _done(event: GuardEvent) -> str:
 def cure_name(kind: str) -> str:
     """The name of a cure in a line of details."""
     return {
+        "read-again": tr("read again from the file"),
         "rescale": tr("rescaled by powers of two"),
         "setting": tr("with a safer setting"),
         "upcast-region": tr("these blocks in FP32"),
@@ -266,6 +300,8 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
     """The receipt in short: icon, tone, word, sentence."""
     event = main_event(picture)
     match picture.state:
+        case "clean" | "not-recovered" if picture.black and picture.path:
+            return "octagon-alert", "danger", tr("One colour"), tr("Every number is finite, no cure can help")
         case "clean" if picture.dark:
             return "circle-check", "ok", tr("Clean"), tr("Dark, but every number is fine")
         case "clean":
@@ -285,6 +321,8 @@ def _short_recovery(event: GuardEvent | None) -> str:
         return ""
     if event.action == "went-back-one-step":
         return tr("Step {0} repeated after a bad number", event.step)
+    if event.cure == "read-again":
+        return tr("Damaged in memory, read again from the file")
     if event.action == "encoded-again":
         return tr("Prompt read again after an overflow")
     cure = cure_name(event.cure)

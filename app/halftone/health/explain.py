@@ -59,7 +59,8 @@ def _room(finding: Finding) -> str:
 
 
 _CURES: Final[dict[str, str]] = {
-    "none": "as it was",
+    "none": "as it was, and came out right",
+    "read-again": "after the model was read again from its file, as its numbers in memory had been damaged",
     "rescale": "with its layers rescaled exactly",
     "setting": "with a safer setting",
     "upcast-region": "with the failing blocks in full precision",
@@ -141,7 +142,7 @@ def _decoded_again(event: GuardEvent) -> Note:
         text=Words(
             "The part of the model that turns its result into a picture (the VAE decoder) {0}. The result before that step was "
             "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
-            (Words(_DAMAGE.get(event.kind, _DAMAGE["nonfinite"])), again, duration(event.seconds)),
+            (Words(_damage(event)), again, duration(event.seconds)),
         ),
     )
 
@@ -225,7 +226,7 @@ def _sound_in_float32(event: GuardEvent) -> bool:
 
 
 def _again(event: GuardEvent) -> Words:
-    return Words(_CURES.get(event.cure, _CURES["float32-component"]))
+    return Words(_CURES.get(event.cure, "in another way"))
 
 
 def _when(event: GuardEvent) -> Words:
@@ -233,6 +234,11 @@ def _when(event: GuardEvent) -> Words:
         return Words("at step {0}", (event.step,))
     decoding = event.component.startswith("vae") and not event.module.startswith(("encoder", "quant_conv"))
     return Words("while the picture was decoded") if decoding else Words("before the first step")
+
+
+def _damage(event: GuardEvent) -> str:
+    """Done again in the same type, and right: no number was too large for it."""
+    return "gave bad numbers" if event.cure in ("none", "read-again") else _DAMAGE.get(event.kind, _DAMAGE["nonfinite"])
 
 
 _DAMAGE: Final[dict[str, str]] = {

@@ -209,7 +209,7 @@ class CreatePage(QWidget):
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
-        if event.facts.state in ("not-recovered", "asking"):
+        if not event.facts.path:
             self._show_made(unsaved(event.facts, request, failed))
         else:
             self._shelf.add(event.facts, request, thumbnail, failed, self._made)
