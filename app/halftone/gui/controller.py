@@ -23,6 +23,7 @@ from halftone.contract.messages import (
     JobCommand,
     JobEnded,
     Keep,
+    Quit,
     Ready,
     Repair,
     SelfTest,
@@ -42,6 +43,9 @@ from halftone.settings import places, store
 from halftone.settings.store import Settings
 
 PageName = Literal["create", "health", "device", "settings"]
+
+_LEAVE_SECONDS = 2.0
+_LOOK_MS = 20
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +89,28 @@ class Controller(QObject):
         """Start the worker and read the models; called after the first paint."""
         self._link.start()
         self.refresh_models()
+
+    def finish(self) -> None:
+        """Let the queue come to its end: go on when paused, and queue nothing more by itself."""
+        self._endless = None
+        self.pause(False)
+
+    def leave(self, then: Callable[[], object]) -> None:
+        """Ask the worker to leave, with a little time for it; `then` is called when it is gone or the time is over."""
+        self._endless = None
+        self.clear_waiting()
+        self._link.send(Quit())
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        watch = QTimer(self)
+        watch.setInterval(_LOOK_MS)
+
+        def look() -> None:
+            if self._link.gone or time.monotonic() >= deadline:
+                watch.stop()
+                then()
+
+        watch.timeout.connect(look)
+        watch.start()
 
     def stop(self) -> None:
         """End the worker; the window is about to close."""

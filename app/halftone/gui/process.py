@@ -34,6 +34,11 @@ class Link(QObject):
         raise NotImplementedError
 
     @property
+    def gone(self) -> bool:
+        """True when no worker process is there."""
+        return True
+
+    @property
     def hopeless(self) -> bool:
         """True when the worker died again and again before it was ready, and is not started any more."""
         return False
@@ -63,6 +68,10 @@ class WorkerLink(Link):
         self._watch = QTimer(self)
         self._watch.setInterval(_WATCH_MS)
         self._watch.timeout.connect(self._kill_if_overdue)
+
+    @property
+    def gone(self) -> bool:
+        return self._process is None
 
     @property
     def hopeless(self) -> bool:

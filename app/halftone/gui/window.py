@@ -74,7 +74,7 @@ class MainWindow(QMainWindow):
         self.create_page = CreatePage(self.controller)
         self._pages["create"] = self.create_page
         self.stack.addWidget(self.create_page)
-        self.toasts = Toasts(middle)
+        self.toasts = Toasts(middle, lambda: self.create_page.strip_height)
         self._ring = FocusRing(middle)
         for name, tab in self.top.tabs.items():
             tab.clicked.connect(lambda _on=False, page=name: self._go(cast("PageName", page)))
@@ -372,9 +372,13 @@ class MainWindow(QMainWindow):
         finish = box.addButton(tr("Finish, then close"), QMessageBox.ButtonRole.AcceptRole)
         stop = box.addButton(tr("Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
-        finish.clicked.connect(lambda: self.controller.changed.connect(self._close_when_done))
+        finish.clicked.connect(self._finish_and_close)
         stop.clicked.connect(self._stop_and_close)
         box.open()
+
+    def _finish_and_close(self) -> None:
+        self.controller.changed.connect(self._close_when_done)
+        self.controller.finish()
 
     def _close_when_done(self) -> None:
         if not self.controller.state.jobs:
@@ -383,4 +387,5 @@ class MainWindow(QMainWindow):
 
     def _stop_and_close(self) -> None:
         self._closing = True
-        self.controller.later(self.close)
+        self.setEnabled(False)
+        self.controller.leave(self.close)

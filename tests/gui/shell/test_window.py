@@ -13,7 +13,7 @@ from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
 
 from halftone.client.command import worker_environment
-from halftone.contract.request import Numerics
+from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.state import Noted
 from halftone.gui.widgets.topbar import chip_part, memory_text, short_name
 from halftone.settings.store import Settings
@@ -133,6 +133,50 @@ def test_closing_with_work_asks(qtbot: QtBot, tmp_path: Path) -> None:
     stage.wait(lambda: not stage.window.isVisible())
     assert len(stage.controller.state.pictures) == 2
     stage.wait(lambda: stage.link.pid is None)
+
+
+def test_finish_then_close_ends_an_endless_run_and_a_pause(qtbot: QtBot, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
+    stage.controller.generate(PictureRequest(prompt="hills"), endless=True)
+    stage.controller.generate(PictureRequest(prompt="trees"))
+    stage.controller.pause(True)
+    stage.wait(lambda: stage.controller.state.running is not None)
+    assert not stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == "Finish, then close").click()
+    go.touch()
+    stage.wait(lambda: not stage.window.isVisible())
+    assert len(stage.controller.state.pictures) == 2
+    stage.wait(lambda: stage.link.pid is None)
+    stage.idle()
+
+
+def test_stop_and_close_lets_the_worker_leave(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(tmp_path / "never"))]})
+    stage.page.generate()
+    stage.wait(lambda: stage.controller.state.running is not None)
+    assert not stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == "Stop and close").click()
+    assert stage.window.isVisible(), "the worker has a moment to leave"
+    stage.wait(lambda: not stage.window.isVisible())
+    assert stage.link.pid is None
+    stage.idle()
+
+
+def test_a_message_stays_above_the_strip_below_the_first_picture(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.page.next_steps.show()
+    stage.wait(stage.page.next_steps.isVisible)
+    stage.controller.take(Noted(kind="copied"))
+    bar = stage.window.toasts.shown
+    assert bar is not None
+    bottom = bar.mapToGlobal(bar.rect().bottomLeft()).y()
+    assert bottom < stage.page.next_steps.mapToGlobal(stage.page.next_steps.rect().topLeft()).y()
+    stage.close()
 
 
 def test_a_narrow_window_drops_the_name_and_the_memory(qtbot: QtBot) -> None:

@@ -228,6 +228,11 @@ class CreatePage(QWidget):
             self._preview = QImage()
             self._show(made)
 
+    @property
+    def strip_height(self) -> int:
+        """Pixels that the strip below the first picture takes."""
+        return self.next_steps.sizeHint().height() if self.next_steps.isVisible() else 0
+
     def _job_ended(self, ended: Ended) -> None:
         if ended.job.kind != "Generate":
             return

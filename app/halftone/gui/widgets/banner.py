@@ -122,9 +122,11 @@ def _strong(words: str) -> str:
 class Toasts(QObject):
     """Shows one toast at a time above the lower edge of a window; the others wait."""
 
-    def __init__(self, host: QWidget) -> None:
+    def __init__(self, host: QWidget, lift: Callable[[], int] = lambda: 0) -> None:
+        """lift: pixels to stay further above the edge."""
         super().__init__(host)
         self._host = host
+        self._lift = lift
         self._waiting: list[tuple[Message, Callable[[str], None]]] = []
         self._bar: MessageBar | None = None
         self._timer = QTimer(self)
@@ -194,7 +196,7 @@ class Toasts(QObject):
         bar.setFixedWidth(min(wanted, 760, self._host.width() - 40))
         layout = bar.layout()
         bar.setFixedHeight(max(38, layout.heightForWidth(bar.width()) + 8 if layout is not None else 38))
-        bar.move((self._host.width() - bar.width()) // 2, self._host.height() - bar.height() - 86)
+        bar.move((self._host.width() - bar.width()) // 2, self._host.height() - bar.height() - 86 - self._lift())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._host and event.type() == QEvent.Type.Resize:
