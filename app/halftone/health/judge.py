@@ -36,16 +36,26 @@ def headroom_bits(peak: float | None, dtype: DType) -> float | None:
     return math.log2(FLOAT_LIMITS[dtype]) - math.log2(peak)
 
 
-def smallest_room(layers: Iterable[LayerPeak], dtype: DType, *, after_cure: bool = False) -> float | None:
+def smallest_room(
+    layers: Iterable[LayerPeak], dtype: DType, *, after_cure: bool = False, plan: Plan | None = None
+) -> float | None:
     """Smallest headroom in bits over all layers; None when none has one.
 
     after_cure: by `peak_after`. In a component that was measured under the cure, layers without it were not, and do not count;
-    in one that the cure leaves alone nothing has it, and the peaks stand.
+    in one that the cure leaves alone nothing has it, and the peaks stand. plan: the cure; what it moves to a wider type is not
+    bound by the limit of `dtype`, and does not count.
     """
-    known = tuple(layers)
+    known = tuple(layer for layer in layers if plan is None or not after_cure or not _moved(layer, dtype, plan))
     cured = {layer.component for layer in known if layer.peak_after is not None} if after_cure else set[str]()
     peaks = (layer.peak_after if layer.component in cured else layer.peak for layer in known)
     return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
+
+
+def _moved(layer: LayerPeak, dtype: DType, plan: Plan) -> bool:
+    """Whether a plan takes the layer, or its whole component, out of `dtype`."""
+    if plan.dtypes.get(layer.component, dtype) != dtype:
+        return True
+    return any(layer.module == name or layer.module.startswith(f"{name}.") for name in plan.upcast.get(layer.component, ()))
 
 
 def judge(findings: Sequence[Finding], plan: Plan, base: Plan | None = None) -> Verdict:
@@ -89,7 +99,8 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
     if report.verdict == "broken":
         return Badge("broken", room, "The file holds numbers that are bad in every precision.")
     if report.applied and report.plan.verified:
-        return Badge("cured", smallest_room(report.layers, report.precision, after_cure=True), "Passed the check with its cure.")
+        room = smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
+        return Badge("cured", room, "Passed the check with its cure.")
     if report.verdict == "fixable":
         return Badge("overflows", room, "A value passed the limit, or a bad number appeared. A cure is ready.")
     if report.verdict == "tight":

@@ -56,6 +56,31 @@ def test_the_smallest_room_can_be_read_with_the_cure_in_mind() -> None:
 
 
 @pytest.mark.parametrize(
+    ("plan", "room"),
+    [
+        (None, -1.0),
+        (Plan(), -1.0),
+        (Plan(dtypes={"vae": "float16", "unet": "float16"}), -1.0),
+        (Plan(dtypes={"vae": "float32"}), 4.0),
+        (Plan(dtypes={"vae": "bfloat16"}), 4.0),
+        (Plan(upcast={"vae": ("decoder.up",)}), 3.0),
+        (Plan(upcast={"vae": ("decoder.u",)}), -1.0),
+        (Plan(upcast={"vae": ("decoder",)}), 4.0),
+        (Plan(dtypes={"vae": "float32", "unet": "float32"}), None),
+    ],
+)
+def test_what_the_cure_moves_to_a_wider_type_has_no_limit_there(plan: Plan | None, room: float | None) -> None:
+    layers = (
+        LayerPeak(component="vae", module="decoder.up.conv", kind="Conv2d", peak=131008.0),
+        LayerPeak(component="vae", module="decoder.in", kind="Conv2d", peak=65504.0 / 8),
+        LayerPeak(component="unet", module="conv", kind="Conv2d", peak=65504.0 / 16),
+    )
+    found = smallest_room(layers, "float16", after_cure=True, plan=plan)
+    assert found == (None if room is None else pytest.approx(room))
+    assert smallest_room(layers, "float16", plan=plan) == pytest.approx(-1.0), "before the cure all count"
+
+
+@pytest.mark.parametrize(
     ("findings", "plan", "verdict"),
     [
         ([], Plan(), "healthy"),
