@@ -71,7 +71,7 @@ def candidate_plans(
     plans = _components(case)
     if not case.faulty:
         plans = [*_rescale(case), *_settings(case), *_regions(case), *plans]
-    plans = [(kind, plan) for kind, plan in plans if not _forbidden(plan, case)]
+    plans = [offer for offer in plans if not _forbidden(offer[1], case)]
     return [plan for index, plan in enumerate(plans) if plan[1] not in [earlier for _, earlier in plans[:index]]]
 
 
