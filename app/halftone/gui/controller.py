@@ -62,7 +62,6 @@ class Controller(QObject):
     model_selected = Signal()
     badges_changed = Signal()
     page_requested = Signal(str)
-    prompt_requested = Signal()
 
     def __init__(self, link: Link, settings: Settings | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -356,16 +355,6 @@ class Controller(QObject):
         self._model_errors |= found[1]
         if self.settings.last_model not in self._models and found[0]:
             self.update_settings(msgspec.structs.replace(self.settings, last_model=next(iter(found[0]))))
-        self.models_changed.emit()
-        self.model_selected.emit()
-
-    def forget_model(self, model: str) -> None:
-        """Take a model out of the list; its file stays."""
-        folders = tuple(path for path in self.settings.model_folders if path != model)
-        last = models.POCKET if self.settings.last_model == model else self.settings.last_model
-        self.update_settings(msgspec.structs.replace(self.settings, model_folders=folders, last_model=last))
-        self._models.pop(model, None)
-        self._model_errors.pop(model, None)
         self.models_changed.emit()
         self.model_selected.emit()
 

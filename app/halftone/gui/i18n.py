@@ -9,7 +9,6 @@ from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 from halftone.settings.places import resources
 
 CONTEXT = "halftone"
-LANGUAGES = ("en", "zh_CN")
 LanguageChoice = Literal["system", "en", "zh_CN"]
 
 

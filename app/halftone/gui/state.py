@@ -148,7 +148,6 @@ class AppState:
     ended: Ended | None = None
     notices: tuple[Notice, ...] = ()
     log: str = ""
-    losses: int = 0
     next_notice: int = 1
 
     @property
@@ -248,7 +247,7 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
             return note(replace(state, worker="refused"), "worker-refused", error=event.error)
         case WorkerLost():
             worker: WorkerState = "refused" if state.worker == "refused" else "lost"
-            return replace(state, worker=worker, loaded=None, memory=None, log=event.log, losses=state.losses + 1)
+            return replace(state, worker=worker, loaded=None, memory=None, log=event.log)
         case JobEnded():
             return _end(state, event)
         case _:

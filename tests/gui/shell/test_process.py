@@ -95,7 +95,6 @@ def test_a_worker_that_never_gets_ready_is_given_up_and_the_user_is_told(qtbot: 
     assert made.hopeless
     assert [notice.kind for notice in controller.state.notices] == ["worker-lost"]
     assert controller.state.worker == "lost"
-    assert controller.state.losses == 3
     controller.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 

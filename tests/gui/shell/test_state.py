@@ -189,7 +189,7 @@ def test_a_self_test_that_ended_is_the_devices_report() -> None:
 def test_a_lost_worker_forgets_what_was_loaded_and_keeps_the_queue() -> None:
     loaded = (READY, ModelChanged(model=samples.POCKET, device="cpu"), MemoryChanged(memory=samples.MEMORY), *QUEUE)
     state = play(*loaded, WorkerLost(exit_code=3, signal=None, log="/log"))
-    assert (state.worker, state.loaded, state.memory, state.losses, state.log) == ("lost", None, None, 1, "/log")
+    assert (state.worker, state.loaded, state.memory, state.log) == ("lost", None, None, "/log")
     assert len(state.jobs) == 3
     assert play(READY, state=state).worker == "ready"
 

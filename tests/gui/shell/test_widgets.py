@@ -14,7 +14,7 @@ from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
 from halftone.gui.pages.create_side import day_name
 from halftone.gui.widgets.banner import Message, rich
-from halftone.gui.widgets.common import HealthBadge, Segmented, Switch
+from halftone.gui.widgets.common import Segmented, Switch
 from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
 from halftone.gui.widgets.meters import MemoryMeter
 
@@ -34,16 +34,6 @@ def test_the_gauge_fills_one_dot_per_bit(qtbot: QtBot, bits: float, filled: int)
     ink = theme.current().color(room_tone(bits)).name()
     centres = [image.pixelColor(round(4 + index * 10.4), 6).name() for index in range(6)]
     assert centres.count(ink) == filled
-
-
-def test_badges_speak_their_room(qtbot: QtBot) -> None:
-    badge = HealthBadge()
-    qtbot.addWidget(badge)
-    badge.set_state("overflows", -1.7)
-    assert badge.accessibleName() == "Model health: Overflows, room minus 1.7 bits"
-    wide = badge.sizeHint().width()
-    badge.set_compact(True)
-    assert badge.sizeHint().width() < wide
 
 
 def test_a_segment_tells_only_what_the_user_chose(qtbot: QtBot) -> None:

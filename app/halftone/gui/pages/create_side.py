@@ -246,10 +246,6 @@ class QueueRow(QWidget):
             self.right.setText(tr("{0} left", figures.duration(left)) if left is not None else "")
         self.update()
 
-    def show_start(self, words: str) -> None:
-        """When a waiting job will start, "" if that is not known."""
-        self.left.setText(words)
-
     _preview = QImage()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -23,7 +23,6 @@ class VerdictCard(QFrame):
 
     skip = Signal()
     measure = Signal()
-    help_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()

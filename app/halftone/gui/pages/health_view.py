@@ -370,14 +370,6 @@ def _fine(layers: Sequence[LayerPeak], findings: Sequence[Finding], dtype: DType
     return Fine(top.component, top.module, top.peak, limit - log2_peak(top.peak), everything=not findings)
 
 
-def estimate_left(started: float, now: float, share: float) -> float | None:
-    """Seconds left, None until there is something to tell it from."""
-    used = now - started
-    if share < 0.08 or used < 1.0:
-        return None
-    return used * (1 - share) / share
-
-
 def summary_of_findings(findings: Sequence[Finding]) -> str:
     """3 overflow · 1 tight"""
     damaged = sum(1 for one in findings if one.code in ("weights-nonfinite", "memory-damage"))

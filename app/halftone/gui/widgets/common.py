@@ -332,59 +332,6 @@ class Segmented(QFrame):
         self._buttons[value].setToolTip(tip)
 
 
-class HealthBadge(QWidget):
-    """A model's health: icon and word on a pale ground; with `compact`, the icon alone."""
-
-    def __init__(self, state: str = "unchecked", *, compact: bool = False) -> None:
-        super().__init__()
-        self._state = state
-        self._compact = compact
-        self._room: float | None = None
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setFont(theme.current().font("caption-strong"))
-        theme.watcher().changed.connect(self.update)
-        self._describe()
-
-    def set_state(self, state: str, room_bits: float | None = None, tip: str = "") -> None:
-        """state: as in Badge.state; room_bits: headroom for the accessible name."""
-        self._state = state
-        self._room = room_bits
-        self.setToolTip(tip)
-        self._describe()
-        self.updateGeometry()
-        self.update()
-
-    def set_compact(self, compact: bool) -> None:
-        if compact != self._compact:
-            self._compact = compact
-            self.updateGeometry()
-            self.update()
-
-    def state(self) -> str:
-        return self._state
-
-    def _describe(self) -> None:
-        name = tr("Model health: {0}", health_word(self._state))
-        if self._room is not None:
-            sign = tr("minus") + " " if self._room < 0 else ""
-            name += ", " + tr("room {0} bits", f"{sign}{abs(self._room):.1f}")
-        self.setAccessibleName(name)
-
-    def sizeHint(self) -> QSize:
-        if self._compact:
-            return QSize(26, 20)
-        return QSize(6 + 14 + 5 + self.fontMetrics().horizontalAdvance(health_word(self._state)) + 8, 20)
-
-    def minimumSizeHint(self) -> QSize:
-        return self.sizeHint()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        icon, tone = HEALTH_LOOK.get(self._state, HEALTH_LOOK["unchecked"])
-        painter = QPainter(self)
-        paint_badge(painter, QRectF(self.rect()), icon, "" if self._compact else health_word(self._state), tone)
-        painter.end()
-
-
 def paint_badge(painter: QPainter, rect: QRectF, icon: str, text: str, tone: str) -> None:
     """A badge into a rectangle: for widgets and for delegates."""
     colours = theme.current()

@@ -1,13 +1,12 @@
 """The chart in words: its summary for people who cannot see it, the sentence of one layer, and the labels it paints."""
 
 import math
-from collections.abc import Sequence
 
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, DType
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.headroom_chart_model import ChartData, Layer, log2_peak, part_key, part_names, room_bits, room_state
+from halftone.gui.widgets.headroom_chart_model import ChartData, Layer, part_key, part_names, room_bits, room_state
 
 TYPE_NAMES: dict[str, str] = {**DTYPE_NAMES}
 
@@ -103,8 +102,3 @@ def cure_label(plan: Plan | None) -> str:
 
 def part_count(count: int) -> str:
     return tr("1 layer") if count == 1 else tr("{0} layers", figures.group(count))
-
-
-def top_layers(layers: Sequence[Layer], count: int) -> list[Layer]:
-    """The layers with the largest peaks, largest first."""
-    return sorted(layers, key=lambda layer: log2_peak(layer.peak), reverse=True)[:count]

@@ -33,25 +33,6 @@ def paint_ring(painter: QPainter, rect: QRectF, fraction: float | None) -> None:
     painter.restore()
 
 
-class RingProgress(QWidget):
-    """A small progress ring."""
-
-    def __init__(self, side: int = 18) -> None:
-        super().__init__()
-        self._fraction: float | None = None
-        self.setFixedSize(side, side)
-        theme.watcher().changed.connect(self.update)
-
-    def set_fraction(self, fraction: float | None) -> None:
-        self._fraction = fraction
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        paint_ring(painter, QRectF(self.rect()), self._fraction)
-        painter.end()
-
-
 class MemoryMeter(QWidget):
     """Memory of the device: other programs grey, Halftone blue, the rest free."""
 
