@@ -1,6 +1,7 @@
 """Work that would make the window wait runs in Qt's thread pool; results come back on the UI thread."""
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ class _Task(QRunnable):
 
 _running: set[_Task] = set()
 """A task must outlive its run, also when its owner is gone by then."""
+_left: deque[_Task] = deque(maxlen=256)
+"""An answer comes while its thread is still inside the task: freed there, it would take its QObject along on the wrong thread."""
 
 
 @cache
@@ -84,6 +87,7 @@ class Background(QObject):
     def forget(self, task: _Task) -> None:
         self._pending.discard(task)
         _running.discard(task)
+        _left.append(task)
 
     @property
     def busy(self) -> bool:
