@@ -92,6 +92,7 @@ def test_apply_stores_the_chosen_plan_and_checks_again(qtbot: QtBot) -> None:
     page, link = open_page(qtbot, report)
     page.cure.cures.rows[1].click()
     page.cure.apply.click()
+    qtbot.waitUntil(lambda: not page._controller.background.busy)
     command = kit.examine_of(link)
     assert command.plan == report.cures[1].plan
     stored = records.load_report(kit.MODEL, kit.GPU, "float16")
@@ -114,6 +115,7 @@ def test_undo_takes_the_cure_back(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, kit.report(applied=True))
     assert page.view.state == "cured"
     page.verdict._undo.click()
+    qtbot.waitUntil(lambda: not page._controller.background.busy)
     page.refresh()
     assert page.view.state == "overflows"
     stored = records.load_report(kit.MODEL, kit.GPU, "float16")
