@@ -11,7 +11,7 @@ from halftone.gui.i18n import language, listed, tr
 
 TEMPLATES: Final = (
     "Not checked on this device yet.",
-    "The file holds numbers that are bad in every precision.",
+    "No cure passed the check: the numbers are bad in every precision.",
     "Passed the check with its cure.",
     "A value passed the limit, or a bad number appeared. A cure is ready.",
     "No value passed the limit, but the smallest room is below 2 bits.",

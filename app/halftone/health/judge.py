@@ -97,7 +97,7 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
         return Badge("unchecked", None, changed)
     room = smallest_room(report.layers, report.precision)
     if report.verdict == "broken":
-        return Badge("broken", room, "The file holds numbers that are bad in every precision.")
+        return Badge("broken", room, "No cure passed the check: the numbers are bad in every precision.")
     if report.applied and report.plan.verified:
         room = smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
         return Badge("cured", room, "Passed the check with its cure.")
