@@ -209,7 +209,8 @@ class CreatePage(QWidget):
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
-        if not event.facts.path:
+        one_colour = event.facts.finite and bool(event.facts.path)
+        if event.facts.state == "asking" or (event.facts.state == "not-recovered" and not one_colour):
             self._show_made(unsaved(event.facts, request, failed))
         else:
             self._shelf.add(event.facts, request, thumbnail, failed, self._made)
