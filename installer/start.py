@@ -1,6 +1,7 @@
 """What happens on every start: find the environment in a few milliseconds and become the program in it."""
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -40,6 +41,11 @@ def hold(env: str) -> None:
         return  # A folder without locks still runs Halftone; only the later clean-up is less careful.
 
 
+def as_typed(launcher: str) -> str:
+    """How the person called the launcher, so that hints show a command that works here."""
+    return f"{'py' if sys.platform == 'win32' else 'python3'} {shlex.quote(launcher)}"
+
+
 def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
     """Run `halftone <words>`, or the environment's own Python.
 
@@ -48,13 +54,14 @@ def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
     python = places.python_in(env)
     # -P: a file called torch.py in the folder the user happens to stand in must not be imported.
     command = [python, *words[1:]] if words[:1] == ["python"] else [python, "-P", "-m", "halftone", *words]
+    environ = {**environ, "HALFTONE_COMMAND": as_typed(sys.argv[0])}
     if sys.platform != "win32":
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(python, command, dict(environ))
+        os.execve(python, command, environ)
     import subprocess
 
-    with subprocess.Popen(command, env=dict(environ)) as child:
+    with subprocess.Popen(command, env=environ) as child:
         while True:
             try:
                 return child.wait()

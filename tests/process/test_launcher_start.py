@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from installer import build, gates, places, words
+from installer import build, gates, places, start, words
 from installer.places import Stamp
 
 PROGRAM = """
@@ -176,3 +176,8 @@ def test_pytest_comes_last_with_the_further_words() -> None:
     assert steps[-1].argv[-2:] == ("-k", "a test")
     environ = gates.gate_environ({"PATH": "/bin"}, "/env")
     assert (environ["QT_QPA_PLATFORM"], environ["OMP_NUM_THREADS"]) == ("offscreen", "1")
+
+
+def test_hints_show_how_the_launcher_was_called() -> None:
+    called = start.as_typed("/a b/launch.py")
+    assert called == ('py "/a b/launch.py"' if sys.platform == "win32" else "python3 '/a b/launch.py'")

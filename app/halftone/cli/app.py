@@ -8,6 +8,7 @@ from halftone import __version__
 from halftone.cli import flags as given
 from halftone.cli.inputs import known_device, known_model, ready_inputs, ready_request
 from halftone.cli.tools import JOB, Tools
+from halftone.cli.typed import command_line
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.library.copies import check_copy
@@ -22,26 +23,28 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Makes pictures on your own machine, finds half-precision overflow before it turns one black, and cures it.",
-        epilog='Start here:  halftone generate "a red sun over green hills" --output sun.png',
+        epilog="Start here:  " + command_line("generate", "a red sun over green hills", "--output", "sun.png"),
     )
     app.callback()(_version)
-    app.command(epilog="Example:  halftone devices --again")(devices)
-    app.command(epilog="Example:  halftone check my-model --precision float16")(given.with_options(check))
-    app.command(epilog='Example:  halftone generate "a red sun" --model pocket --seed 7 --output sun.png')(
+    app.command(epilog=_example("devices", "--again"))(devices)
+    app.command(epilog=_example("check", "my-model", "--precision", "float16"))(given.with_options(check))
+    app.command(epilog=_example("generate", "a red sun", "--model", "pocket", "--seed", "7", "--output", "sun.png"))(
         given.with_options(generate)
     )
-    app.command(epilog="Example:  halftone repair my-model --output my-model-repaired")(given.with_options(repair))
+    app.command(epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(given.with_options(repair))
     app.add_typer(_demo(), name="demo")
-    app.command(epilog="Example:  halftone gui")(gui)
+    app.command(epilog=_example("gui"))(gui)
     return app
+
+
+def _example(*words: str) -> str:
+    return f"Example:  {command_line(*words)}"
 
 
 def _demo() -> typer.Typer:
     demo = typer.Typer(help="Things to try Halftone on.", no_args_is_help=True)
     demo.callback()(_demo_group)
-    demo.command(epilog="Example:  halftone demo fragile --output fragile, then: halftone check fragile --precision float16")(
-        fragile
-    )
+    demo.command(epilog=_example("demo", "fragile", "--output", "fragile"))(fragile)
     return demo
 
 
@@ -227,7 +230,7 @@ def fragile(
     if json:
         put({"path": str(path)})
     else:
-        typer.echo(f"Written: {path}\nNow try:  halftone check {path} --precision float16")
+        typer.echo(f"Written: {path}\nNow try:  {command_line('check', str(path), '--precision', 'float16')}")
 
 
 def gui() -> None:

@@ -1,6 +1,5 @@
 """Reports for people: the verdict first, then the evidence, then what to do. Printed with rich on stdout."""
 
-import shlex
 import textwrap
 from collections.abc import Iterable
 from typing import Final
@@ -10,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from halftone.cli.typed import command_line
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -99,10 +99,11 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     if report.applied:
         _put(out, "It is used from now on whenever this model runs on this device.", 2)
         return
-    name = shlex.quote(report.model.id)
-    out.print(Text(f"  Use it from now on:    halftone check {name} --precision {report.precision} --apply"), soft_wrap=True)
+    name = report.model.id
+    use = command_line("check", name, "--precision", report.precision, "--apply")
+    out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
     if cure.kind == "rescale":
-        out.print(Text(f"  Write a repaired copy: halftone repair {name} --output NEW"), soft_wrap=True)
+        out.print(Text(f"  Write a repaired copy: {command_line('repair', name, '--output', 'NEW')}"), soft_wrap=True)
 
 
 def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int = 0) -> None:
@@ -155,7 +156,7 @@ def show_pictures(report: GenerateReport, model: str, *, console: Console | None
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events)
     if any(picture.state == "recovered" for picture in report.images):
-        line = f"  Fix this model:  halftone check {shlex.quote(model)} --precision float16 --apply"
+        line = f"  Fix this model:  {command_line('check', model, '--precision', 'float16', '--apply')}"
         out.print(Text(line, style="bold"), soft_wrap=True)
 
 
