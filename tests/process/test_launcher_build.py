@@ -165,7 +165,7 @@ def test_an_environment_with_a_running_program_stays_until_it_ends(home: Path, r
 
 # A launcher whose set-up halts in the middle: it says so, then waits for the end of its input.
 HALTING = """
-import os, sys
+import os, signal, sys
 from installer import build, runner, words
 from installer.places import Wanted
 from installer.runner import Step
@@ -174,6 +174,8 @@ halt = Step("PyTorch", (sys.executable, "-c", "import os, sys; os.kill(int(sys.a
             "import threading; threading.Event().wait()", str(os.getpid()), os.path.join(home, "fifo")))
 venv = Step("A Python environment", (sys.executable, "-m", "venv", "--without-pip", env))
 made = build.Recipe(env, (venv, halt), (sys.executable, "-c", "raise SystemExit(1)"), (), dict(os.environ))
+for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # nohup, which this run may stand under, hands down an ignored SIGHUP
+    signal.signal(getattr(signal, name), signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 runner.stop_on_signals()
 with words.open_log(home) as log:
     try:
@@ -194,9 +196,11 @@ def test_a_set_up_ended_half_way_leaves_the_old_environment(home: Path, reporter
         with open(home / "fifo", encoding="ascii") as fifo:
             assert fifo.read() == "x"  # Blocks until the step runs, and thereby the set-up is in its middle.
         launcher.send_signal(getattr(signal, number))
-        code = launcher.wait(timeout=20)
-        if number == "SIGKILL":
-            os.killpg(launcher.pid, signal.SIGKILL)  # Its child outlived it, as it would in life.
+        try:
+            code = launcher.wait(timeout=20)
+        finally:
+            if number == "SIGKILL" or launcher.returncode is None:
+                os.killpg(launcher.pid, signal.SIGKILL)  # Its child outlived it, as it would in life.
     (home / "fifo").unlink()
     assert code == (-signal.SIGKILL if number == "SIGKILL" else 130)
     assert places.current(str(home)) == old
