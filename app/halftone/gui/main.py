@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from halftone import __version__
 from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
+from halftone.gui.garbage import Collector
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.window import MainWindow
@@ -35,6 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     settings = store.load()
     set_language(settings.language)
     theme.set_theme(settings.theme)
+    Collector(app)
     link = WorkerLink()
     controller = Controller(link, settings)
     window = MainWindow(controller)
