@@ -49,6 +49,7 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     page.generate()
     assert page.form.generate_button.text() == "Add to queue"
     assert not page.transport.isHidden()
+    assert page.empty._content.isHidden(), "the invitation was taken"
     for number in (1, 2, 3):
         (tmp_path / str(number)).touch()
     stage.wait(lambda: page.transport.title.text() == "Step 3 of 4")

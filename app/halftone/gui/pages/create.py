@@ -331,6 +331,7 @@ class CreatePage(QWidget):
         job = state.running_kind("Generate")
         following = job is not None and self._following
         self.transport.setVisible(job is not None)
+        self.empty.set_working(job is not None)
         if job is not None:
             self.transport.show_job(job, state.device)
         shown = self._shown is not None and not following

@@ -91,9 +91,15 @@ class EmptyCanvas(QWidget):
             widget = item.widget() if item is not None else None
             if widget is not None:
                 self._lines.setAlignment(widget, Qt.AlignmentFlag.AlignHCenter)
-        self.setLayout(self._lines)
+        self._content = QWidget()
+        self._content.setLayout(self._lines)
+        self.setLayout(column(self._content))
         self._columns = 0
         self._arrange(2)
+
+    def set_working(self, on: bool) -> None:
+        """Only the dots while the first picture is made: the invitation was taken, and its cards need the room."""
+        self._content.setVisible(not on)
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:
