@@ -348,8 +348,10 @@ def test_pages_that_are_gone_hear_nothing_more(qtbot: QtBot) -> None:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     theme.set_theme("light")
     controller.measure()
-    kit.end(link, controller.state.jobs[0].id, report=kit.measured())
+    job = controller.state.jobs[0].id
+    kit.end(link, job, report=kit.measured())
     theme.set_theme("dark")
+    assert job not in [left.id for left in controller.state.jobs], "the job ended, and no page that is gone stood in its way"
 
 
 def test_progress_without_known_length_and_waiting(qtbot: QtBot) -> None:
