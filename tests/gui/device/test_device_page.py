@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
 from halftone.contract.facts import DTypeReport
-from halftone.contract.messages import Cancel, SelfTest, TestDone
+from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
 from halftone.gui.pages import device_view
 from halftone.gui.pages.device import DevicePage
@@ -219,11 +219,10 @@ def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> 
 
 
 def test_a_choice_of_devices_only_where_there_is_one(qtbot: QtBot) -> None:
-    page, _ = open_page(qtbot)
+    page, link = open_page(qtbot)
     assert not page.choice.isVisible()
     second = msgspec.structs.replace(kit.GPU, id="cuda:1", name="Second card")
-    state = page._controller.state
-    page._controller.state = type(state)(devices=(kit.GPU, second), device=kit.GPU, worker="ready", self_test=state.self_test)
+    link.tell(Ready(version="0.1.0", protocol=1, pid=1, devices=(kit.GPU, second)))
     page.refresh()
     second_button = next(made for made in page.choice.findChildren(QRadioButton) if made.text() == "Second card · 12.0\u00a0GB")
     second_button.click()

@@ -1,0 +1,154 @@
+"""Checks of models on the device in use: their reports, the badges that follow from them, and the cures in force."""
+
+from collections.abc import Callable
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
+from halftone.contract.messages import Examine, Repair
+from halftone.contract.plan import Cure
+from halftone.contract.words import Depth, DType
+from halftone.gui.control.devices import DeviceChoice
+from halftone.gui.control.holder import StateHolder
+from halftone.gui.control.job_queue import JobQueue, new_job_id
+from halftone.gui.control.writing import RecordWriter, SettingsKeeper
+from halftone.gui.state import Ended, Noted
+from halftone.health.judge import Badge, badge, still_applied
+from halftone.library import records
+
+
+class Checks(QObject):
+    """`changed`: a report came, or a cure was applied or taken back; `unclear`: a check ended that only its page explains."""
+
+    changed = Signal()
+    unclear = Signal()
+
+    def __init__(
+        self,
+        holder: StateHolder,
+        queue: JobQueue,
+        keeper: SettingsKeeper,
+        writer: RecordWriter,
+        devices: DeviceChoice,
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._holder = holder
+        self._queue = queue
+        self._keeper = keeper
+        self._writer = writer
+        self._devices = devices
+        self._reports: dict[tuple[str, str, DType], CheckReport | None] = {}
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    def report(self, model: ModelFacts | None) -> CheckReport | None:
+        """The stored check of a model on this device in the precision in use."""
+        device = self._holder.state.device
+        if model is None or device is None:
+            return None
+        return self._report(model, device, self._devices.precision[0])
+
+    def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType) -> CheckReport | None:
+        key = (model.fingerprint, device.id, precision)
+        if key not in self._reports:
+            self._reports[key] = records.load_report(model, device, precision)
+        return self._reports[key]
+
+    def badge(self, model: ModelFacts | None) -> Badge:
+        """How the model's numbers behave on this device."""
+        device = self._holder.state.device
+        if model is None or device is None:
+            return Badge(state="unchecked", room_bits=None, reason="")
+        return badge(self.report(model), model, device, self._keeper.settings.numerics)
+
+    def _remember(self, report: CheckReport) -> None:
+        """Known here at once, on disk before the next job is sent."""
+        self._reports[(report.model.fingerprint, report.device.id, report.precision)] = report
+        self.changed.emit()
+        self._writer.write(lambda: records.save_report(report))
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def check(self, model: ModelFacts, depth: Depth = "quick", then: Callable[[Ended], None] | None = None) -> str:
+        """Queue a check of a model."""
+        command = Examine(
+            job=new_job_id(),
+            model=model.id,
+            device=self._devices.id,
+            depth=depth,
+            numerics=self._keeper.settings.numerics,
+        )
+        return self._queue.submit(command, model.name, first=True, then=then)
+
+    def checked(self, ended: Ended, *, awaited: bool) -> None:
+        """Keep the report of a check, and the cure in force if it confirms it; the check after a cure has its own way.
+
+        awaited: whoever asked for the check is told of its end, so a dropped cure needs no message.
+        """
+        report, command = ended.report, ended.job.command
+        if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
+            return
+        before = self._report(report.model, report.device, report.precision)
+        kept = msgspec.structs.replace(report, applied=still_applied(before, report))
+        self._remember(kept)
+        if before is not None and before.applied and not kept.applied and not awaited:
+            self._holder.take(Noted(kind="cure-dropped", facts=(report.model.name, report.model.id)))
+
+    def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
+        """Queue writing a rescaled copy of the model."""
+        numerics = self._keeper.settings.numerics
+        command = Repair(job=new_job_id(), model=model.id, output=output, device=self._devices.id, numerics=numerics)
+        return self._queue.submit(command, model.name, first=True, then=then)
+
+    # --- cures ------------------------------------------------------------------------------------------------------
+
+    def fix(self, model: ModelFacts) -> str:
+        """Cure a model: apply the plan of its check, or check it first. Returns the job's id."""
+        report = self.report(model)
+        if report is not None and report.verdict in ("fixable", "tight") and report.plan.verified and not report.plan.is_plain:
+            return self.apply(report)
+        return self.check(model, then=self._fix_found)
+
+    def _fix_found(self, ended: Ended) -> None:
+        found = ended.report
+        if not isinstance(found, CheckReport) or ended.outcome != "done":
+            return
+        if found.verdict == "broken" or found.plan.is_plain:
+            self.unclear.emit()
+        else:
+            self.apply(found)
+
+    def apply(self, report: CheckReport, cure: Cure | None = None) -> str:
+        """Store the plan for this model on this device, and repeat the check with it. Returns the check's id."""
+        chosen = report if cure is None else msgspec.structs.replace(report, plan=cure.plan)
+        self._remember(msgspec.structs.replace(chosen, applied=True))
+        command = Examine(
+            job=new_job_id(),
+            model=chosen.model.id,
+            device=self._devices.id,
+            depth=chosen.depth,
+            numerics=self._keeper.settings.numerics,
+            plan=chosen.plan,
+        )
+        return self._queue.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
+
+    def _cured(self, ended: Ended, report: CheckReport) -> None:
+        """The check after a cure: say so, or take the cure back when it did not hold. The first report stays, whole."""
+        found = ended.report
+        facts = (report.model.name, report.model.id)
+        if ended.outcome != "done" or not isinstance(found, CheckReport):
+            self.undo(report, quiet=True)
+            self._holder.take(Noted(kind="cure-unchecked", facts=facts))
+        elif found.plan.verified and not any(cure.refusal for cure in found.cures):
+            self._holder.take(Noted(kind="cure-applied", facts=facts))
+        else:
+            self.undo(report, quiet=True)
+            self._holder.take(Noted(kind="cure-failed", facts=facts))
+
+    def undo(self, report: CheckReport, *, quiet: bool = False) -> None:
+        """Stop using the stored plan; the check's findings stay."""
+        self._remember(msgspec.structs.replace(report, applied=False))
+        if not quiet:
+            self._holder.take(Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))

@@ -1,0 +1,71 @@
+"""The device in use: chosen when the worker is ready, measured when nothing is known of it."""
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.contract.messages import SelfTest
+from halftone.contract.words import DType
+from halftone.gui.control.holder import StateHolder
+from halftone.gui.control.job_queue import JobQueue, new_job_id
+from halftone.gui.control.writing import RecordWriter, SettingsKeeper
+from halftone.gui.state import DeviceChosen
+from halftone.health.precision import resolve_precision
+from halftone.library import records
+
+
+class DeviceChoice(QObject):
+    """`changed`: another device, or more is known of it."""
+
+    changed = Signal()
+
+    def __init__(
+        self, holder: StateHolder, queue: JobQueue, keeper: SettingsKeeper, writer: RecordWriter, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._holder = holder
+        self._queue = queue
+        self._keeper = keeper
+        self._writer = writer
+
+    @property
+    def id(self) -> str:
+        """The device in use, or the wanted one while the worker is not ready."""
+        device = self._holder.state.device
+        return device.id if device is not None else self._keeper.settings.device
+
+    @property
+    def precision(self) -> tuple[DType, str]:
+        """The dtype that the next picture runs in, and why."""
+        state, wanted = self._holder.state, self._keeper.settings.numerics.precision
+        if state.device is None:
+            return ("float32" if wanted == "auto" else wanted), ""
+        return resolve_precision(wanted, state.self_test, state.device)
+
+    def choose(self) -> None:
+        """Take the device of the settings, or the preferred one, with what was measured on it before."""
+        wanted = self._keeper.settings.device
+        devices = self._holder.state.devices
+        device = next((d for d in devices if d.id == wanted), devices[0] if devices else None)
+        if device is None:
+            return
+        known = records.load_selftest(device)
+        self._holder.take(DeviceChosen(device=device, self_test=known))
+        self.changed.emit()
+        if known is None and self._holder.state.running is None:
+            self.measure()
+
+    def use(self, device: DeviceFacts) -> None:
+        """Compute on another device from the next job on."""
+        self._keeper.update(msgspec.structs.replace(self._keeper.settings, device=device.id))
+        self.choose()
+
+    def measure(self) -> str:
+        """Queue the self-test of the device in use."""
+        return self._queue.submit(SelfTest(job=new_job_id(), device=self.id), first=True)
+
+    def measured(self, report: SelfTestReport) -> None:
+        """Keep a report that is whole."""
+        if report.complete:
+            self._writer.write(lambda: records.save_selftest(report))
+        self.changed.emit()

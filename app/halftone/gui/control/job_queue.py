@@ -1,0 +1,152 @@
+"""The queue: the worker has one job at a time, the others wait in the state."""
+
+import uuid
+from collections.abc import Callable
+
+import msgspec
+from PySide6.QtCore import QObject
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.messages import Cancel, Generate, JobCommand, Keep
+from halftone.contract.request import PictureRequest
+from halftone.gui import state as words
+from halftone.gui.control.holder import StateHolder
+from halftone.gui.process import Link
+from halftone.gui.state import Ended, Job
+
+
+def new_job_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+class JobQueue(QObject):
+    """Sends the first waiting job whenever the worker has none and nothing holds the queue."""
+
+    def __init__(self, holder: StateHolder, link: Link, parent: QObject) -> None:
+        super().__init__(parent)
+        self._holder = holder
+        self._link = link
+        self._afterwards: dict[str, Callable[[Ended], None]] = {}
+        self._endless: PictureRequest | None = None
+        self._holds = 0
+
+    # --- in ---------------------------------------------------------------------------------------------------------
+
+    def submit(
+        self, command: JobCommand, title: str = "", *, first: bool = False, then: Callable[[Ended], None] | None = None
+    ) -> str:
+        """Queue a job; `then` is called once it ended. Returns its id."""
+        if then is not None:
+            self._afterwards[command.job] = then
+        self._holder.take(words.Queued(job=Job(id=command.job, command=command, title=title), first=first))
+        self.pump()
+        return command.job
+
+    def generate(self, request: PictureRequest, *, endless: bool = False) -> str:
+        """Queue a picture with the settings in force. endless: queue it again, with a new seed, until cancelled."""
+        if endless:
+            self._endless = msgspec.structs.replace(request, seed=None)
+        return self.submit(Generate(job=new_job_id(), request=request), request.prompt)
+
+    def retry(self, job: Job) -> str:
+        """Queue the same command again under a new name."""
+        return self.submit(msgspec.structs.replace(job.command, job=new_job_id()), job.title)
+
+    def recover(self, picture: PictureFacts, request: PictureRequest) -> str:
+        """Finish a picture, this time without asking: decoded again from what was kept, or made again from its seed."""
+        numerics = msgspec.structs.replace(request.numerics, on_black="recover")
+        again = msgspec.structs.replace(request, resume_latents=picture.latents, numerics=numerics, seed=picture.seed, batch=1)
+        return self.submit(Generate(job=new_job_id(), request=again), request.prompt, first=True)
+
+    def requeue(self, jobs: tuple[Job, ...]) -> None:
+        """Put removed jobs back."""
+        for job in jobs:
+            self._holder.take(words.Queued(job=job))
+        self.pump()
+
+    # --- order and pace ---------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Give the worker its next job when it has none and nothing holds the queue."""
+        state = self._holder.state
+        if state.worker != "ready" or state.running or state.paused or not state.jobs or self._holds:
+            return
+        job = state.jobs[0]
+        self._holder.take(words.Sent(job=job.id))
+        self._link.send(job.command)
+
+    def hold(self) -> None:
+        """Send no job until `release` was called as often."""
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        self.pump()
+
+    def move(self, job_id: str, by: int = 0, to: int | None = None) -> None:
+        self._holder.take(words.Moved(job=job_id, by=by, to=to))
+
+    def pause(self, on: bool) -> None:
+        """Pause after the running job, or go on."""
+        self._holder.take(words.Paused(on=on))
+        self.pump()
+
+    def stop_repeating(self) -> None:
+        """Queue nothing more by itself."""
+        self._endless = None
+
+    # --- out --------------------------------------------------------------------------------------------------------
+
+    def cancel(self, job_id: str) -> None:
+        """Stop a running job within a step, or take a waiting one out of the queue."""
+        job = self._holder.state.job(job_id)
+        if job is None:
+            return
+        self.stop_repeating()
+        if not job.running:
+            self._take_out(job)
+            return
+        self._holder.take(words.Stopping(job=job_id, how="cancel"))
+        self._link.send(Cancel(job=job_id))
+
+    def keep(self, job_id: str) -> None:
+        """Stop denoising after this step and decode what there is."""
+        self.stop_repeating()
+        self._holder.take(words.Stopping(job=job_id, how="keep"))
+        self._link.send(Keep(job=job_id))
+
+    def remove_with_undo(self, job_id: str) -> None:
+        """Cancel a running job; take a waiting one out and offer to put it back."""
+        job = self._holder.state.job(job_id)
+        self.cancel(job_id)
+        if job is not None and not job.running:
+            self._holder.take(words.Noted(kind="removed", facts=(job.title or job.kind,), job=job))
+
+    def clear_waiting(self) -> tuple[Job, ...]:
+        """Take everything that waits out of the queue; returns it, for an undo."""
+        waiting = tuple(job for job in self._holder.state.jobs if not job.running)
+        for job in waiting:
+            self._take_out(job)
+        return waiting
+
+    def _take_out(self, job: Job) -> None:
+        """A waiting job that will not run; who waits for its end is told."""
+        self._holder.take(words.Removed(job=job.id))
+        self.tell(Ended(job=job, outcome="cancelled", error=None, report=None))
+
+    # --- ends -------------------------------------------------------------------------------------------------------
+
+    def awaited(self, job_id: str) -> bool:
+        """True when somebody asked to be told of this job's end."""
+        return job_id in self._afterwards
+
+    def tell(self, ended: Ended) -> None:
+        """Tell who waits for the end of this job."""
+        then = self._afterwards.pop(ended.job.id, None)
+        if then is not None:
+            then(ended)
+
+    def repeat(self, ended: Ended) -> None:
+        """After a picture: the next one of an endless row."""
+        if self._endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
+            self.generate(self._endless)
