@@ -79,13 +79,13 @@ def _major(driver: str | None) -> str | None:
     return driver.split(".")[0] if driver else None
 
 
-def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType) -> Path:
+def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType) -> str:
     key = "\0".join((str(Path(model.path).resolve()), device.backend, device.name, precision))
-    return checks_dir() / f"check-{_plain(model.name)}-{precision}-{_digest(key)}.json"
+    return f"check-{_plain(model.name)}-{precision}-{_digest(key)}.json"
 
 
-def _selftest_file(device: DeviceFacts) -> Path:
-    return checks_dir() / f"device-{_plain(device.name)}-{_digest(device.backend + device.name)}.json"
+def _selftest_file(device: DeviceFacts) -> str:
+    return f"device-{_plain(device.name)}-{_digest(device.backend + device.name)}.json"
 
 
 def _plain(name: str) -> str:
@@ -96,16 +96,16 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
-def _save(path: Path, record: object) -> None:
-    write_atomically(path, json.dumps(msgspec.to_builtins(record), indent=1).encode())
+def _save(name: str, record: object) -> None:
+    write_atomically(checks_dir() / name, json.dumps(msgspec.to_builtins(record), indent=1).encode())
 
 
-def _load(path: Path, kind: type[_Record]) -> _Record | None:
+def _load(name: str, kind: type[_Record]) -> _Record | None:
     try:
-        content: Any = json.loads(path.read_bytes())
+        content: Any = json.loads((checks_dir() / name).read_bytes())
         return msgspec.convert(content, kind)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
-        log.info("The record %s is left aside: %s", path.name, error)
+        log.info("The record %s is left aside: %s", name, error)
         return None

@@ -71,3 +71,10 @@ def test_names_of_any_kind_make_files(own_data: Path) -> None:
     save_report(check_report(model=odd))
     assert load_report(odd, DEVICE, "float16") is not None
     assert [file.parent for file in own_data.rglob("*.json")] == [checks_dir()]
+
+
+def test_a_data_folder_that_cannot_be_holds_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HALFTONE_DATA", str(tmp_path / "file"))
+    assert load_selftest(DEVICE) is None
+    assert load_report(MODEL, DEVICE, "float16") is None
