@@ -75,7 +75,7 @@ def test_control_c_cancels_the_job(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     model = write_folder(tmp_path / "model")
     variables = environment({"generate": [Touch(path=str(ready)), Wait(path=str(tmp_path / "never")), Steps()]})
-    started = process(_SCRIPTED, "generate", "a", "-m", str(model), variables=variables)
+    started = process(_SCRIPTED, "generate", "a", "-m", str(model), "--precision", "fp16", variables=variables)
     while not ready.exists() and started.poll() is None:
         os.sched_yield()
     started.send_signal(signal.SIGINT)
@@ -90,7 +90,7 @@ def test_a_second_control_c_leaves_at_once(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     model = write_folder(tmp_path / "model")
     variables = environment({"generate": [Touch(path=str(ready)), Wait(path=str(tmp_path / "never"), heed=False)]})
-    started = process(_SCRIPTED, "generate", "a", "-m", str(model), variables=variables)
+    started = process(_SCRIPTED, "generate", "a", "-m", str(model), "--precision", "fp16", variables=variables)
     while not ready.exists() and started.poll() is None:
         os.sched_yield()
     started.send_signal(signal.SIGINT)

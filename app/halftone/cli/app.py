@@ -118,15 +118,16 @@ def check(
         inputs=ready_inputs(CheckInputs(prompt=prompt, **inputs)),
     )
     from halftone.cli.objects import check_object, put
-    from halftone.cli.work import check_model
+    from halftone.cli.work import check_model, choose_precision
 
+    precision = choose_precision(tools, command.device, command.numerics.precision, as_json=json)
     report = check_model(tools, command, as_json=json, apply=apply)
     if json:
-        put(check_object(report, layers=layers))
+        put(check_object(report, precision, layers=layers))
     else:
         from halftone.cli.show import show_check
 
-        show_check(report, layers=layers)
+        show_check(report, precision, layers=layers)
     raise typer.Exit(0 if report.verdict in {"healthy", "tight"} else 1)
 
 
@@ -169,15 +170,16 @@ def generate(
     )
     ready = ready_request(request, saved)
     from halftone.cli.objects import generate_object, put
-    from halftone.cli.work import is_good, make_pictures
+    from halftone.cli.work import choose_precision, is_good, make_pictures
 
+    precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
     report = make_pictures(tools, ready, as_json=json)
     if json:
-        put(generate_object(report))
+        put(generate_object(report, precision))
     else:
         from halftone.cli.show import show_pictures
 
-        show_pictures(report, facts.id)
+        show_pictures(report, facts.id, precision)
     raise typer.Exit(0 if all(is_good(picture) for picture in report.images) and report.images else 1)
 
 

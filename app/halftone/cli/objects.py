@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from halftone.cli.precision import ChosenPrecision
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.plan import Plan, rescaled_modules
 
@@ -29,7 +30,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def check_object(report: CheckReport, *, layers: bool) -> dict[str, Any]:
+def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: bool) -> dict[str, Any]:
     """layers: also every module's peak."""
     model, device = report.model, report.device
     found = [_without(msgspec.to_builtins(finding), "facts") for finding in report.findings]
@@ -38,6 +39,7 @@ def check_object(report: CheckReport, *, layers: bool) -> dict[str, Any]:
         "model": {"path": model.path, "family": model.family, "format": model.format},
         "device": {"name": device.name, "backend": device.backend},
         "precision": report.precision,
+        "precision_reason": precision.reason,
         "verdict": report.verdict,
         "findings": found,
         "plan": plan_object(report.plan),
@@ -50,10 +52,13 @@ def check_object(report: CheckReport, *, layers: bool) -> dict[str, Any]:
     return content
 
 
-def generate_object(report: GenerateReport) -> dict[str, Any]:
+def generate_object(report: GenerateReport, precision: ChosenPrecision) -> dict[str, Any]:
+    """precision: what the pictures were to run in; the plan tells what each component did."""
     names = ("step", "component", "module", "kind", "action")
     return {
         "images": [_image_object(image) for image in report.images],
+        "precision": precision.dtype,
+        "precision_reason": precision.reason,
         "plan": plan_object(report.plan),
         "events": [{name: getattr(event, name) for name in names} for event in report.events],
         "seconds": report.seconds,

@@ -52,7 +52,9 @@ class Progress:
             case StepDone():
                 text = f"{_PHASES['denoise']}, step {event.step} of {event.steps}"
                 self._bar.update(self._task, description=text, completed=event.step, total=event.steps)
-            case TestDone() | LayersMeasured():
+            case TestDone():
+                self._bar.update(self._task, description=_PHASES["measure"], completed=event.done, total=event.total)
+            case LayersMeasured():
                 self._bar.update(self._task, completed=event.done, total=event.total)
             case FindingMade() if event.finding.message:
                 self._bar.print(event.finding.message, style="yellow", highlight=False)

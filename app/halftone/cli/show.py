@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from halftone.cli.precision import ChosenPrecision
 from halftone.cli.typed import command_line
 from halftone.contract.facts import (
     CheckReport,
@@ -56,7 +57,7 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
 }
 
 
-def show_check(report: CheckReport, *, layers: bool = False, console: Console | None = None) -> None:
+def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
     glyph, style, words = _VERDICTS[report.verdict]
     said = words.format(model=report.model.name, precision=DTYPE_NAMES[report.precision], device=report.device.name)
@@ -66,6 +67,7 @@ def show_check(report: CheckReport, *, layers: bool = False, console: Console | 
     if room is not None:
         facts.insert(2, f"smallest room {bits(room)} bits")
     _put(out, " · ".join(facts), 2, "dim")
+    _put(out, precision.line(), 2, "dim")
     _show_findings(out, report)
     _show_cure(out, report)
     if layers:
@@ -140,7 +142,7 @@ def _layer_table(report: CheckReport) -> Table:
     return table
 
 
-def show_pictures(report: GenerateReport, model: str, *, console: Console | None = None) -> None:
+def show_pictures(report: GenerateReport, model: str, precision: ChosenPrecision, *, console: Console | None = None) -> None:
     """model: as the user would name it again."""
     out = console or _console()
     for picture in report.images:
@@ -155,6 +157,7 @@ def show_pictures(report: GenerateReport, model: str, *, console: Console | None
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events)
+    _put(out, precision.line(), 2, "dim")
     if any(picture.state == "recovered" for picture in report.images):
         line = f"  Fix this model:  {command_line('check', model, '--precision', 'float16', '--apply')}"
         out.print(Text(line, style="bold"), soft_wrap=True)

@@ -9,14 +9,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from halftone.cli.jobs import list_devices, run_job
+from halftone.cli.precision import ChosenPrecision
 from halftone.cli.progress import Progress
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
 from halftone.contract.request import PictureRequest
+from halftone.contract.words import Precision
 from halftone.health.judge import still_applied
-from halftone.library.records import load_report, load_selftest, save_report, set_applied
+from halftone.health.precision import resolve_precision
+from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied
+from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save
 
 log = logging.getLogger(__name__)
@@ -29,6 +33,34 @@ def measure_device(tools: Tools, device: str, *, again: bool, as_json: bool) -> 
         chosen = _chosen(listed, device)
         stored = None if again else load_selftest(chosen)
         return listed, stored or run_job(tools, SelfTest(job=JOB, device=chosen.id), SelfTestReport, progress)
+
+
+def choose_precision(tools: Tools, device: str, wanted: Precision, *, as_json: bool) -> ChosenPrecision:
+    """What a job on `device` will run in, and why. Auto has to know the device: it is measured now if it never was."""
+    chosen = _chosen(list_devices(tools), device)
+    tested = load_selftest(chosen)
+    if tested is None and wanted == "auto":
+        tested = _measure_once(tools, chosen, as_json=as_json)
+    dtype, reason = resolve_precision(wanted, tested, chosen)
+    return ChosenPrecision(dtype, reason, measured=wanted == "auto" and tested is not None)
+
+
+def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTestReport | None:
+    """The self-test, kept for the job that follows; None, with a word, where it cannot be made or kept."""
+    try:
+        checks_dir()
+        if not as_json:
+            _note(f"Measuring {device.name} once: Auto then knows what is right and fast here. --precision goes without.")
+        with Progress(wanted=not as_json) as progress:
+            report = run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
+        save_selftest(report)
+    except HalftoneError as error:
+        _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto takes FP32.")
+        return None
+    except OSError as error:
+        _note(f"What is measured cannot be kept ({error.strerror}), so Auto takes FP32.")
+        return None
+    return report
 
 
 def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -> CheckReport:

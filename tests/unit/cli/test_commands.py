@@ -58,7 +58,18 @@ def fragile(tmp_path: Path) -> str:
 def test_a_healthy_model(run: Run, model: str) -> None:
     found = run("check", model, "--precision", "float16", "--json").object
     assert run.code == 0
-    assert list(found) == ["schema", "model", "device", "precision", "verdict", "findings", "plan", "components", "seconds"]
+    assert list(found) == [
+        "schema",
+        "model",
+        "device",
+        "precision",
+        "precision_reason",
+        "verdict",
+        "findings",
+        "plan",
+        "components",
+        "seconds",
+    ]
     assert found["verdict"] == "healthy"
     assert set(found["plan"]) == {
         "dtypes",
@@ -120,7 +131,7 @@ def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     found = run("generate", "a sun", "--model", model, "--output", str(path), "--json").object
     assert run.code == 0
-    assert list(found) == ["images", "plan", "events", "seconds", "seconds_per_step"]
+    assert list(found) == ["images", "precision", "precision_reason", "plan", "events", "seconds", "seconds_per_step"]
     assert found["images"][0]["path"] == str(path)
     assert load().last_model == model, "the next command without --model uses it"
     with History() as history:
@@ -171,6 +182,37 @@ def test_devices_are_measured_once(run: Run) -> None:
     assert "Use one of: cpu" in run.err
 
 
+def test_auto_measures_the_device_before_its_first_job_and_says_what_it_took(run: Run, model: str) -> None:
+    first = run("generate", "a sun", "-m", model)
+    assert "Measuring A processor" in first.err
+    said = "Precision: FP32, measured on this device: FP16 is slower than FP32 on this processor."
+    assert said in " ".join(first.out.split())
+    again = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error")])
+    assert again.code == 0, "what was measured is kept"
+    assert again.err == ""
+    assert said in " ".join(again.out.split())
+    found = run("generate", "a sun", "-m", model, "--json").object
+    assert (found["precision"], found["precision_reason"]) == ("float32", "FP16 is slower than FP32 on this processor.")
+    assert said in " ".join(run("check", model).out.split())
+    assert run("check", model, "--json").object["precision_reason"] == "FP16 is slower than FP32 on this processor."
+
+
+@pytest.mark.parametrize("words", [["generate", "a sun", "-m"], ["check"]])
+def test_a_given_precision_needs_no_measuring(run: Run, model: str, words: list[str]) -> None:
+    found = run(*words, model, "--precision", "float16", selftest=[Throw(kind="value-error")])
+    assert found.code == 0
+    assert found.err == ""
+    assert run(*words, model, "--precision", "float16", "--json").object["precision_reason"] == "FP16, as set."
+
+
+@pytest.mark.logs("SelfTest failed")
+def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(run: Run, model: str) -> None:
+    found = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error", text="scripted")])
+    assert found.code == 0
+    assert "could not be measured (scripted), so Auto takes FP32" in found.err
+    assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+
+
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])
 def test_nothing_that_libraries_print_reaches_stdout(run: Run, model: str, where: Any) -> None:
     found = run("check", model, "--json", examine=[Print(text="noise", where=where)])
@@ -188,7 +230,7 @@ def test_what_was_not_foreseen_is_said_in_one_sentence(run: Run, model: str) -> 
 
 
 def test_cancelling_is_no_error(run: Run, model: str) -> None:
-    run("check", model, examine=[Throw(kind="keyboard-interrupt")])
+    run("check", model, "--precision", "float16", examine=[Throw(kind="keyboard-interrupt")])
     assert (run.code, run.err.strip()) == (130, "Cancelled. Everything finished is kept.")
 
 
@@ -218,6 +260,11 @@ def test_a_folder_that_takes_no_files_is_told_without_a_traceback(
     assert "could not be kept" in run.err
     assert run("generate", "a", "-m", model).code == 2
     assert "Traceback" not in run.err
+
+
+def test_measuring_can_be_cancelled_too(run: Run, model: str) -> None:
+    assert run("generate", "a", "-m", model, selftest=[Throw(kind="keyboard-interrupt")]).code == 130
+    assert run.err.endswith("Cancelled. Everything finished is kept.\n")
 
 
 def test_numbers_are_finite_or_null() -> None:
