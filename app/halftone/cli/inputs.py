@@ -14,6 +14,7 @@ from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import POCKET, describe, runnable
 from halftone.metadata.picture import check_output, output_error
+from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
@@ -48,7 +49,7 @@ def ready_request(request: PictureRequest, saved: Settings) -> PictureRequest:
     """The request with the place of its pictures, if all that can be told without torch is right."""
     if request.output is None and saved.pictures_folder:
         if not os.path.isdir(saved.pictures_folder):
-            raise HalftoneError("output-folder-missing", folder=saved.pictures_folder)
+            raise no_folder(Path(saved.pictures_folder))
         request = replace(request, output=saved.pictures_folder)
     check_request(request)
     if request.output is None:

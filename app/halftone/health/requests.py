@@ -13,7 +13,7 @@ SIZE_RANGE: Final = (8, 16384)
 STEPS_RANGE: Final = (1, 1000)
 BATCH_RANGE: Final = (1, 1000)
 SEED_RANGE: Final = (0, 2**63 - 1)
-GUIDANCE_RANGE: Final = (0.0, 1000.0)
+GUIDANCE_RANGE: Final = (0, 1000)
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
 

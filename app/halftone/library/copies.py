@@ -5,18 +5,18 @@ from pathlib import Path
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.settings.disk import free_bytes, size_text
+from halftone.settings.disk import free_bytes, no_folder, size_text
 
 
 def check_copy(facts: ModelFacts, output: str) -> Path:
     """The path of the copy: a new or empty folder.
 
-    Raises HalftoneError output-exists, output-folder-missing, output-read-only or disk-full.
+    Raises HalftoneError output-exists, output-folder-missing, output-not-folder, output-read-only or disk-full.
     """
     path = Path(output).expanduser().absolute()
     folder = path.parent
     if not os.path.isdir(folder):
-        raise HalftoneError("output-folder-missing", folder=str(folder))
+        raise no_folder(folder)
     if os.path.lexists(path) and not (os.path.isdir(path) and not any(path.iterdir())):
         raise HalftoneError("output-exists", path=str(path))
     if not os.access(folder, os.W_OK | os.X_OK):

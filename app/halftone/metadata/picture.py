@@ -11,7 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.settings.atomic import create_atomically, write_atomically
-from halftone.settings.disk import free_bytes, size_text
+from halftone.settings.disk import free_bytes, no_folder, size_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -43,7 +43,7 @@ def check_output(output: str | Path, *, overwrite: bool = False, pictures: int =
     """The file or folder to write to, made absolute, if so many pictures could be saved there now.
 
     A name with a picture's ending is a file; an existing folder is a folder. Raises HalftoneError output-folder-missing,
-    output-read-only, output-exists, output-bad-type, output-failed or disk-full.
+    output-not-folder, output-read-only, output-exists, output-bad-type, output-failed or disk-full.
     """
     path = _absolute(output)
     try:
@@ -52,7 +52,7 @@ def check_output(output: str | Path, *, overwrite: bool = False, pictures: int =
         if not is_folder and path.suffix.lower() not in ALLOWED:
             _refuse_type(path)
         if not os.path.isdir(folder):
-            raise HalftoneError("output-folder-missing", folder=str(folder))
+            raise no_folder(folder)
         for name in [] if is_folder else [numbered(path, index) for index in range(pictures)]:
             if _is_taken(name) and not overwrite:
                 raise HalftoneError("output-exists", path=str(name))
@@ -117,7 +117,7 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
     if error.errno in _NO_RIGHT:
         return HalftoneError("output-read-only", folder=str(folder))
     if error.errno in _NO_FOLDER:
-        return HalftoneError("output-folder-missing", folder=str(folder))
+        return no_folder(folder)
     return HalftoneError("output-failed", path=str(path), detail=error.strerror or type(error).__name__)
 
 

@@ -1,7 +1,10 @@
-"""Free space and sizes, in the words of error messages."""
+"""Free space, sizes and missing folders, in the words of error messages."""
 
+import os
 import shutil
 from pathlib import Path
+
+from halftone.contract.errors import HalftoneError
 
 
 def free_bytes(folder: Path) -> int:
@@ -10,6 +13,14 @@ def free_bytes(folder: Path) -> int:
         return shutil.disk_usage(folder).free
     except OSError:
         return 0
+
+
+def no_folder(folder: Path) -> HalftoneError:
+    """Why `folder` is none: it or a path above it is a file, or nothing is there."""
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            return HalftoneError("output-not-folder", path=str(path))
+    return HalftoneError("output-folder-missing", folder=str(folder))
 
 
 def size_text(count: int) -> str:

@@ -295,6 +295,7 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["generate", "a", "--seed", "-1"], "value-out-of-range"),
     (lambda _: ["generate", "a", "--batch", "0"], "value-out-of-range"),
     (lambda folder: ["generate", "a", "--output", str(folder / "no" / "a.png")], "output-folder-missing"),
+    (lambda folder: ["generate", "a", "--output", str(folder / "mine.png" / "below" / "a.png")], "output-not-folder"),
     (lambda folder: ["generate", "a", "--output", str(folder / "mine.png")], "output-exists"),
     (lambda folder: ["generate", "a", "--output", str(folder / "a.gif")], "output-bad-type"),
     (lambda folder: ["repair", str(folder / "tiny"), "--output", str(folder / "tiny")], "output-exists"),

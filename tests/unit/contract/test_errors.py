@@ -45,3 +45,8 @@ def test_an_exception_carries_its_code_and_facts() -> None:
     assert sentence(facts) == "width is 100, which is not a multiple of 8."
     assert remedy(facts) == "Use 96 or 104."
     assert str(error) == "width is 100, which is not a multiple of 8. Use 96 or 104."
+
+
+def test_a_range_is_said_once() -> None:
+    told = say(ErrorFacts(code="value-out-of-range", facts={"name": "Steps", "value": 0, "low": 1, "high": 1000}))
+    assert told == "Steps cannot be 0. Choose a value from 1 to 1000."

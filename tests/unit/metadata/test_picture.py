@@ -64,7 +64,9 @@ def test_output_that_cannot_work_is_refused_before_any_work(tmp_path: Path) -> N
     assert code_of(tmp_path / "name") == "output-bad-type"
     assert code_of(tmp_path / "missing" / "a.png") == "output-folder-missing"
     (tmp_path / "file").touch()
-    assert code_of(tmp_path / "file" / "a.png") == "output-folder-missing"
+    with pytest.raises(HalftoneError) as caught:
+        check_output(tmp_path / "file" / "below" / "a.png")
+    assert str(caught.value) == f"{tmp_path / 'file'} is a file, not a folder. Choose a folder, or another name."
     assert code_of(tmp_path / f"{'x' * 300}.png") == "output-failed"
     (tmp_path / "lost.png").symlink_to(tmp_path / "nowhere")
     assert code_of(tmp_path / "lost.png") == "output-exists"
