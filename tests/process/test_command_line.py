@@ -44,6 +44,8 @@ def ran(code: str, *words: str) -> tuple[int, str, str]:
         (["check", "/nothing/here"], 2),
         (["check", "pocket", "--precision", "float8"], 2),
         (["generate", ""], 2),
+        (["chek"], 2),
+        (["check", "--stepz", "3"], 2),
         (["generate", "a", "--output", "/nothing/a.png"], 2),
         (["generate", "a", "--device", "quantum", "--json"], 2),
         (["repair", "pocket", "--output", "/nothing/copy"], 2),

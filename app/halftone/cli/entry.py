@@ -8,6 +8,7 @@ from typing import Final
 
 from halftone.cli.app import application
 from halftone.cli.tools import Tools, kept_log, log_path
+from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, remedy, sentence
 
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     """The exit code of one command line."""
     try:
-        application()(args=list(words), prog_name="halftone", obj=Tools(engine))
+        left = application()(args=list(words), prog_name="halftone", obj=Tools(engine), standalone_mode=False)
+        return left if isinstance(left, int) else 0
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT
     except HalftoneError as error:
@@ -32,11 +34,14 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         sys.stderr.write("Cancelled. Everything finished is kept.\n")
         return EXIT_CANCELLED
     except Exception as error:
+        if is_help(error):
+            return 0
+        if is_usage(error):
+            return tell(usage_facts(error), as_json="--json" in words)
         with kept_log():
             log.exception("halftone %s failed", words[0] if words else "")
         facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
         return tell(facts, as_json="--json" in words)
-    return 0
 
 
 def tell(error: ErrorFacts, *, as_json: bool) -> int:

@@ -5,6 +5,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 ErrorCode = Literal[
+    "usage",
     "model-missing",
     "model-empty-folder",
     "model-not-a-model",
@@ -42,6 +43,7 @@ ErrorCode = Literal[
 Fact = str | int | float
 
 WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
+    "usage": ("{problem}.", "{hint}{command} --help tells more."),
     "model-missing": ("There is no model at {path}.", "Check the path, or use the bundled model: pocket."),
     "model-empty-folder": ("The folder {path} is empty.", "Choose a folder that holds a diffusers model (model_index.json)."),
     "model-not-a-model": (

@@ -335,10 +335,36 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
     assert run("generate", "a", "-m", str(folder / "tiny"), "--output", str(folder / "mine.png"), "--overwrite").code == 0
 
 
-@pytest.mark.parametrize("words", [["check", "--bogus"], ["nonsense"], ["generate"], ["check", "--steps", "many"]])
-def test_words_that_mean_nothing_are_refused(run: Run, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["check", "--stepz", "3"], "halftone check has no option --stepz. Did you mean --steps? halftone check --help"),
+        (["check", "--bogus"], "halftone check has no option --bogus. halftone check --help tells more."),
+        (["--bogus"], "halftone has no option --bogus. halftone --help tells more."),
+        (["chek"], "There is no command chek. Did you mean check? halftone --help"),
+        (["nonsense"], "There is no command nonsense. halftone --help"),
+        (["demo", "fragil"], "There is no command fragil. Did you mean fragile? halftone demo --help"),
+        (["generate"], "halftone generate needs a prompt. halftone generate --help"),
+        (["repair", "pocket"], "halftone repair needs --output. halftone repair --help"),
+        (["generate", "a", "b"], "halftone generate does not know what to do with b. Words that belong together need quotes."),
+        (["check", "--steps", "many"], "--steps takes a whole number. halftone check --help"),
+        (["check", "--guidance", "much"], "--guidance takes a number. halftone check --help"),
+        (["check", "--steps"], "--steps needs a value. halftone --help"),
+        (["check", "--json=3"], "--json takes no value."),
+    ],
+)
+def test_words_that_mean_nothing_are_refused_in_one_sentence(run: Run, words: list[str], said: str) -> None:
     assert run(*words).code == 2
-    assert run.err
+    assert run.err.startswith(said)
+    assert run.err.count("\n") == 1
+    assert run.out == ""
+    assert run(*words, "--json").err.count("\n") == 1
+
+
+def test_without_a_word_the_help_is_shown(run: Run) -> None:
+    for words in ([], ["demo"]):
+        assert "Usage" in run(*words).out
+        assert run.err == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,72 @@
+"""What the command line's own parser refuses, in the shape of all other refusals: a sentence and what to do."""
+
+import difflib
+from typing import Any, Final
+
+from halftone.cli.typed import command_line
+from halftone.contract.errors import ErrorFacts
+
+_KINDS: Final = (("integer", "a whole number"), ("float", "a number"), ("number", "a number"))
+"""A word of the parser's complaint about a value -> what the option takes."""
+
+
+def is_usage(error: Exception) -> bool:
+    """Whether the parser raised it. Typer carries its own copy of click, and gives its exceptions no public name."""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def is_help(error: Exception) -> bool:
+    """Whether the parser showed the help because nothing was asked, and raised it to leave."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def usage_facts(error: Any) -> ErrorFacts:
+    """The facts of a parser's exception: an option or command that is not there, a value missing, wrong or too many."""
+    context = getattr(error, "ctx", None)
+    path = [] if context is None else context.command_path.split()[1:]
+    command = command_line(*path)
+    problem, hint = _words(error, context, command)
+    return ErrorFacts(code="usage", facts={"problem": problem, "hint": hint, "command": command})
+
+
+def _words(error: Any, context: Any, command: str) -> tuple[str, str]:
+    """(what is wrong, "Did you mean …? " or nothing)."""
+    complaint = error.format_message().strip().rstrip(".")
+    parameter = getattr(error, "param", None)
+    option = getattr(error, "option_name", "")
+    match type(error).__name__:
+        case "NoSuchOption":
+            options = [name for known in context.command.params for name in (*known.opts, *known.secondary_opts)]
+            return f"{command} has no option {option}", _did_you_mean(option, options)
+        case "BadOptionUsage":
+            lacks = "requires" in complaint
+            return (f"{option} needs a value" if lacks else f"{option} takes no value"), ""
+        case "MissingParameter" if parameter is not None:
+            return f"{command} needs {_name(parameter)}", ""
+        case "BadParameter" if parameter is not None:
+            kind = next((said for word, said in _KINDS if word in complaint), "another value")
+            return f"{_name(parameter)} takes {kind}", ""
+        case _:
+            return _other(complaint, context, command)
+
+
+def _other(complaint: str, context: Any, command: str) -> tuple[str, str]:
+    if complaint.startswith("No such command"):
+        name = complaint.split("'")[1]
+        return f"There is no command {name}", _did_you_mean(name, list(context.command.commands))
+    if "unexpected extra argument" in complaint:
+        extra = complaint[complaint.find("(", complaint.find(")")) + 1 : -1]
+        return f"{command} does not know what to do with {extra}", "Words that belong together need quotes. "
+    return complaint, ""
+
+
+def _name(parameter: Any) -> str:
+    """--steps, or what an argument is called."""
+    if parameter.param_type_name != "option":
+        return f"a {parameter.name}"
+    return next(name for name in parameter.opts if name.startswith("--"))
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean {close[0]}? " if close else ""
