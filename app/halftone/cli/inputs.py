@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from halftone.cli.hardware import names_here, possible_kinds
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, PictureRequest
@@ -18,7 +19,7 @@ from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
-_DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu|hip)(:\d{1,2})?")
+_DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +39,10 @@ def known_model(model: str | None, saved: Settings) -> ModelFacts:
 
 
 def known_device(device: str | None, saved: Settings) -> str:
-    """A device's name, if it could be one; whether it is here, only torch can tell."""
+    """A device's name, if there may be such a device here; whether there is, only torch can tell."""
     name = (device or saved.device).lower()
-    if not _DEVICE.fullmatch(name):
-        raise HalftoneError("device-unknown", device=device or saved.device, known="auto, cpu, cuda:0, mps, xpu:0")
+    if not _DEVICE.fullmatch(name) or name.partition(":")[0] not in ("auto", *possible_kinds()):
+        raise HalftoneError("device-unknown", device=device or saved.device, known=names_here())
     return name
 
 

@@ -19,6 +19,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.words import Precision
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
+from halftone.health.words import either
 from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied
 from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save
@@ -125,7 +126,7 @@ def _chosen(listed: tuple[DeviceFacts, ...], device: str) -> DeviceFacts:
     for facts in listed:
         if device in {"auto", facts.id, facts.id.partition(":")[0]}:
             return facts
-    raise HalftoneError("device-unknown", device=device, known=", ".join(facts.id for facts in listed))
+    raise HalftoneError("device-unknown", device=device, known=either(["auto", *(facts.id for facts in listed)]))
 
 
 def _remember(request: PictureRequest, made: list[tuple[PictureFacts, bytes]]) -> None:

@@ -65,7 +65,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The model {path} could not be loaded: {detail}.",
         "The log tells more; downloading it again often helps.",
     ),
-    "device-unknown": ("There is no device {device} here.", "Use one of: {known}."),
+    "device-unknown": ("There is no device {device} here.", "Use {known}."),
     "device-lost": ("The device {device} stopped answering: {detail}.", "Everything finished is kept; try again."),
     "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
     "setting-bad-value": ("{name} cannot be {value}.", "Use {allowed}."),

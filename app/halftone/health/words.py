@@ -1,7 +1,7 @@
 """Sentences as templates with values, so that a window can translate the template; numbers and module names in plain words."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -26,6 +26,12 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def either(names: Sequence[str]) -> str:
+    """["auto", "cuda:0", "cpu"] -> "auto, cuda:0 or cpu"; at least one name."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def number(value: float) -> str:
     """65504 -> "65 504" with narrow spaces, 3.4e38 -> "3.4 × 10^38", 0.0312 -> "0.031", -1.7 -> "−1.7"."""
     if math.isnan(value):
@@ -48,9 +54,11 @@ def bits(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """ "9 s", "1 min 51 s", rounded up, never 0 s."""
+    """ "9 s", "1 min 51 s" with spaces that no line is broken at, rounded up, never 0 s."""
     whole = max(1, math.ceil(seconds))
-    return f"{whole}\u00a0s" if whole < 60 else f"{whole // 60}\u00a0min {whole % 60}\u00a0s"
+    minutes, rest = divmod(whole, 60)
+    parts = [f"{minutes}\u00a0min" if minutes else "", f"{rest}\u00a0s" if rest else ""]
+    return "\u00a0".join(part for part in parts if part)
 
 
 def plain_component(component: str, module: str = "") -> Words:

@@ -27,7 +27,8 @@ def test_an_unknown_device_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(HalftoneError) as caught:
         find_device("cuda:77")
     assert caught.value.code == "device-unknown"
-    assert "cpu" in str(caught.value)
+    assert "Use auto" in str(caught.value)
+    assert str(caught.value).endswith(" or cpu.")
 
 
 def test_memory_adds_up() -> None:

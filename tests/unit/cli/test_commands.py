@@ -12,6 +12,7 @@ from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngine, Steps, Throw
 
 from halftone.cli import main
+from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
 from halftone.gallery.history import History
 from halftone.library.models import describe
@@ -178,8 +179,12 @@ def test_devices_are_measured_once(run: Run) -> None:
     assert "A processor (cpu)" in run.out
     assert run("devices", "--again", selftest=broken).code == 2
     assert "stopped answering" in run.err
-    assert run("devices", "--device", "cuda").code == 2
-    assert "Use one of: cpu" in run.err
+
+
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(run: Run) -> None:
+    said = f"There is no device foo here. Use {names_here()}.\n"
+    assert run("devices", "--device", "foo").err == said
+    assert run("devices", "--device", "mps").err == said.replace("foo", "mps") or "mps" in possible_kinds()
 
 
 def test_auto_measures_the_device_before_its_first_job_and_says_what_it_took(run: Run, model: str) -> None:
