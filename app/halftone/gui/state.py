@@ -31,6 +31,7 @@ from halftone.contract.messages import (
     Ready,
     Refused,
     Report,
+    SelfTest,
     StepDone,
     TestDone,
     WorkerLost,
@@ -154,6 +155,11 @@ class AppState:
     def running(self) -> Job | None:
         """The job that the worker is computing."""
         return self.jobs[0] if self.jobs and self.jobs[0].running else None
+
+    @property
+    def measuring(self) -> bool:
+        """True while the self-test runs or waits."""
+        return any(isinstance(job.command, SelfTest) for job in self.jobs)
 
     def job(self, job_id: str) -> Job | None:
         return next((job for job in self.jobs if job.id == job_id), None)

@@ -2,8 +2,9 @@
 then what Halftone did, then what you can do."""
 
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
-from halftone.contract.words import DTYPE_NAMES, Phase
-from halftone.gui.i18n import sentences, tr
+from halftone.contract.facts import SelfTestReport
+from halftone.contract.words import DTYPE_NAMES, Phase, Precision
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
 
@@ -90,6 +91,15 @@ def _job_activity(job: Job) -> str:
             return tr("Saving the picture")
         case _:
             return tr("Working")
+
+
+def precision_words(wanted: Precision, report: SelfTestReport | None, *, measuring: bool) -> str:
+    """A precision as it is set; Auto names a type only when the device was measured."""
+    if wanted != "auto":
+        return TYPE_NAMES[wanted]
+    if report is not None:
+        return f"{tr('Auto')} → {TYPE_NAMES[report.auto]}"
+    return listed(tr("Auto"), tr("measuring…") if measuring else tr("not measured yet"))
 
 
 # --- notices --------------------------------------------------------------------------------------------------------

@@ -211,7 +211,9 @@ class MainWindow(QMainWindow):
         auto: DType = state.self_test.auto if state.self_test is not None else dtype
         self.top.chip.show_device(state.device, state.self_test, auto)
         self.status.memory.show_memory(state.device, state.memory)
-        self.status.show_numerics(controller.settings.numerics, dtype, reason)
+        numerics = controller.settings.numerics
+        precision = text.precision_words(numerics.precision, state.self_test, measuring=state.measuring)
+        self.status.show_numerics(numerics, precision, reason)
         words, icon, token = text.activity(state, self._device_words())
         self.status.activity.show_text(words, icon, token)
         attention = controller.badge(controller.model).state in ("overflows", "broken")

@@ -17,6 +17,7 @@ from halftone.contract.request import Numerics
 from halftone.gui.pages import device_view
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.device_cards import number_words
+from halftone.gui.state import AppState
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, speed_words
 
@@ -80,7 +81,7 @@ def test_a_processor_is_called_one_and_help_opens(qtbot: QtBot) -> None:
     controller, _ = kit.desk(kit.CPU, self_test=kit.measured(kit.CPU))
     page = DevicePage(controller)
     qtbot.addWidget(page)
-    assert page.verdict.title().startswith("No supported GPU found.")
+    assert page.verdict.title() == "No supported GPU found"
     assert page.verdict._help_text.isHidden()
     page.verdict._help.click()
     assert not page.verdict._help_text.isHidden()
@@ -107,6 +108,41 @@ def test_measuring_counts_tests_and_can_be_skipped(qtbot: QtBot) -> None:
     page.verdict._measure.click()
     again = link.last(SelfTest)
     assert again != job
+
+
+def test_the_first_picture_waits_for_the_measurement_and_says_why(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, measured=False)
+    page.set_first_run(True)
+    assert not page.first_picture.isEnabled()
+    assert page.wait_words.text().startswith("The first picture waits until the measurement is done.")
+    assert page.first_picture.toolTip() == page.wait_words.text()
+    job = link.last(SelfTest)
+    assert isinstance(job, SelfTest)
+    kit.end(link, job.job, report=kit.measured())
+    page.refresh()
+    assert page.first_picture.isEnabled()
+    assert page.wait_words.text() == ""
+    assert page.focusWidget() is page.first_picture
+    page.measure()
+    page.refresh()
+    assert page.first_picture.isEnabled(), "measuring again, what the picture runs in is known"
+
+
+@pytest.mark.parametrize("outcome", ["cancelled", "failed"])
+def test_the_first_picture_can_be_made_after_a_skip_or_a_failure(qtbot: QtBot, outcome: str) -> None:
+    page, link = open_page(qtbot, measured=False)
+    page.set_first_run(True)
+    job = link.last(SelfTest)
+    assert isinstance(job, SelfTest)
+    kit.end(link, job.job, outcome)
+    page.refresh()
+    assert page.first_picture.isEnabled()
+
+
+def test_the_first_picture_waits_for_the_start_and_not_for_a_lost_worker() -> None:
+    assert device_view.wait_words(AppState()) == "Halftone is starting."
+    assert device_view.wait_words(AppState(worker="ready")) == "Halftone is starting."
+    assert device_view.wait_words(AppState(worker="lost")) == ""
 
 
 def test_no_estimate_before_three_tests(qtbot: QtBot) -> None:
@@ -185,7 +221,7 @@ def test_the_first_picture_has_the_focus_on_arrival(qtbot: QtBot) -> None:
 
 def test_measure_again(qtbot: QtBot) -> None:
     page, link = open_page(qtbot)
-    assert page.measure_button.text() == "Measure again · 41\u00a0s"
+    assert page.measure_button.words() == "Measure again · 41\u00a0s"
     page.measure_button.click()
     assert isinstance(link.last(SelfTest), SelfTest)
     page.refresh()
@@ -253,13 +289,18 @@ def test_numbers_as_people_read_them() -> None:
     assert number_words(0.000244) == "0.000244"
     assert number_words(None) == "–"
     assert number_words(0.0) == "0"
-    assert speed_words(0.0008) == "0.8\u00a0GFLOPS"
     assert figures.duration(111.2) == "1\u00a0min\u00a052\u00a0s"
     assert figures.duration(0.0) == "1\u00a0s"
     assert figures.change(1.011) == "+1.1\u00a0%"
     assert figures.change(0.9) == "\u221210\u00a0%"
     assert figures.size_change(-6_500_000_000) == "\u22126.5\u00a0GB"
     assert figures.peak(3.4e38) == "3.40\u00a0×\u00a010³⁸"
+
+
+def test_speeds_of_one_column_have_one_unit() -> None:
+    assert speed_words([46.8, 10.4, 0.4]) == ["46.8\u00a0TFLOPS", "10.4\u00a0TFLOPS", "0.40\u00a0TFLOPS"]
+    assert speed_words([0.15, 0.0008]) == ["150\u00a0GFLOPS", "0.8\u00a0GFLOPS"]
+    assert speed_words([]) == []
 
 
 def test_bits_of_a_long_sum_are_judged_fairly() -> None:

@@ -106,7 +106,7 @@ def test_apply_stores_the_chosen_plan_and_checks_again(qtbot: QtBot) -> None:
     page.refresh()
     assert page.view.state == "cured"
     assert page.verdict.title() == "Cured: no layer overflows any more"
-    assert page.cure.apply.text() == "Cure in use"
+    assert page.cure.apply.words() == "Cure in use"
     assert not page.cure.apply.isEnabled()
     assert page.chart.when.value() == "after"
 
@@ -176,7 +176,7 @@ def test_stale_says_what_changed_and_offers_no_cure(qtbot: QtBot) -> None:
     assert "FP16 accumulation" in page.verdict.text()
     assert not page.cure.apply.isEnabled()
     assert not page.cure.copy.isEnabled()
-    assert page.verdict._check.text().startswith("Check again")
+    assert page.verdict._check.words().startswith("Check again")
 
 
 def test_broken_names_the_tensors_and_offers_nothing(qtbot: QtBot) -> None:

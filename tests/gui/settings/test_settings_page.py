@@ -134,7 +134,7 @@ def test_measure_again(qtbot: QtBot) -> None:
     page.numerics.measure.click()
     assert isinstance(link.last(SelfTest), SelfTest)
     page.refresh()
-    assert page.numerics.measure.text() == "Measuring…"
+    assert page.numerics.measure.words() == "Measuring…"
     assert not page.numerics.measure.isEnabled()
 
 

@@ -8,14 +8,13 @@ from PySide6.QtWidgets import QLayout, QMenu, QScrollArea, QSpinBox, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import DType, Precision
-from halftone.gui import icons, theme
+from halftone.contract.words import Precision
+from halftone.gui import icons, text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
 from halftone.gui.pages.create_model import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
 from halftone.gui.pages.create_parts import FoldedRow, GenerateButton, PromptEdit
-from halftone.gui.text import TYPE_NAMES
 from halftone.gui.tokens import Counter, make_counter, reading_length
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
@@ -417,11 +416,10 @@ class CreateForm(QWidget):
         self.fits_icon.set("octagon-alert" if short else "", "danger")
 
     def _show_precision(self) -> None:
-        dtype: DType = self._controller.precision[0]
+        state = self._controller.state
         chosen = self.precision.value()
-        wanted = self._controller.settings.numerics.precision if chosen in ("settings", "") else chosen
-        auto = wanted == "auto"
-        self.numerics_row.value.setText(f"{tr('Auto')} · {TYPE_NAMES[dtype]}" if auto else TYPE_NAMES[wanted])
+        wanted = self._controller.settings.numerics.precision if chosen in ("settings", "") else _precision(chosen)
+        self.numerics_row.value.setText(text.precision_words(wanted, state.self_test, measuring=state.measuring))
 
     def _open_menu(self) -> None:
         menu = QMenu(self)

@@ -149,12 +149,19 @@ class DevicePage(QWidget):
         self.foot_export = button(tr("Export report"), "quiet", "file-down", clicked=self.ask_export)
         self.add_models = button(tr("Add my models…"), "", size="large", clicked=self.ask_model)
         self.first_picture = button(
-            tr("Make my first picture"), "primary", "arrow-right", size="large", clicked=self.make_first_picture.emit
+            tr("Make my first picture"),
+            "primary",
+            "arrow-right",
+            size="large",
+            icon_last=True,
+            clicked=self.make_first_picture.emit,
         )
-        self.first_picture.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        strip.setLayout(
-            row(self.foot_measure, self.foot_export, -1, self.add_models, self.first_picture, spacing=8, margins=(20, 0, 20, 0))
-        )
+        self.wait_words = label("", "small", "secondary", wrap=True)
+        self.wait_words.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        items = (self.foot_measure, self.foot_export, self.wait_words, self.add_models, self.first_picture)
+        line = row(*items, spacing=8, margins=(20, 0, 20, 0))
+        line.setStretch(2, 1)
+        strip.setLayout(line)
         return strip
 
     def _connect(self) -> None:
@@ -185,8 +192,7 @@ class DevicePage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.refresh()
-        if self._first_run:
-            self.first_picture.setFocus(Qt.FocusReason.OtherFocusReason)
+        self._focus_way_on()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -240,7 +246,7 @@ class DevicePage(QWidget):
         report = state.self_test
         for made in (self.measure_button, self.foot_measure):
             words = tr("Measure again") if report is not None else tr("Measure now")
-            made.setText(words if report is None else f"{words} · {figures.duration(report.seconds)}")
+            made.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
             made.setEnabled(job is None and state.device is not None)
             made.setToolTip(
                 tr("About {0}. Pictures wait meanwhile.", figures.duration(report.seconds)) if report is not None else ""
@@ -259,6 +265,21 @@ class DevicePage(QWidget):
         self._tour_title.setText(tr("Your processor") if device_view.on_processor(state.device) else tr("Your GPU"))
         took = tr("Measured in {0}", figures.duration(report.seconds)) if report is not None else tr("Not measured yet")
         self._tour_state.setText(tr("Measuring…") if job is not None else took)
+        self._show_way_on()
+
+    def _show_way_on(self) -> None:
+        """The first picture waits for the measurement, so that what it runs in is known; it gets the focus when the wait ends."""
+        why = device_view.wait_words(self._controller.state)
+        waited = not self.first_picture.isEnabled()
+        self.wait_words.setText(why)
+        self.first_picture.setToolTip(why)
+        self.first_picture.setEnabled(not why)
+        if waited and not why:
+            self._focus_way_on()
+
+    def _focus_way_on(self) -> None:
+        if self._first_run and self.isVisible() and self.first_picture.isEnabled():
+            self.first_picture.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _show_devices(self) -> None:
         """A list only where there is a choice."""

@@ -15,7 +15,7 @@ from halftone.gui.pages import device_view
 from halftone.gui.pages.device_view import Promise, Verdict
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, clear, column, hline, label, repolish, row, set_tone
-from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, TestMatrix
+from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, TestMatrix, speed_words
 
 
 class VerdictCard(QFrame):
@@ -284,9 +284,9 @@ class SpeedCard(QFrame):
             self._caption.setText(tr("Not measured yet."))
             return
         most = max(one.tflops for one in shown)
-        for one in shown:
-            caption = device_view.speed_caption(one, report)
-            self._body.addWidget(SpeedBar(device_view.mode_name(one.mode), caption, one.tflops, one.tflops / most if most else 0))
+        for one, words in zip(shown, speed_words([one.tflops for one in shown]), strict=True):
+            caption, share = device_view.speed_caption(one, report), one.tflops / most if most else 0
+            self._body.addWidget(SpeedBar(device_view.mode_name(one.mode), caption, words, share))
 
 
 class BitsCard(QFrame):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SettingEffect, SpeedResult
 from halftone.contract.request import Numerics
-from halftone.gui.i18n import tr
-from halftone.gui.state import Job
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.state import AppState, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
 from halftone.gui.widgets.headroom_chart_words import type_name
@@ -160,7 +160,7 @@ def _states(report: SelfTestReport) -> dict[str, str]:
 def _gpu(report: SelfTestReport) -> Verdict:
     states = _states(report)
     half, brain = states.get("float16", "missing"), states.get("bfloat16", "missing")
-    text = f"{_tests_words(report)} {_speed_words(report)}"
+    text = sentences(_tests_words(report), _speed_words(report))
     auto = type_name(report.auto)
     if not report.complete:
         return Verdict(
@@ -175,10 +175,13 @@ def _gpu(report: SelfTestReport) -> Verdict:
             end = tr("Halftone uses FP32 and everything still works, about {0} slower.", figures.times(speed))
         else:
             end = tr("Halftone uses {0} and everything still works.", auto)
-        return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), f"{end} {_failing(report)}".strip())
+        return Verdict("warn", "triangle-alert", tr("FP16 is faulty on this GPU"), sentences(end, _failing(report)))
     if half == "works" and brain == "slow":
         return Verdict(
-            "ok", "circle-check", tr("Half precision works on this GPU"), f"{text} {tr('BF16 is slow here. Halftone uses FP16.')}"
+            "ok",
+            "circle-check",
+            tr("Half precision works on this GPU"),
+            sentences(text, tr("BF16 is slow here. Halftone uses FP16.")),
         )
     if "works" in (half, brain):
         return Verdict("ok", "circle-check", tr("Half precision works on this GPU"), text)
@@ -198,10 +201,19 @@ def _failing(report: SelfTestReport) -> str:
 
 
 def _processor(report: SelfTestReport) -> Verdict:
-    text = f"{_tests_words(report)} {_speed_words(report)}"
-    title = tr("No supported GPU found. Halftone can run the demo model on the processor, slowly.")
+    instead = tr("Halftone computes on the processor instead, where pictures take longer.")
+    text = sentences(instead, _tests_words(report), _speed_words(report))
     state = "warn" if report.complete else "unknown"
-    return Verdict(state, "cpu", title, text, no_gpu=True)
+    return Verdict(state, "cpu", tr("No supported GPU found"), text, no_gpu=True)
+
+
+def wait_words(state: AppState) -> str:
+    """Why the first picture has to wait, "" when it need not. It never waits for a worker that does not come."""
+    if state.worker == "starting" or (state.worker == "ready" and state.device is None):
+        return tr("Halftone is starting.")
+    if state.measuring and state.self_test is None:
+        return tr("The first picture waits until the measurement is done. Skip it to start now, in FP32.")
+    return ""
 
 
 def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> tuple[Promise, ...]:
@@ -338,16 +350,13 @@ def _mark(results: Sequence[OperationResult]) -> Mark | None:
 def matrix_summary(tests: Sequence[OperationResult], numerics: Numerics) -> str:
     """262 of 268 passed. The 6 that failed use a setting that is off."""
     right, ran = passed(tests)
-    words = tr("{0} of {1} passed.", right, ran)
+    words = [tr("{0} of {1} passed.", right, ran)]
     failed = [one for one in tests if one.outcome not in ("right", "missing")]
     off = {"float16-sums": not numerics.fp16_accumulation, "tf32": not numerics.tf32}
     if failed and all(off.get(one.mode, False) for one in failed):
-        words += " " + (
-            tr("The one that failed uses a setting that is off.")
-            if len(failed) == 1
-            else tr("The {0} that failed use a setting that is off.", len(failed))
-        )
-    return words
+        one = tr("The one that failed uses a setting that is off.")
+        words.append(one if len(failed) == 1 else tr("The {0} that failed use a setting that is off.", len(failed)))
+    return sentences(*words)
 
 
 def outcome_words(outcome: str) -> str:

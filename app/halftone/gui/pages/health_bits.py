@@ -96,7 +96,7 @@ class HealthHeader(QWidget):
         self.menu.addAction(icons.icon("folder-open"), tr("Open a model folder…")).triggered.connect(self.open_folder.emit)
 
     def set_model(self, name: str, tags: Sequence[str], *, narrow: bool) -> None:
-        self.model.setText(name)
+        self.model.setText(f"{name} ")
         self.model.setAccessibleName(tr("Model: {0}", name))
         clear(self._tags)
         for words in tags[: 1 if narrow else 3]:
@@ -105,7 +105,7 @@ class HealthHeader(QWidget):
 
     def set_checked(self, words: str, *, can_check: bool, again: bool, tip: str) -> None:
         self._checked.setText(words)
-        self.again.main.setText(tr("Check again") if again else tr("Check"))
+        self.again.main.set_words(tr("Check again") if again else tr("Check"))
         self.again.setVisible(can_check)
         self.again.main.setToolTip(tip)
 
@@ -198,7 +198,7 @@ class CureCard(QFrame):
         in_use = view.applied and cure is not None and health_words.same_plan(cure.plan, view.plan)
         self.apply.setVisible(bool(view.cures))
         self.apply.setEnabled(curable and not in_use and not busy)
-        self.apply.setText(tr("Cure in use") if in_use else tr("Apply cure"))
+        self.apply.set_words(tr("Cure in use") if in_use else tr("Apply cure"))
         refusal = copy_refusal(view)
         self.copy.setVisible(bool(view.cures))
         self.copy.setEnabled(not refusal and not busy)

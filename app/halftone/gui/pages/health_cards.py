@@ -106,7 +106,7 @@ class VerdictCard(QFrame):
         self._bar.setValue(round((share or 0.0) * 1000))
         self._left.setText(left)
         self._left.setVisible(bool(left) and checking)
-        self._check.setText(check_words)
+        self._check.set_words(check_words)
         self._check.setVisible(view.state in ("unchecked", "stale"))
         self._cancel.setVisible(checking)
         self._undo.setVisible(view.applied and view.state == "cured")

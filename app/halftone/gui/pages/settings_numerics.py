@@ -3,7 +3,6 @@
 import msgspec
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.messages import SelfTest
 from halftone.contract.request import Numerics
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
@@ -94,7 +93,6 @@ class NumericsSection(QWidget):
     def _show_head(self, numerics: Numerics) -> None:
         state = self._controller.state
         report = state.self_test
-        measuring = any(isinstance(job.command, SelfTest) for job in state.jobs)
         if report is None:
             name = state.device.name if state.device is not None else tr("this device")
             self._sub.setText(
@@ -109,10 +107,10 @@ class NumericsSection(QWidget):
                 )
             )
         words = tr("Measure again") if report is not None else tr("Measure now")
-        self.measure.setText(words if report is None else f"{words} · {figures.duration(report.seconds)}")
-        if measuring:
-            self.measure.setText(tr("Measuring…"))
-        self.measure.setEnabled(not measuring and state.device is not None)
+        self.measure.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
+        if state.measuring:
+            self.measure.set_words(tr("Measuring…"))
+        self.measure.setEnabled(not state.measuring and state.device is not None)
         took = figures.duration(report.seconds) if report is not None else ""
         self.measure.setToolTip(tr("About {0}. Pictures wait meanwhile.", took) if took else tr("Pictures wait meanwhile."))
         self.reset.setText(tr("Undo reset") if self._before is not None else tr("Reset to defaults"))

@@ -113,6 +113,28 @@ class ElidedLabel(QLabel):
         self._fit()
 
 
+class WordButton(QPushButton):
+    """A push button whose words keep their distance from its icon. icon_last: the icon stands behind them."""
+
+    def __init__(self, text: str, icon: str, tint: str, *, icon_last: bool = False) -> None:
+        super().__init__()
+        self._icon_last = icon_last
+        if icon:
+            self.setIcon(icons.icon(icon, tint))
+        if icon_last:
+            self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.set_words(text)
+
+    def set_words(self, text: str) -> None:
+        """What stands on it. Qt leaves too little between icon and word, so a space is added."""
+        gap = "" if self.icon().isNull() else " "
+        self.setText(f"{text}{gap}" if self._icon_last else f"{gap}{text}")
+        self.setAccessibleName(text)
+
+    def words(self) -> str:
+        return self.text().strip()
+
+
 def button(
     text: str,
     kind: ButtonKind = "",
@@ -120,17 +142,16 @@ def button(
     *,
     size: str = "",
     tip: str = "",
+    icon_last: bool = False,
     clicked: Callable[[], object] | None = None,
-) -> QPushButton:
+) -> WordButton:
     """A push button. kind: "" is the secondary one."""
-    made = QPushButton(f" {text}" if icon else text)  # Qt leaves too little between icon and word
-    made.setAccessibleName(text)
+    tint = "on-accent" if kind == "primary" else "danger" if kind == "danger" else "text-secondary"
+    made = WordButton(text, icon, tint, icon_last=icon_last)
     made.setProperty("kind", kind)
     made.setProperty("size", size)
     made.setFont(theme.current().font("body"))
     made.setIconSize(QSize(16, 16))
-    if icon:
-        made.setIcon(icons.icon(icon, "on-accent" if kind == "primary" else "danger" if kind == "danger" else "text-secondary"))
     if tip:
         made.setToolTip(tip)
     if clicked is not None:

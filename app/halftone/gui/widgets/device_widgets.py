@@ -45,10 +45,10 @@ class _Row(QWidget):
 class SpeedBar(_Row):
     """Measured speed as a bar. share: of the longest bar on the card. No tick: the data sheet is not a measurement."""
 
-    def __init__(self, title: str, caption: str, tflops: float, share: float, parent: QWidget | None = None) -> None:
+    def __init__(self, title: str, caption: str, words: str, share: float, parent: QWidget | None = None) -> None:
         super().__init__(title, caption, parent)
         self._share = max(0.0, min(1.0, share))
-        self._words = speed_words(tflops)
+        self._words = words
         self.setAccessibleName(tr("{0}, {1}: {2}", title, caption, self._words))
         self.setMinimumWidth(300)
 
@@ -73,11 +73,11 @@ class SpeedBar(_Row):
         painter.end()
 
 
-def speed_words(tflops: float) -> str:
-    """TFLOPS; below 0.1 in GFLOPS, so that a processor does not read as zero."""
-    if tflops >= 0.1:
-        return f"{figures.decimal(tflops, 1 if tflops >= 1 else 2)}{figures.HARD}TFLOPS"
-    return f"{figures.decimal(tflops * 1000, 1)}{figures.HARD}GFLOPS"
+def speed_words(tflops: Sequence[float]) -> list[str]:
+    """Speeds of one column, in one unit: TFLOPS, or GFLOPS where the slowest would read as zero."""
+    if min(tflops, default=1.0) >= 0.1:
+        return [f"{figures.decimal(one, 1 if one >= 1 else 2)}{figures.HARD}TFLOPS" for one in tflops]
+    return [f"{figures.decimal(one * 1000, 1 if one < 0.01 else 0)}{figures.HARD}GFLOPS" for one in tflops]
 
 
 class BitsRow(_Row):

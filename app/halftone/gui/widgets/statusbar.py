@@ -7,14 +7,11 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 from halftone import __version__
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.contract.request import Numerics
-from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gui import icons, reasons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, surface
 from halftone.gui.widgets.meters import MemoryMeter
-
-TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
 class StatusPart(QToolButton):
@@ -147,11 +144,9 @@ class StatusBar(QWidget):
         for part in (self.memory, self.precision, self.nan_check, self.version):
             layout.addWidget(part, 0, Qt.AlignmentFlag.AlignVCenter)
 
-    def show_numerics(self, numerics: Numerics, dtype: DType, reason: str) -> None:
-        """dtype: what the wanted precision comes to on this device."""
-        name = TYPE_NAMES[dtype]
-        auto = numerics.precision == "auto"
-        self.precision.show_text(tr("Precision"), f"{tr('Auto')} → {name}" if auto else name)
+    def show_numerics(self, numerics: Numerics, precision: str, reason: str) -> None:
+        """precision: the precision in force, in words."""
+        self.precision.show_text(tr("Precision"), precision)
         if reason:
             self.precision.setToolTip(reasons.reason(reason))
         check = {"every-step": tr("every step"), "at-end": tr("at the end"), "off": tr("off")}[numerics.nan_check]
