@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from halftone.cli.events import event_line, repaired_name, what_to_do
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.typed import command_line
 from halftone.contract.facts import (
@@ -22,7 +23,6 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
-from halftone.health.explain import note_for
 from halftone.health.judge import headroom_bits, smallest_room
 from halftone.health.words import bits, duration, number, plain_module
 
@@ -68,8 +68,8 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
         facts.insert(2, f"smallest room {bits(room)} bits")
     _put(out, " · ".join(facts), 2, "dim")
     _put(out, precision.line(), 2, "dim")
-    _show_findings(out, report)
     _show_cure(out, report)
+    _show_findings(out, report)
     if layers:
         out.print(_layer_table(report))
 
@@ -105,7 +105,9 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     use = command_line("check", name, "--precision", report.precision, "--apply")
     out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
     if cure.kind == "rescale":
-        out.print(Text(f"  Write a repaired copy: {command_line('repair', name, '--output', 'NEW')}"), soft_wrap=True)
+        out.print(
+            Text(f"  Write a repaired copy: {command_line('repair', name, '--output', repaired_name(name))}"), soft_wrap=True
+        )
 
 
 def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int = 0) -> None:
@@ -151,23 +153,21 @@ def show_pictures(report: GenerateReport, model: str, precision: ChosenPrecision
         facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {duration(picture.seconds)} · {state}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
-        _show_events(out, picture.events)
+        _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
         if picture.dark:
             _put(out, "This picture is almost black, but its numbers are fine.", 2)
     if not report.images:
         _put(out, "✗ No picture was made.", 0, "bold red")
-        _show_events(out, report.events)
+        _show_events(out, report.events, "red")
     _put(out, precision.line(), 2, "dim")
-    if any(picture.state == "recovered" for picture in report.images):
-        line = f"  Fix this model:  {command_line('check', model, '--precision', 'float16', '--apply')}"
-        out.print(Text(line, style="bold"), soft_wrap=True)
+    events = [event for picture in report.images for event in picture.events]
+    if command := what_to_do(events, model, precision.dtype):
+        out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
 
 
-def _show_events(out: Console, events: Iterable[GuardEvent]) -> None:
-    for event in events:
-        note = note_for(event)
-        _put(out, note.title.text(), 2, "yellow" if note.level == "warn" else "red" if note.level == "danger" else "")
-        _put(out, note.text.text(), 2)
+def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:
+    for index, event in enumerate(events, 1):
+        _put(out, f"{index}  {event_line(event)}", 2, style, hanging=3)
 
 
 def show_repair(report: RepairReport, *, console: Console | None = None) -> None:
@@ -175,9 +175,12 @@ def show_repair(report: RepairReport, *, console: Console | None = None) -> None
     glyph, style = ("✓", "green") if report.float16_finite else ("✗", "red")
     out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (report.path, "bold")), soft_wrap=True)
     finite = "finite in FP16" if report.float16_finite else "still not finite in FP16"
-    error = f"{report.float32_error:.1e}".replace("-", "\u2212")
-    facts = f"{report.changed_tensors} tensors rescaled · {finite} · {error} away from the original in FP32"
+    facts = f"{report.changed_tensors} tensors rescaled · {finite} · {_distance(report.float32_error)} in FP32"
     _put(out, f"{facts} · {duration(report.seconds)}", 2, "dim")
+
+
+def _distance(error: float) -> str:
+    return "identical to the original" if error == 0 else f"{number(error)} away from the original"
 
 
 def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, console: Console | None = None) -> None:

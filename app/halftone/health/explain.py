@@ -135,20 +135,20 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
 
 
 def _decoded_again(event: GuardEvent) -> Note:
-    again = _again(event)
+    again = cure_words(event)
     return Note(
         level="warn",
         title=Words("This picture came out black. Halftone recovered it."),
         text=Words(
             "The part of the model that turns its result into a picture (the VAE decoder) {0}. The result before that step was "
             "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
-            (Words(_damage(event)), again, duration(event.seconds)),
+            (Words(damage(event)), again, duration(event.seconds)),
         ),
     )
 
 
 def _went_back(event: GuardEvent) -> Note:
-    again = _again(event)
+    again = cure_words(event)
     where = module_words(event.component, event.module)
     return Note(
         level="warn",
@@ -160,7 +160,7 @@ def _went_back(event: GuardEvent) -> Note:
 
 
 def _encoded_again(event: GuardEvent) -> Note:
-    again = _again(event)
+    again = cure_words(event)
     where = module_words(event.component, event.module)
     return Note(
         level="warn",
@@ -225,7 +225,8 @@ def _sound_in_float32(event: GuardEvent) -> bool:
     return event.peak is not None and headroom_bits(event.peak, "float32") is not None
 
 
-def _again(event: GuardEvent) -> Words:
+def cure_words(event: GuardEvent) -> Words:
+    """How a part was done again: "with its layers rescaled exactly"."""
     return Words(_CURES.get(event.cure, "in another way"))
 
 
@@ -236,8 +237,8 @@ def _when(event: GuardEvent) -> Words:
     return Words("while the picture was decoded") if decoding else Words("before the first step")
 
 
-def _damage(event: GuardEvent) -> str:
-    """Done again in the same type, and right: no number was too large for it."""
+def damage(event: GuardEvent) -> str:
+    """What the decoder did. Done again in the same type, and right: no number was too large for it."""
     return "gave bad numbers" if event.cure in ("none", "read-again") else _DAMAGE.get(event.kind, _DAMAGE["nonfinite"])
 
 

@@ -144,8 +144,9 @@ def test_a_recovered_picture_is_explained(run: Run, model: str) -> None:
     run("generate", "a sun", "-m", model, generate=[Steps(nan_at=2), Picture()])
     assert run.code == 0
     assert "recovered" in run.out
+    assert "1 At step 2: Denoiser (UNet)" in " ".join(run.out.split())
     assert "went back one step" in " ".join(run.out.split())
-    assert f"halftone check {model} --precision float16 --apply" in run.out
+    assert f"What you can do:  halftone check {model} --precision float32 --apply" in run.out
     assert str(pictures_dir()) in run.out.replace("\n", "")
     events = run("generate", "a sun", "-m", model, "--json", generate=[Steps(nan_at=2), Picture()]).object["events"]
     assert list(events[0]) == ["step", "component", "module", "kind", "action"]
@@ -164,6 +165,7 @@ def test_a_repaired_copy(run: Run, model: str, tmp_path: Path) -> None:
     assert found["path"] == str(tmp_path / "copy")
     assert set(found) == {"path", "changed_tensors", "float32_error", "float16_finite"}
     assert "finite in FP16" in run("repair", model, "--output", str(tmp_path / "copy")).out
+    assert "identical to the original in FP32" in run.out
     run("repair", model, "--output", str(tmp_path / "copy"), repair=[Fail(code="no-rescale", facts={"model": "tiny"})])
     assert run.code == 1
 

@@ -1,0 +1,49 @@
+"""What the sentinel did to a picture, one line each: what happened → what Halftone did; and what the person can do."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from halftone.cli.typed import command_line
+from halftone.contract.facts import GuardEvent
+from halftone.contract.words import DType
+from halftone.health.explain import cure_words, damage, note_for
+from halftone.health.words import duration, plain_component, plain_module
+
+_DONE: Final[dict[str, str]] = {
+    "decoded-again": "Halftone decoded the same result again",
+    "went-back-one-step": "Halftone went back one step and computed this part again",
+    "encoded-again": "Halftone computed this part again",
+}
+_NO_FAULT_OF_THE_MODEL: Final = frozenset({"none", "read-again"})
+
+
+def event_line(event: GuardEvent) -> str:
+    """The event as one line; what could not be recovered is told as the window tells it."""
+    if event.action not in _DONE:
+        note = note_for(event)
+        return f"{note.title.text()} {note.text.text()}"
+    return f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {duration(event.seconds)} more."
+
+
+def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType) -> str:
+    """The command that spares the model its recoveries; empty where none of them was the model's fault."""
+    cures = {event.cure for event in events if event.action in _DONE} - _NO_FAULT_OF_THE_MODEL
+    if not cures:
+        return ""
+    if cures == {"rescale"} and dtype == "float16":
+        return command_line("repair", model, "--output", repaired_name(model))
+    return command_line("check", model, "--precision", dtype, "--apply")
+
+
+def repaired_name(model: str) -> str:
+    """A folder to write the repaired copy into, where the person is."""
+    return f"{Path(model).name}-repaired"
+
+
+def _happened(event: GuardEvent) -> str:
+    if event.action == "decoded-again":
+        where = plain_component(event.component, event.module or "decoder").text()
+        return f"While the picture was decoded: {where} {damage(event)}"
+    when = "Before the first step" if event.step is None else f"At step {event.step}"
+    return f"{when}: {plain_module(event.component, event.module)} gave a bad number"

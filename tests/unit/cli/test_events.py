@@ -1,0 +1,47 @@
+"""What the terminal says of a picture that was recovered more than once."""
+
+import pytest
+from msgspec.structs import replace
+from tests.helpers.samples import GUARDED
+
+from halftone.cli.events import event_line, what_to_do
+from halftone.contract.facts import GuardEvent
+
+STEP = replace(GUARDED, component="unet", module="mid_block", action="went-back-one-step", step=3)
+ENCODED = replace(GUARDED, component="text_encoder", module="", action="encoded-again")
+LOST = replace(GUARDED, action="stopped", cure="", peak=None)
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (
+            GUARDED,
+            "While the picture was decoded: Picture decoder (VAE) made numbers too large for half precision, so every pixel was "
+            "lost → Halftone decoded the same result again with its layers rescaled exactly. It took 1\u00a0s more.",
+        ),
+        (
+            STEP,
+            "At step 3: Denoiser (UNet), middle block gave a bad number → Halftone went back one step and computed this part "
+            "again with its layers rescaled exactly. It took 1\u00a0s more.",
+        ),
+        (
+            ENCODED,
+            "Before the first step: Text encoder gave a bad number → Halftone computed this part again with its layers rescaled "
+            "exactly. It took 1\u00a0s more.",
+        ),
+    ],
+)
+def test_what_happened_and_what_was_done_stand_in_one_line(event: GuardEvent, line: str) -> None:
+    assert event_line(event) == line
+
+
+def test_what_was_lost_is_told_as_in_the_window() -> None:
+    assert event_line(LOST).startswith("This picture could not be recovered.")
+
+
+def test_what_can_be_done_follows_from_the_cures() -> None:
+    assert what_to_do([GUARDED, STEP], "some/model", "float16") == "halftone repair some/model --output model-repaired"
+    check = "halftone check some/model --precision float16 --apply"
+    assert what_to_do([GUARDED, replace(STEP, cure="upcast-region")], "some/model", "float16") == check
+    assert what_to_do([replace(GUARDED, cure="none"), LOST], "some/model", "float16") == ""
