@@ -45,6 +45,7 @@ def ran(code: str, *words: str) -> tuple[int, str, str]:
         (["check", "pocket", "--precision", "float8"], 2),
         (["generate", ""], 2),
         (["chek"], 2),
+        (["generate", "a", "--option", "nothing=1"], 2),
         (["check", "--stepz", "3"], 2),
         (["generate", "a", "--output", "/nothing/a.png"], 2),
         (["generate", "a", "--device", "quantum", "--json"], 2),

@@ -109,13 +109,14 @@ def check(
     """
     tools: Tools = context.obj
     saved = load()
+    facts = known_model(model, saved)
     command = Examine(
         job=JOB,
-        model=known_model(model, saved).id,
+        model=facts.id,
         device=known_device(device, saved),
         depth="thorough" if thorough else "quick",
         numerics=given.numerics_of(flags, saved.numerics),
-        inputs=ready_inputs(CheckInputs(prompt=prompt, **inputs)),
+        inputs=ready_inputs(CheckInputs(prompt=prompt, **inputs), facts),
     )
     from halftone.cli.objects import check_object, put
     from halftone.cli.work import check_model, choose_precision
@@ -168,7 +169,7 @@ def generate(
         numerics=given.numerics_of(flags, saved.numerics),
         **inputs,
     )
-    ready = ready_request(request, saved)
+    ready = ready_request(request, facts, saved)
     from halftone.cli.objects import generate_object, put
     from halftone.cli.work import choose_precision, is_good, make_pictures
 

@@ -14,7 +14,8 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import POCKET, describe, runnable
-from halftone.metadata.picture import check_output, output_error
+from halftone.library.options import check_options
+from halftone.metadata.picture import check_output, check_picture, output_error
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
@@ -46,13 +47,14 @@ def known_device(device: str | None, saved: Settings) -> str:
     return name
 
 
-def ready_request(request: PictureRequest, saved: Settings) -> PictureRequest:
+def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -> PictureRequest:
     """The request with the place of its pictures, if all that can be told without torch is right."""
     if request.output is None and saved.pictures_folder:
         if not os.path.isdir(saved.pictures_folder):
             raise no_folder(Path(saved.pictures_folder))
         request = replace(request, output=saved.pictures_folder)
     check_request(request)
+    _check_given(request, facts)
     if request.output is None:
         try:
             check_output(pictures_dir())
@@ -62,6 +64,16 @@ def ready_request(request: PictureRequest, saved: Settings) -> PictureRequest:
     return replace(request, output=str(Path(request.output).expanduser().absolute()))
 
 
-def ready_inputs(inputs: CheckInputs) -> CheckInputs:
+def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
+    """The inputs of a check, if all that can be told without torch is right."""
     check_inputs(inputs)
+    _check_given(inputs, facts)
     return inputs
+
+
+def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
+    image, mask = given.image is not None, given.mask is not None
+    check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)
+    for path in (given.image, given.mask):
+        if path is not None:
+            check_picture(Path(path))

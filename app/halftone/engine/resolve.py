@@ -4,7 +4,8 @@ import inspect
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 import diffusers
 
@@ -15,11 +16,14 @@ from halftone.contract.words import DType
 from halftone.engine.load import Loaded
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.samplers import sampler_name
-from halftone.health.requests import check_multiple
+from halftone.health.requests import FIELDS, check_multiple
+from halftone.library.options import Kind
 
 NOTE: Final = "halftone.json"
 """A model folder may carry its own defaults in this file, as Pocket does; others keep the pipeline's own."""
 _OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
+
+_KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,20 @@ def _parameters(pipe: Any) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(pipe.__call__).parameters)
 
 
+def simple_options(pipe: Any) -> dict[str, Kind]:
+    """What `--option` can give to a pipeline (or its class), in its order: numbers, texts and switches without a flag here."""
+    found: dict[str, Kind] = {}
+    for name, parameter in _parameters(pipe).items():
+        hint = parameter.annotation
+        single = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        kind: Kind | None = next((_KINDS[one] for one in single if isinstance(one, type) and one in _KINDS), None)
+        if kind is not None and name not in _OURS and name not in FIELDS:
+            found[name] = kind
+    return found
+
+
 def _known(pipe: Any) -> str:
-    return ", ".join(name for name in _parameters(pipe) if name not in _OURS)
+    return ", ".join(sorted(simple_options(pipe))) or "none"
 
 
 def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:

@@ -17,7 +17,7 @@ GUIDANCE_RANGE: Final = (0, 1000)
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
 
-_FIELDS: Final[dict[str, str]] = {
+FIELDS: Final[dict[str, str]] = {
     "prompt": "--prompt",
     "negative_prompt": "--negative",
     "width": "--width",
@@ -56,8 +56,8 @@ def check_inputs(inputs: CheckInputs) -> None:
 
 def _check_given(values: PictureRequest | CheckInputs) -> None:
     for name, value in values.options.items():
-        if name in _FIELDS:
-            raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=_FIELDS[name])
+        if name in FIELDS:
+            raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
     if values.mask is not None and values.image is None:
         raise HalftoneError("setting-bad-value", name="--mask", value="used without a picture", allowed="--image as well")
     for path in (values.image, values.mask):

@@ -78,6 +78,17 @@ def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str
         raise output_error(error, path, len(data)) from error
 
 
+def check_picture(path: Path) -> None:
+    """Raise HalftoneError image-unreadable unless the whole picture can be decoded."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            image.load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
+
+
 def read_picture(path: Path) -> Found:
     """What a PNG, JPEG or WebP says about itself. Raises HalftoneError image-unreadable."""
     from PIL import Image, UnidentifiedImageError

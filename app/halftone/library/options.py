@@ -1,0 +1,102 @@
+"""The further arguments that `--option` can give to the pipelines of the known families, told without loading them.
+
+A table of what diffusers 0.37 and newer take; `tests/torch/test_options.py` holds it against their signatures.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import OptionValue
+from halftone.library.folder import INDEX, read_json
+
+Kind = Literal["number", "whole number", "text", "switch"]
+
+KINDS: Final[dict[str, Kind]] = {
+    "aesthetic_score": "number",
+    "clean_caption": "switch",
+    "clip_skip": "whole number",
+    "denoising_end": "number",
+    "denoising_start": "number",
+    "eta": "number",
+    "guidance_rescale": "number",
+    "max_sequence_length": "whole number",
+    "mu": "number",
+    "negative_aesthetic_score": "number",
+    "negative_prompt_2": "text",
+    "negative_prompt_3": "text",
+    "padding_mask_crop": "whole number",
+    "prompt_2": "text",
+    "prompt_3": "text",
+    "skip_layer_guidance_scale": "number",
+    "skip_layer_guidance_start": "number",
+    "skip_layer_guidance_stop": "number",
+    "strength": "number",
+    "true_cfg_scale": "number",
+    "use_resolution_binning": "switch",
+}
+_SDXL: Final = "prompt_2 negative_prompt_2 eta guidance_rescale clip_skip denoising_end"
+_SDXL_FROM: Final = f"{_SDXL} strength denoising_start aesthetic_score negative_aesthetic_score"
+_SD3: Final = "prompt_2 prompt_3 negative_prompt_2 negative_prompt_3 clip_skip max_sequence_length mu"
+_FLUX: Final = "prompt_2 negative_prompt_2 true_cfg_scale max_sequence_length"
+OPTIONS: Final[dict[str, frozenset[str]]] = {
+    pipeline: frozenset(names.split())
+    for pipeline, names in {
+        "StableDiffusionPipeline": "eta guidance_rescale clip_skip",
+        "StableDiffusionImg2ImgPipeline": "strength eta clip_skip",
+        "StableDiffusionInpaintPipeline": "strength padding_mask_crop eta clip_skip",
+        "StableDiffusionXLPipeline": _SDXL,
+        "StableDiffusionXLImg2ImgPipeline": _SDXL_FROM,
+        "StableDiffusionXLInpaintPipeline": f"{_SDXL_FROM} padding_mask_crop",
+        "StableDiffusion3Pipeline": f"{_SD3} skip_layer_guidance_scale skip_layer_guidance_start skip_layer_guidance_stop",
+        "StableDiffusion3Img2ImgPipeline": f"{_SD3} strength",
+        "StableDiffusion3InpaintPipeline": f"{_SD3} strength padding_mask_crop",
+        "SanaPipeline": "eta clean_caption use_resolution_binning max_sequence_length",
+        "FluxPipeline": _FLUX,
+        "FluxImg2ImgPipeline": f"{_FLUX} strength",
+        "FluxInpaintPipeline": f"{_FLUX} strength padding_mask_crop",
+    }.items()
+}
+_TASKS: Final = ("Img2ImgPipeline", "InpaintPipeline")
+_ACCEPTS: Final[dict[Kind, tuple[type, ...]]] = {
+    "number": (int, float),
+    "whole number": (int,),
+    "text": (str, int, float),
+    "switch": (bool,),
+}
+
+
+def check_options(
+    facts: ModelFacts, options: Mapping[str, OptionValue], *, image: bool, mask: bool, num_frames: bool = False
+) -> None:
+    """Raise option-unknown or setting-bad-value for what the model's pipeline does not take; of an unknown one nothing is said.
+
+    image, mask, num_frames: whether they are given; with a picture or a mask a sibling of the pipeline runs.
+    """
+    own = read_json(Path(facts.path) / INDEX).get("_class_name") if facts.format == "diffusers" else None
+    if not isinstance(own, str) or own not in OPTIONS:
+        return
+    task = _TASKS[1] if mask else _TASKS[0] if image else None
+    pipeline = own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
+    known = OPTIONS.get(pipeline)
+    if known is None:
+        raise HalftoneError("option-unknown", name="--mask" if mask else "--image", known=_listed(OPTIONS[own]))
+    if num_frames:
+        raise HalftoneError("option-unknown", name="--num-frames", known=_listed(known))
+    for name, value in options.items():
+        if name not in known:
+            raise HalftoneError("option-unknown", name=name, known=_listed(known))
+        _check_kind(name, value)
+
+
+def _check_kind(name: str, value: OptionValue) -> None:
+    kind = KINDS[name]
+    if isinstance(value, bool) != (kind == "switch") or not isinstance(value, _ACCEPTS[kind]):
+        allowed = "true or false" if kind == "switch" else "text" if kind == "text" else f"a {kind}"
+        raise HalftoneError("setting-bad-value", name=f"--option {name}", value=str(value), allowed=allowed)
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))

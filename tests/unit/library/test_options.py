@@ -1,0 +1,52 @@
+"""Options of the pipelines, told from the model's folder alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.helpers.model_files import write_folder
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import OptionValue
+from halftone.library.models import POCKET, describe
+from halftone.library.options import check_options
+
+
+def refusal(facts: ModelFacts, options: dict[str, OptionValue], *, image: bool = False, mask: bool = False) -> str:
+    with pytest.raises(HalftoneError) as caught:
+        check_options(facts, options, image=image, mask=mask)
+    return str(caught.value)
+
+
+def of(tmp_path: Path, pipeline: str) -> ModelFacts:
+    folder = write_folder(tmp_path / pipeline)
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps(index | {"_class_name": pipeline}))
+    return describe(str(folder))
+
+
+def test_what_the_pipeline_takes_is_taken() -> None:
+    pocket = describe(POCKET)
+    check_options(pocket, {"eta": 0.5, "clip_skip": 1}, image=False, mask=False)
+    check_options(pocket, {"eta": 1, "strength": 0.5}, image=True, mask=False)
+    check_options(pocket, {"padding_mask_crop": 8}, image=True, mask=True)
+
+
+def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> None:
+    pocket = describe(POCKET)
+    said = "This model's pipeline has no option {}. Known options: clip_skip, eta, guidance_rescale."
+    assert refusal(pocket, {"latents": 1}) == said.format("latents")
+    assert refusal(pocket, {"strength": 0.5}) == said.format("strength")
+    assert refusal(pocket, {"eta": "much"}) == "--option eta cannot be much. Use a number."
+    assert refusal(pocket, {"clip_skip": 1.5}) == "--option clip_skip cannot be 1.5. Use a whole number."
+    assert refusal(pocket, {"clip_skip": True}) == "--option clip_skip cannot be True. Use a whole number."
+    sana = of(tmp_path, "SanaPipeline")
+    assert refusal(sana, {"clean_caption": 1}) == "--option clean_caption cannot be 1. Use true or false."
+    assert refusal(sana, {}, image=True).startswith("This model's pipeline has no option --image.")
+
+
+def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:
+    check_options(of(tmp_path, "KolorsPipeline"), {"anything": 1}, image=True, mask=False)
+    check_options(replace(describe(POCKET), format="single-file"), {"anything": 1}, image=False, mask=False)
