@@ -15,6 +15,7 @@ from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
+from halftone.library.samplers import check_sampler
 from halftone.metadata.picture import check_output, check_picture, output_error
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
@@ -55,6 +56,8 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
         request = replace(request, output=saved.pictures_folder)
     check_request(request)
     _check_given(request, facts)
+    if request.sampler is not None:
+        check_sampler(facts, request.sampler)
     if request.output is None:
         try:
             check_output(pictures_dir())

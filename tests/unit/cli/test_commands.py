@@ -303,6 +303,7 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "strength=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--num-frames", "3"], "option-unknown"),
+    (lambda _: ["generate", "a", "--sampler", "Eular"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--option", "eta=much"], "setting-bad-value"),
     (lambda _: ["generate", " "], "prompt-empty"),
     (lambda _: ["generate", "a", "--guidance", "nan"], "value-out-of-range"),
