@@ -6,7 +6,7 @@ import typer
 
 from halftone import __version__
 from halftone.cli import flags as given
-from halftone.cli.inputs import known_device, known_model, ready_inputs, ready_request
+from halftone.cli.inputs import known_device, known_model, prompt_notes, ready_inputs, ready_request
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
 from halftone.contract.messages import Examine, Repair
@@ -171,12 +171,14 @@ def generate(
     )
     ready = ready_request(request, facts, saved)
     from halftone.cli.objects import generate_object, put
-    from halftone.cli.work import choose_precision, is_good, make_pictures
+    from halftone.cli.work import choose_precision, is_good, make_pictures, tell_notes
 
+    notes = prompt_notes(ready, facts)
+    tell_notes(notes)
     precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
     report = make_pictures(tools, ready, as_json=json)
     if json:
-        put(generate_object(report, precision))
+        put(generate_object(report, precision, notes))
     else:
         from halftone.cli.show import show_pictures
 

@@ -13,14 +13,17 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.requests import check_inputs, check_request
+from halftone.health.words import number
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.samplers import check_sampler
+from halftone.library.tokens import cut_prompt, reading_length
 from halftone.metadata.picture import check_output, check_picture, output_error
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
+_LAST_WORDS: Final = 5
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,20 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
             raise output_error(error, Path(str(error.filename)), 0) from error
         return request
     return replace(request, output=str(Path(request.output).expanduser().absolute()))
+
+
+def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
+    """A sentence for each prompt of which the model reads only the beginning."""
+    cuts = [(name, cut_prompt(facts, text)) for name, text in (("prompt", request.prompt), ("negative prompt", request.negative))]
+    return tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
+
+
+def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:
+    end = " ".join(read.split()[-_LAST_WORDS:])
+    return (
+        f"The {name} has {number(tokens)} parts of words, and {facts.name} reads only the first {reading_length(facts)}: "
+        f"it ends at “… {end}”. Shorten it if the rest matters."
+    )
 
 
 def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:

@@ -52,14 +52,17 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
     return content
 
 
-def generate_object(report: GenerateReport, precision: ChosenPrecision) -> dict[str, Any]:
-    """precision: what the pictures were to run in; the plan tells what each component did."""
+def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: tuple[str, ...]) -> dict[str, Any]:
+    """precision: what the pictures were to run in; the plan tells what each component did. notes: what else the user
+    should know.
+    """
     names = ("step", "component", "module", "kind", "action")
     return {
         "images": [_image_object(image) for image in report.images],
         "precision": precision.dtype,
         "precision_reason": precision.reason,
         "plan": plan_object(report.plan),
+        "notes": list(notes),
         "events": [{name: getattr(event, name) for name in names} for event in report.events],
         "seconds": report.seconds,
         "seconds_per_step": report.seconds_per_step,

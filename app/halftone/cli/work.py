@@ -4,6 +4,7 @@ import logging
 import os
 import sqlite3
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -114,6 +115,12 @@ def write_fragile(folder: Path) -> Path:
         from halftone.library.models import POCKET, describe
 
         return make_fragile(Path(describe(POCKET).path), folder)
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """What is no obstacle but should be known, on stderr."""
+    for note in notes:
+        _note(note)
 
 
 def is_good(picture: PictureFacts) -> bool:

@@ -18,12 +18,13 @@ SAMPLERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "DDIM": ("DDIMScheduler", {}),
     "DDPM": ("DDPMScheduler", {}),
     "UniPC": ("UniPCMultistepScheduler", {}),
-    "LMS": ("LMSDiscreteScheduler", {}),
     "PNDM": ("PNDMScheduler", {"skip_prk_steps": True}),
     "DEIS": ("DEISMultistepScheduler", {}),
     "LCM": ("LCMScheduler", {}),
 }
-"""Names of A1111 for the schedulers of diffusers (diffusers documentation, "Schedulers", table of A1111 names)."""
+"""Names of A1111 for the schedulers of diffusers (diffusers documentation, "Schedulers", table of A1111 names); not LMS, which
+needs scipy. The names stand in `halftone.library.samplers` too, which the window and the command line can read.
+"""
 
 FLOW_SAMPLERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Euler": ("FlowMatchEulerDiscreteScheduler", {}),

@@ -9,7 +9,7 @@ from halftone.library.folder import read_json
 
 SAMPLERS: Final = (
     "Euler", "Euler a", "DPM++ 2M", "DPM++ 2M Karras", "DPM++ 2M SDE", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM",
-    "DDPM", "UniPC", "LMS", "PNDM", "DEIS", "LCM",
+    "DDPM", "UniPC", "PNDM", "DEIS", "LCM",
 )  # fmt: skip
 FLOW_SAMPLERS: Final = ("Euler", "Heun", "DPM++ 2M", "UniPC")
 _CONFIG: Final = Path("scheduler", "scheduler_config.json")

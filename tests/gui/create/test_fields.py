@@ -1,19 +1,12 @@
 """Size, seed and the request that the form makes."""
 
-import ast
-from pathlib import Path
-
 import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.gui.pages.create_fields import FLOW_SAMPLERS, SAMPLERS, SeedField, SizeField, preset_size, size_problem
-from halftone.gui.tokens import make_counter, reading_length
-from halftone.library.models import POCKET, describe
-
-ENGINE = Path(__file__).resolve().parents[3] / "app" / "halftone" / "engine" / "samplers.py"
+from halftone.gui.pages.create_fields import SeedField, SizeField, preset_size, size_problem
 
 
 @pytest.mark.parametrize(
@@ -90,27 +83,6 @@ def test_a_huge_seed_is_held_to_what_a_generator_takes(qtbot: QtBot) -> None:
     qtbot.addWidget(field)
     field.edit.setText("9" * 25)
     assert field.seed_for_next() == 2**63 - 1
-
-
-@pytest.mark.parametrize(("name", "shown"), [("SAMPLERS", SAMPLERS), ("FLOW_SAMPLERS", FLOW_SAMPLERS)])
-def test_the_samplers_are_those_of_the_engine(name: str, shown: tuple[str, ...]) -> None:
-    """Read from its source: the window's tests load no torch."""
-    for node in ast.parse(ENGINE.read_text("utf-8")).body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-            assert isinstance(node.value, ast.Dict)
-            keys = tuple(key.value for key in node.value.keys if isinstance(key, ast.Constant))
-            assert keys == shown
-            return
-    pytest.fail(f"{name} is not in the engine")
-
-
-def test_tokens_are_counted_with_the_models_own_tokenizer() -> None:
-    pocket = describe(POCKET)
-    count = make_counter(pocket)
-    assert count is not None
-    assert count("") == 0
-    assert count("a red sun over green hills") == 6
-    assert reading_length(pocket) == 75
 
 
 def test_the_form_becomes_a_request_and_a_request_fills_the_form(qtbot: QtBot) -> None:

@@ -132,7 +132,7 @@ def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     found = run("generate", "a sun", "--model", model, "--output", str(path), "--json").object
     assert run.code == 0
-    assert list(found) == ["images", "precision", "precision_reason", "plan", "events", "seconds", "seconds_per_step"]
+    assert list(found) == ["images", "precision", "precision_reason", "plan", "notes", "events", "seconds", "seconds_per_step"]
     assert found["images"][0]["path"] == str(path)
     assert load().last_model == model, "the next command without --model uses it"
     with History() as history:
@@ -218,6 +218,18 @@ def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(r
     assert found.code == 0
     assert "could not be measured (scripted), so Auto takes FP32" in found.err
     assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+
+
+def test_a_prompt_that_is_cut_is_told(run: Run) -> None:
+    found = run("generate", "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 80)
+    assert found.code == 0
+    long, negative = found.err.splitlines()
+    assert long.startswith("The prompt has 190 parts of words, and Pocket (demo) reads only the first 75: it ends at ")
+    assert "“… and two red hills and”" in long
+    assert negative.startswith("The negative prompt has 80 parts of words")
+    notes = run("generate", "sun " * 80, "--precision", "fp32", "--json").object["notes"]
+    assert len(notes) == 1
+    assert run("generate", "sun " * 75, "--precision", "fp32", "--json").object["notes"] == []
 
 
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])

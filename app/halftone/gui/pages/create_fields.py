@@ -11,30 +11,12 @@ from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import Segmented, column, icon_button, label, repolish, row
+from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
 SIZE_STEP: Final = 8
 SIZE_RANGE: Final = (64, 4096)
 SEED_MAX: Final = 2**32 - 1
 RATIOS: Final[dict[str, tuple[int, int]]] = {"1:1": (1, 1), "3:2": (3, 2), "2:3": (2, 3), "16:9": (16, 9)}
-
-SAMPLERS: Final = (
-    "Euler",
-    "Euler a",
-    "DPM++ 2M",
-    "DPM++ 2M Karras",
-    "DPM++ 2M SDE",
-    "DPM++ 2M SDE Karras",
-    "DPM++ SDE",
-    "Heun",
-    "DDIM",
-    "DDPM",
-    "UniPC",
-    "LMS",
-    "PNDM",
-    "DEIS",
-    "LCM",
-)
-FLOW_SAMPLERS: Final = ("Euler", "Heun", "DPM++ 2M", "UniPC")
 _FLOW_FAMILIES: Final = ("SD 3", "FLUX", "Sana")
 
 

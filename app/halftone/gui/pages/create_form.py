@@ -15,7 +15,6 @@ from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
 from halftone.gui.pages.create_model import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
 from halftone.gui.pages.create_parts import FoldedRow, GenerateButton, PromptEdit
-from halftone.gui.tokens import Counter, make_counter, reading_length
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
     IconLabel,
@@ -28,6 +27,7 @@ from halftone.gui.widgets.common import (
     set_tone,
     surface,
 )
+from halftone.library.tokens import Counter, make_counter, reading_length
 from halftone.settings.places import resources
 
 
