@@ -23,15 +23,23 @@ from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 class Watch(QObject):
+    def __init__(self, app, then):
+        super().__init__(app)
+        self.then = then
+        app.installEventFilter(self)
+
     def eventFilter(self, watched, event):
-        if event.type() == QEvent.Type.Paint and not getattr(self, "seen", False):
-            self.seen = True
+        if event.type() == QEvent.Type.Paint:
+            QApplication.instance().removeEventFilter(self)
             QTimer.singleShot(0, self.tell)
         return False
 
     def tell(self):
-        print(time.monotonic(), flush=True)
-        os._exit(0)
+        print(time.monotonic(), time.process_time(), flush=True)
+        self.then()
+
+def leave():
+    os._exit(0)
 """
 
 BARE = (
@@ -42,8 +50,7 @@ app = QApplication(sys.argv)
 window = QMainWindow()
 window.setCentralWidget(QLabel("Halftone"))
 window.resize(1440, 900)
-watch = Watch()
-window.installEventFilter(watch)
+watch = Watch(app, leave)
 window.show()
 app.exec()
 """
@@ -52,21 +59,17 @@ app.exec()
 HALFTONE = (
     FIRST_PAINT
     + """
-from halftone.gui import main, theme
-from halftone.gui.controller import Controller
-from halftone.gui.i18n import set_language
-from halftone.gui.process import WorkerLink
-from halftone.gui.window import MainWindow
-from halftone.settings import store
-app = main.make_app(sys.argv)
-settings = store.load()
-set_language(settings.language)
-theme.set_theme(settings.theme)
-window = MainWindow(Controller(WorkerLink(), settings))
-watch = Watch()
-window.installEventFilter(watch)
-window.show()
-app.exec()
+from halftone.gui import main
+real = main.make_app
+def watched(argv):
+    app = real(argv)
+    app.watch = Watch(app, until_ready)
+    return app
+def until_ready():
+    opening = next(w.findChild(main.Opening) for w in QApplication.topLevelWidgets() if w.findChild(main.Opening))
+    opening.ready.connect(lambda: Watch(QApplication.instance(), leave))
+main.make_app = watched
+main.main([])
 """
 )
 
@@ -79,13 +82,16 @@ from halftone.gui import main, theme
 from halftone.gui.controller import Controller
 from halftone.gui.process import WorkerLink
 from halftone.gui.window import MainWindow
+from halftone.gui.workspace import Workspace
 from halftone.settings import store
 import msgspec
 app = main.make_app(sys.argv)
 theme.set_theme("dark")
 settings = msgspec.structs.replace(store.load(), first_run_done=True)
 controller = Controller(WorkerLink(), settings)
-window = MainWindow(controller)
+window = MainWindow()
+for _ in Workspace(window, controller).move_in():
+    pass
 window.show()
 gaps, turns, state = [], [], {"on": False, "last": 0.0, "cpu": 0.0}
 def beat():
@@ -129,10 +135,12 @@ def environment(data: str) -> dict[str, str]:
     }
 
 
-def seconds_to_paint(code: str, data: str) -> float:
+def seconds_to_paint(code: str, data: str) -> tuple[float, ...]:
+    """From the start of the process to each time that it tells: by the clock, and of the processor, in turns."""
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], env=environment(data), capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1]) - start
+    told = [float(figure) for figure in done.stdout.split()]
+    return tuple(figure - start if place % 2 == 0 else figure for place, figure in enumerate(told))
 
 
 def main() -> None:
@@ -141,9 +149,13 @@ def main() -> None:
     parser.add_argument("--model", default="pocket")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
-        pairs = [(seconds_to_paint(BARE, data), seconds_to_paint(HALFTONE, data)) for _ in range(arguments.runs + 1)][1:]
-        bare, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
-        print(f"window visible: bare {bare:.3f} s, Halftone {ours:.3f} s, ratio {ours / bare:.2f} (goal 1.5)")
+        told = [seconds_to_paint(BARE, data) + seconds_to_paint(HALFTONE, data) for _ in range(arguments.runs + 1)][1:]
+        columns = [statistics.median(column) for column in zip(*told, strict=True)]
+        for what, (bare, ours, ready) in (("by the clock", columns[::2]), ("processor time", columns[1::2])):
+            print(
+                f"window visible, {what}: bare {bare:.3f} s, Halftone {ours:.3f} s, ratio {ours / bare:.2f} (goal 1.5); "
+                f"page ready to type in {ready:.3f} s, ratio {ready / bare:.2f}"
+            )
         done = subprocess.run(
             [sys.executable, "-c", LOOP, arguments.model], env=environment(data), capture_output=True, text=True, check=False
         )

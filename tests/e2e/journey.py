@@ -3,6 +3,7 @@
 Each test leaves a picture of the window in the folder that HALFTONE_SHOTS names.
 """
 
+import collections
 import os
 import signal
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.window import MainWindow
+from halftone.gui.workspace import Workspace
 from halftone.library import models, records
 from halftone.measure.devices import find_device
 from halftone.metadata.parameters import parse_parameters
@@ -47,8 +49,10 @@ class Person:
         self.qtbot = qtbot
         self.link = WorkerLink()
         self.controller = Controller(self.link, settings)
-        self.window = MainWindow(self.controller)
-        self.page = self.window.create_page
+        self.window = MainWindow()
+        self.workspace = Workspace(self.window, self.controller)
+        collections.deque(self.workspace.move_in(), maxlen=0)
+        self.page = self.workspace.create_page
         self.pictures: list[PictureReady] = []
         self.steps: list[StepDone] = []
         self.controller.worker_event.connect(self._seen)
@@ -136,9 +140,9 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     person.idle()
     assert person.controller.badge(model).state == "overflows"
     person.shot("5-badge-overflows")
-    person.window.top.tabs["health"].click()
+    person.workspace.top.tabs["health"].click()
     person.shot("6-health-overflows")
-    person.window.top.tabs["create"].click()
+    person.workspace.top.tabs["create"].click()
 
     person.page._banner_act("fix")
     person.idle()

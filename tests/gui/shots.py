@@ -5,6 +5,7 @@ The worker is played back from events, so that every picture shows the same mome
 
 # ruff: noqa: E402 - the platform and the path must be set before Qt and Halftone are imported
 
+import collections
 import math
 import os
 import random
@@ -134,6 +135,7 @@ class Stage:
         from halftone.gui.i18n import set_language
         from halftone.gui.process import Link
         from halftone.gui.window import MainWindow
+        from halftone.gui.workspace import Workspace
         from halftone.library import records
         from halftone.settings.store import Settings
 
@@ -161,7 +163,9 @@ class Stage:
             records.save_selftest(self_test())
         settings = Settings(first_run_done=not first, theme=theme_name, language=language)  # pyright: ignore[reportArgumentType]
         self.controller = Controller(self.link, settings)
-        self.window = MainWindow(self.controller)
+        self.window = MainWindow()
+        self.workspace = Workspace(self.window, self.controller)
+        collections.deque(self.workspace.move_in(), maxlen=0)
         self.window.resize(*size)
         self.window.show()
         self.controller.start()
@@ -181,7 +185,7 @@ class Stage:
 
     @property
     def page(self) -> CreatePage:
-        return self.window.create_page
+        return self.workspace.create_page
 
     def prompt(self, words: str, negative: str = "text, watermark, people, frame") -> None:
         self.page.form.prompt.setPlainText(words)

@@ -1,5 +1,6 @@
 """A window over a real worker process that plays a script, and what tests wait for."""
 
+import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.window import MainWindow
+from halftone.gui.workspace import Workspace
 from halftone.library import records
 from halftone.settings.store import Settings
 
@@ -44,8 +46,10 @@ class Stage:
             records.save_selftest(msgspec.structs.replace(report, device=samples.CPU, complete=True))
         self.link = link(script, grace)
         self.controller = Controller(self.link, settings or Settings(first_run_done=True))
-        self.window = MainWindow(self.controller)
-        self.page = self.window.create_page
+        self.window = MainWindow()
+        self.workspace = Workspace(self.window, self.controller)
+        collections.deque(self.workspace.move_in(), maxlen=0)
+        self.page = self.workspace.create_page
         qtbot.addWidget(self.window, before_close_func=lambda _window: self.close())
         self.window.show()
         self.controller.start()

@@ -1,13 +1,16 @@
 """Lucide outline icons and Halftone's own mark, tinted with theme colours when they are drawn."""
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QIconEngine, QPainter, QPixmap
-from PySide6.QtSvg import QSvgRenderer
 
 from halftone.gui import theme
 from halftone.settings.places import resources
+
+if TYPE_CHECKING:
+    from PySide6.QtSvg import QSvgRenderer  # drawn with only after the first paint
 
 STROKE = "1.75"
 
@@ -19,7 +22,9 @@ def _source(name: str) -> str:
 
 
 @cache
-def _renderer(name: str, rgb: str) -> QSvgRenderer:
+def _renderer(name: str, rgb: str) -> "QSvgRenderer":
+    from PySide6.QtSvg import QSvgRenderer
+
     return QSvgRenderer(QByteArray(_source(name).replace("currentColor", rgb).encode()))
 
 
@@ -102,6 +107,8 @@ def paint_mark(painter: QPainter, rect: QRectF, ink: QColor | None = None, accen
 
 def app_icon() -> QIcon:
     """The window icon: the mark on a dark rounded square, in the usual sizes."""
+    from PySide6.QtSvg import QSvgRenderer
+
     result = QIcon()
     renderer = QSvgRenderer(str(resources() / "icons" / "halftone.svg"))
     for side in (16, 24, 32, 48, 64, 128, 256):

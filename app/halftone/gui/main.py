@@ -1,22 +1,20 @@
-"""Opens the window. The worker is started only after the first paint, so that the window is there at once."""
+"""Opens the window. Its first paint comes before anything heavy is imported; the worker starts while the rest is built."""
 
+import importlib
 import logging
-import logging.handlers
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
-from PySide6.QtCore import QCoreApplication, QTimer, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, QtMsgType, Signal, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from halftone import __version__
 from halftone.gui import icons, theme
-from halftone.gui.controller import Controller
 from halftone.gui.garbage import Collector
-from halftone.gui.i18n import set_language
-from halftone.gui.process import WorkerLink
 from halftone.gui.window import MainWindow
-from halftone.settings import places, store
+from halftone.settings.glance import glance
 
 _log = logging.getLogger("halftone.gui")
 _SIGNALS_MS = 400
@@ -29,41 +27,105 @@ _QT_LEVELS = {
 }
 
 
+_BEFORE_WORKER = ("msgspec", "halftone.settings.store", "halftone.gui.process", "halftone.gui.controller")
+_AFTERWARDS = (
+    "PySide6.QtSvg",
+    "halftone.gui.widgets.topbar",
+    "halftone.gui.picture_text",
+    "halftone.gui.pages.create_form",
+    "halftone.gui.pages.create_side",
+    "halftone.gui.pages.create",
+    "halftone.gui.workspace",
+)
+"""Modules in the order of need, each small enough for one turn of the event loop."""
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the window until it is closed; returns the exit code."""
-    _start_log()
     app = make_app([sys.argv[0], *(sys.argv[1:] if argv is None else argv)])
-    settings = store.load()
-    set_language(settings.language)
-    theme.set_theme(settings.theme)
     Collector(app)
-    link = WorkerLink()
-    controller = Controller(link, settings)
-    window = MainWindow(controller)
+    first = glance()
+    theme.watcher().choose(first.theme)
+    window = MainWindow(first)
+    opening = Opening(window)
     window.show()
-    QTimer.singleShot(0, controller, controller.start)
-    _log.info("window open, version %s", __version__)
     waker = _listen_to_signals(app)
     code = app.exec()
     waker.stop()
-    controller.stop()
+    opening.close()
     return code
 
 
 def make_app(argv: list[str]) -> QApplication:
-    """The application object, dressed but without a window."""
+    """The application object, not dressed yet and without a window."""
     QCoreApplication.setApplicationName("Halftone")
     QCoreApplication.setApplicationVersion(__version__)
     app = QApplication(argv)
     app.setStyle("Fusion")
-    app.setWindowIcon(icons.app_icon())
     return app
+
+
+class Opening(QObject):
+    """Builds what is in the window after its first paint, a piece at each turn of the event loop."""
+
+    ready = Signal()
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._ends: list[Callable[[], object]] = []
+        self._steps = self._open()
+        self._timer = QTimer(self)
+        self._timer.setInterval(0)
+        self._timer.timeout.connect(self._step)
+        window.painted.connect(self._timer.start)
+
+    def _step(self) -> None:
+        if next(self._steps, self) is self:
+            self._timer.stop()
+            self.ready.emit()
+
+    def _open(self) -> Iterator[None]:
+        start_log()
+        yield
+        yield from _imported(_BEFORE_WORKER)
+        from halftone.gui.controller import Controller
+        from halftone.gui.i18n import set_language
+        from halftone.gui.process import WorkerLink
+        from halftone.settings import store
+
+        settings = store.load()
+        controller = Controller(WorkerLink(), settings)
+        self._ends.append(controller.stop)
+        controller.start()
+        yield
+        yield from _imported(_AFTERWARDS)
+        from halftone.gui.workspace import Workspace
+
+        set_language(settings.language)
+        theme.set_theme(settings.theme)
+        self._window.setWindowIcon(icons.app_icon())
+        yield
+        yield from Workspace(self._window, controller).move_in()
+        _log.info("window open, version %s", __version__)
+
+    def close(self) -> None:
+        """Stop building, and end the worker if it runs."""
+        self._timer.stop()
+        while self._ends:
+            self._ends.pop()()
+
+
+def _imported(names: tuple[str, ...]) -> Iterator[None]:
+    for name in names:
+        importlib.import_module(name)
+        yield
 
 
 def _listen_to_signals(app: QApplication) -> QTimer:
     """Ctrl+C in the terminal, or a polite kill, closes the window. The timer lets Python look at signals while Qt waits."""
     for name in ("SIGINT", "SIGTERM"):
-        signal.signal(getattr(signal, name), lambda *_given: app.quit())
+        signal.signal(getattr(signal, name), lambda *_given: app.exit(0))
     timer = QTimer(app)
     timer.setInterval(_SIGNALS_MS)
     timer.timeout.connect(lambda: None)
@@ -71,7 +133,12 @@ def _listen_to_signals(app: QApplication) -> QTimer:
     return timer
 
 
-def _start_log() -> None:
+def start_log() -> None:
+    """Everything that is logged, unexpected errors and Qt's own messages too, goes to a rotating file."""
+    import logging.handlers
+
+    from halftone.settings import places
+
     handler = logging.handlers.RotatingFileHandler(
         places.log_dir() / "window.log", maxBytes=2 * 2**20, backupCount=3, encoding="utf-8", delay=True
     )

@@ -1,11 +1,11 @@
 """Design tokens as Qt colours, fonts, sizes, palette and style sheet. Follows the system's light or dark until told otherwise."""
 
+import json
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
@@ -30,7 +30,7 @@ _COMPONENT_ALIASES: Final = {
 
 @cache
 def _tokens() -> dict[str, Any]:
-    return msgspec.json.decode((resources() / "theme" / "tokens.json").read_bytes())
+    return json.loads((resources() / "theme" / "tokens.json").read_bytes())
 
 
 @cache
@@ -158,9 +158,13 @@ class ThemeWatcher(QObject):
         if self.choice == "system":
             self.set(self.choice)
 
-    def set(self, choice: ThemeChoice) -> None:
+    def choose(self, choice: ThemeChoice) -> None:
+        """Colours only: enough for what is painted before any widget is there."""
         self.choice = choice
         self.theme = Theme(_system_theme() if choice == "system" else choice)
+
+    def set(self, choice: ThemeChoice) -> None:
+        self.choose(choice)
         _dress(self.theme)
         self.changed.emit()
 

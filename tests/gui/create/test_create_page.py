@@ -111,7 +111,7 @@ def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
     assert [act.key for act in message.actions] == ["fix", "health", "copy", "fold"]
     assert page.receipt.word.text() == "Recovered"
     assert dict(message.details)["Where"].startswith("vae")
-    assert stage.window.status.activity.text().strip() == "1 picture recovered"
+    assert stage.workspace.status.activity.text().strip() == "1 picture recovered"
     assert page.banner.height() <= page.centre.height() // 2
     page._banner_act("fold")
     assert page.banner.isHidden()
@@ -254,7 +254,7 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     notice = stage.controller.state.notices[-1]
     assert notice.kind == "deleted"
     assert stage.page.history.paths() == []
-    stage.window.act(notice, "undo")
+    stage.workspace.act(notice, "undo")
     assert path.exists()
     stage.wait(lambda: stage.page.history.paths() == [str(path)])
     stage.idle()
@@ -284,7 +284,7 @@ def test_waiting_jobs_move_go_and_come_back(qtbot: QtBot, tmp_path: Path) -> Non
     assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
     qtbot.keyClick(stage.page.queue._rows[two], Qt.Key.Key_Delete)
     assert [job.title for job in controller.state.jobs] == ["one", "three"]
-    stage.window.act(controller.state.notices[-1], "undo")
+    stage.workspace.act(controller.state.notices[-1], "undo")
     assert [job.title for job in controller.state.jobs] == ["one", "three", "two"]
     stage.page.queue.pause.click()
     (tmp_path / "go").touch()

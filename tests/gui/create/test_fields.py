@@ -148,7 +148,7 @@ def test_a_model_whose_file_is_gone_can_be_located(qtbot: QtBot) -> None:
 
 def test_keyboard_focus_shows_a_ring_and_the_mouse_does_not(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    ring = stage.window._ring
+    ring = stage.workspace._ring
     assert ring.isHidden()
     from PySide6.QtCore import Qt
 

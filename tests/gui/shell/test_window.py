@@ -21,7 +21,7 @@ from halftone.settings.store import Settings
 
 def test_the_window_never_loads_torch_or_numpy() -> None:
     code = (
-        "import sys, halftone.gui.main\n"
+        "import sys, halftone.gui.main, halftone.gui.workspace\n"
         "heavy = {'torch', 'diffusers', 'transformers', 'numpy', 'tomlkit', 'tokenizers'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
@@ -31,30 +31,30 @@ def test_the_window_never_loads_torch_or_numpy() -> None:
 
 def test_pages_tabs_and_keys(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    window = stage.window
-    assert window.current_page == "create"
-    window.top.tabs["health"].click()
-    assert window.current_page == "health"
-    assert window.top.tabs["health"].isChecked()
-    window.top.chip.click()
-    assert window.current_page == "device"
-    window.top.settings.click()
-    assert window.current_page == "settings"
-    assert not window.top.tabs["create"].isChecked()
+    window, workspace = stage.window, stage.workspace
+    assert workspace.current_page == "create"
+    workspace.top.tabs["health"].click()
+    assert workspace.current_page == "health"
+    assert workspace.top.tabs["health"].isChecked()
+    workspace.top.chip.click()
+    assert workspace.current_page == "device"
+    workspace.top.settings.click()
+    assert workspace.current_page == "settings"
+    assert not workspace.top.tabs["create"].isChecked()
     qtbot.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.ControlModifier)
-    assert window.current_page == "create"
+    assert workspace.current_page == "create"
     stage.close()
 
 
 def test_a_first_start_opens_on_the_device_measures_and_checks_the_demo_model(qtbot: QtBot) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=False), measured=False)
-    assert stage.window.current_page == "device"
+    assert stage.workspace.current_page == "device"
     stage.wait(lambda: stage.controller.state.self_test is not None)
     stage.idle()
     model = stage.controller.model
     assert model is not None
-    stage.window._first_picture()
-    assert stage.window.current_page == "create"
+    stage.workspace._first_picture()
+    assert stage.workspace.current_page == "create"
     assert stage.controller.settings.first_run_done
     stage.close()
 
@@ -63,29 +63,29 @@ def test_a_later_start_takes_what_was_measured_before(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     assert stage.controller.state.self_test is not None
     assert stage.controller.state.jobs == ()
-    assert stage.window.current_page == "create"
+    assert stage.workspace.current_page == "create"
     stage.close()
 
 
 def test_the_job_ring_and_the_activity_follow_a_job(qtbot: QtBot, tmp_path: Path) -> None:
     go = tmp_path / "go"
     stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
-    assert stage.window.top.ring.isHidden()
+    assert stage.workspace.top.ring.isHidden()
     stage.page.generate()
-    stage.wait(lambda: not stage.window.top.ring.isHidden())
-    assert "Loading" in stage.window.status.activity.text()
+    stage.wait(lambda: not stage.workspace.top.ring.isHidden())
+    assert "Loading" in stage.workspace.status.activity.text()
     go.touch()
     stage.idle()
-    assert stage.window.top.ring.isHidden()
-    assert "Ready" in stage.window.status.activity.text()
+    assert stage.workspace.top.ring.isHidden()
+    assert "Ready" in stage.workspace.status.activity.text()
     stage.close()
 
 
 def test_a_failed_job_is_told_and_can_be_tried_again(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [scripted.Fail(code="device-lost", facts={"device": "cpu", "detail": "gone"})]})
     stage.page.generate()
-    stage.wait(lambda: stage.window.toasts.shown is not None)
-    bar = stage.window.toasts.shown
+    stage.wait(lambda: stage.workspace.toasts.shown is not None)
+    bar = stage.workspace.toasts.shown
     assert bar is not None
     assert bar.message.level == "danger"
     assert "The device cpu stopped answering: gone." in bar.message.spoken
@@ -99,8 +99,8 @@ def test_a_full_disk_offers_another_folder(qtbot: QtBot) -> None:
     facts = {"need": "3 MB", "free": "0 MB", "folder": "/full"}
     stage = Stage(qtbot, {"generate": [scripted.Fail(code="disk-full", facts=dict(facts))]})
     stage.page.generate()
-    stage.wait(lambda: stage.window.toasts.shown is not None)
-    bar = stage.window.toasts.shown
+    stage.wait(lambda: stage.workspace.toasts.shown is not None)
+    bar = stage.workspace.toasts.shown
     assert bar is not None
     assert bar.message.spoken == "No room to save. 3 MB needed, 0 MB free in /full."
     assert bar.message.actions[0].key == "choose-folder"
@@ -111,7 +111,7 @@ def test_f8_goes_to_the_newest_message(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.controller.take(Noted(kind="removed", facts=("hills",)))
     qtbot.keyClick(stage.window, Qt.Key.Key_F8)
-    bar = stage.window.toasts.shown
+    bar = stage.workspace.toasts.shown
     assert bar is not None
     assert stage.window.focusWidget() is bar.first_button()
     stage.close()
@@ -172,7 +172,7 @@ def test_a_message_stays_above_the_strip_below_the_first_picture(qtbot: QtBot) -
     stage.page.next_steps.show()
     stage.wait(stage.page.next_steps.isVisible)
     stage.controller.take(Noted(kind="copied"))
-    bar = stage.window.toasts.shown
+    bar = stage.workspace.toasts.shown
     assert bar is not None
     bottom = bar.mapToGlobal(bar.rect().bottomLeft()).y()
     assert bottom < stage.page.next_steps.mapToGlobal(stage.page.next_steps.rect().topLeft()).y()
@@ -182,22 +182,22 @@ def test_a_message_stays_above_the_strip_below_the_first_picture(qtbot: QtBot) -
 def test_a_narrow_window_drops_the_name_and_the_memory(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.window.resize(1440, 900)
-    wide = stage.window.top.chip.sizeHint().width()
-    assert not stage.window.top.name.isHidden()
+    wide = stage.workspace.top.chip.sizeHint().width()
+    assert not stage.workspace.top.name.isHidden()
     stage.window.resize(1024, 640)
-    assert stage.window.top.name.isHidden()
-    assert stage.window.top.chip.sizeHint().width() < wide
+    assert stage.workspace.top.name.isHidden()
+    assert stage.workspace.top.chip.sizeHint().width() < wide
     assert stage.window.minimumSize().width() == 1024
     stage.close()
 
 
 def test_the_nan_check_off_is_said_until_it_is_on_again(qtbot: QtBot) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, numerics=Numerics(nan_check="off")))
-    assert not stage.window.status.unwatched.isHidden()
+    assert not stage.workspace.status.unwatched.isHidden()
     assert not stage.page.unwatched.isHidden()
     stage.page.unwatched.bar.acted.emit("on")
     assert stage.controller.settings.numerics.nan_check == "every-step"
-    assert stage.window.status.unwatched.isHidden()
+    assert stage.workspace.status.unwatched.isHidden()
     assert stage.page.unwatched.isHidden()
     stage.close()
 
@@ -207,10 +207,10 @@ def test_language_and_theme_change_at_once_and_keep_the_form(qtbot: QtBot) -> No
     stage.page.form.prompt.setPlainText("two trees")
     controller = stage.controller
     controller.update_settings(msgspec.structs.replace(controller.settings, language="zh_CN", theme="light"))
-    stage.wait(lambda: stage.window.top.tabs["create"].text() == "创作")
-    assert stage.window.create_page.form.prompt.toPlainText() == "two trees"
+    stage.wait(lambda: stage.workspace.top.tabs["create"].text() == "创作")
+    assert stage.workspace.create_page.form.prompt.toPlainText() == "two trees"
     controller.update_settings(msgspec.structs.replace(controller.settings, language="en", theme="dark"))
-    stage.wait(lambda: stage.window.top.tabs["create"].text() == "Create")
+    stage.wait(lambda: stage.workspace.top.tabs["create"].text() == "Create")
     stage.idle()
     stage.close()
 

@@ -32,6 +32,7 @@ from halftone.gui.state import Ended, Noted
 from halftone.gui.widgets.canvas import CanvasView
 from halftone.gui.widgets.common import column, surface
 from halftone.gui.widgets.splitter import LineSplitter
+from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
 _ASK_AFTER = 60.0
@@ -511,8 +512,7 @@ class CreatePage(QWidget):
 
     def _restore_splitter(self) -> None:
         stored = self._controller.settings.splitters.get("create", "")
-        sizes = [int(part) for part in stored.split(",") if part.isdigit()]
-        if len(sizes) == 3 and all(sizes):
+        if sizes := widths(stored):
             self.splitter.setSizes(sizes)
         else:
             self.splitter.restore_defaults()

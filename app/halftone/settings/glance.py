@@ -1,0 +1,53 @@
+"""What the first paint needs of the settings file, read with the standard library alone: the rest is read after it."""
+
+import tomllib
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from halftone.settings.places import settings_file
+
+ThemeChoice = Literal["system", "dark", "light"]
+
+_THEMES: Final = ("system", "dark", "light")
+
+
+class Glance(NamedTuple):
+    """Look and place of the window; what the file does not say, or says wrongly, is the default."""
+
+    theme: ThemeChoice = "system"
+    geometry: str = ""
+    """As Qt saved it, base64; "" when the window was never closed."""
+    columns: tuple[int, ...] = ()
+    """Widths of the three columns of Create in pixels."""
+    first_run: bool = True
+
+
+def glance() -> Glance:
+    """A look into the settings file. Never raises: `store.load` tells what is wrong with it."""
+    try:
+        content = tomllib.loads(settings_file().read_bytes().decode())
+    except (OSError, ValueError, RecursionError):
+        return Glance()
+    theme = _entry(content, "appearance", "theme")
+    geometry = _entry(_entry(content, "window", "geometry"), "main")
+    columns = _entry(_entry(content, "window", "splitters"), "create")
+    return Glance(
+        theme=theme if theme in _THEMES else "system",
+        geometry=geometry if isinstance(geometry, str) else "",
+        columns=widths(columns if isinstance(columns, str) else ""),
+        first_run=_entry(content, "general", "first_run_done") is not True,
+    )
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """ "336,896,208" -> three widths; () unless there are three and none is 0."""
+    sizes = tuple(int(part) for part in text.split(",") if part.isdecimal())
+    return sizes if len(sizes) == 3 and all(sizes) else ()
+
+
+def _entry(content: object, *names: str) -> object:
+    """The entry of nested tables, None where there is none."""
+    for name in names:
+        if not isinstance(content, dict):
+            return None
+        content = cast("dict[str, Any]", content).get(name)
+    return content

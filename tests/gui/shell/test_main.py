@@ -1,0 +1,102 @@
+"""The opening of the real program, each time in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from halftone.client.command import worker_environment
+from halftone.gui import theme
+from halftone.gui.skeleton import Skeleton
+from halftone.gui.window import MainWindow
+from halftone.settings.glance import Glance
+
+OPEN = """
+import sys
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
+from halftone.gui import main
+from halftone.gui.skeleton import Skeleton
+
+def opened(window):
+    return not isinstance(window.centralWidget(), Skeleton)
+
+class Seen(main.Opening):
+    def __init__(self, window):
+        super().__init__(window)
+        {hook}
+
+main.Opening = Seen
+code = main.main([])
+print("end", code)
+"""
+"""The real `main`; `hook` says what happens meanwhile."""
+
+
+def run(hook: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    environment = worker_environment() | {"HALFTONE_DATA": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"}
+    code = OPEN.format(hook=hook)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False, timeout=120)
+
+
+def test_the_workspace_moves_in_after_the_first_paint(tmp_path: Path) -> None:
+    hook = (
+        'window.painted.connect(lambda: print("painted", "halftone.gui.workspace" in sys.modules)); '
+        'self.ready.connect(lambda: (print("ready", opened(window)), QTimer.singleShot(50, QApplication.instance().exit)))'
+    )
+    done = run(hook, tmp_path)
+    assert done.stdout.splitlines() == ["painted False", "ready True", "end 0"], done.stderr
+    assert "window open" in (tmp_path / "logs" / "window.log").read_text()
+
+
+def test_closing_before_the_workspace_is_there_ends_the_program(tmp_path: Path) -> None:
+    done = run("window.painted.connect(lambda: QTimer.singleShot(0, window.close))", tmp_path)
+    assert done.stdout.splitlines() == ["end 0"], done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal to send")
+def test_a_polite_kill_ends_the_program_without_a_question(tmp_path: Path) -> None:
+    hook = f"self.ready.connect(lambda: __import__('os').kill(__import__('os').getpid(), {int(signal.SIGTERM)}))"
+    done = run(hook, tmp_path)
+    assert done.stdout.splitlines() == ["end 0"], done.stderr
+
+
+def test_nothing_heavy_is_imported_for_the_first_paint() -> None:
+    heavy = ("msgspec", "logging.handlers", "PySide6.QtSvg", "halftone.contract", "halftone.gui.controller")
+    code = f"import sys, halftone.gui.main; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=worker_environment(), check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_the_skeleton_has_the_surfaces_of_create(qtbot: QtBot, name: theme.ThemeName) -> None:
+    assert seen(qtbot, Glance(theme=name, columns=(300, 900, 240), first_run=False), name, (292, 308, 1192, 1208)) == [
+        "surface",
+        "canvas",
+        "canvas",
+        "surface",
+    ]
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_the_skeleton_of_a_first_run_has_the_cards_of_the_device_page(qtbot: QtBot, name: theme.ThemeName) -> None:
+    glance = Glance(theme=name, first_run=True)
+    assert seen(qtbot, glance, name, (8, 100, 398, 500), y=300) == ["surface", "surface-raised", "surface", "surface-raised"]
+
+
+def seen(qtbot: QtBot, glance: Glance, name: theme.ThemeName, xs: tuple[int, ...], y: int = 750) -> list[str]:
+    """The surfaces that a window of 1440 x 900 shows at these places, before anything is built."""
+    theme.set_theme(name)
+    window = MainWindow(glance)
+    qtbot.addWidget(window)
+    window.resize(1440, 900)
+    window.show()
+    assert isinstance(window.centralWidget(), Skeleton)
+    image = window.grab().toImage()
+    colours = theme.current()
+    names = {colours.color(token).name(): token for token in ("surface", "canvas", "surface-raised")}
+    return [names.get(image.pixelColor(x, y).name(), "other") for x in xs]
