@@ -21,6 +21,9 @@ from halftone.engine.rescale import rescale_groups
 from halftone.engine.rewrite import rewrite
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import Probe
+from halftone.metadata.picture import output_error
+from halftone.settings.disk import no_folder
+from halftone.settings.folders import new_folder
 
 BEYOND: Final = 2
 """Bits by which the largest activation passes the float16 limit at least: four times, so that every picture overflows."""
@@ -56,22 +59,33 @@ def make_fragile(pocket: Path, output: Path) -> Path:
     if output.exists() and any(output.iterdir()):
         raise HalftoneError("output-exists", path=str(output))
     if not output.parent.is_dir():
-        raise HalftoneError("output-folder-missing", folder=str(output.parent))
+        raise no_folder(output.parent)
     disable_progress_bar()
     pipe = DiffusionPipeline.from_pretrained(pocket, dtype=torch.float32, local_files_only=True)
     pipe.set_progress_bar_config(disable=True)
     changes = _choose(pipe)
-    part = output.with_name(f".{output.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(pocket, part, ignore=shutil.ignore_patterns("training"))
-    for component, exponents in changes.items():
-        for file in (part / component).glob("*.safetensors"):
-            rewrite(file, file, exponents, "scaled up by powers of two, so that float16 overflows")
-    _rename_note(part / _NOTE)
-    if output.exists():
-        output.rmdir()
-    part.replace(output)
+    try:
+        with new_folder(output) as part:
+            _copy(pocket, part)
+            for component, exponents in changes.items():
+                for file in (part / component).glob("*.safetensors"):
+                    rewrite(file, file, exponents, "scaled up by powers of two, so that float16 overflows")
+            _rename_note(part / _NOTE)
+    except OSError as error:
+        raise output_error(error, output, sum(path.stat().st_size for path in _files(pocket))) from error
     return output
+
+
+def _files(pocket: Path) -> list[Path]:
+    """All but how it was trained."""
+    return [path for path in pocket.rglob("*") if path.is_file() and path.relative_to(pocket).parts[0] != "training"]
+
+
+def _copy(pocket: Path, target: Path) -> None:
+    for path in _files(pocket):
+        copy = target / path.relative_to(pocket)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
 
 
 def _choose(pipe: Any) -> dict[str, dict[str, int]]:

@@ -23,7 +23,9 @@ from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.rewrite import rewrite
 from halftone.engine.tensors import relative_error
+from halftone.library.copies import check_copy
 from halftone.metadata.picture import output_error
+from halftone.settings.folders import new_folder
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ def repair(
     """
     started = time.perf_counter()
     target = Path(command.output).expanduser().absolute()
-    check_target(target, loaded.facts.size_bytes)
+    check_copy(loaded.facts, str(target))
     numerics = msgspec.structs.replace(command.numerics, precision="float16")
     examination = Examination(
         loaded,
@@ -52,18 +54,13 @@ def repair(
     cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
     if cure is None or not cure.plan.rescale or examination.wide is None:
         raise HalftoneError("no-rescale", model=loaded.facts.name)
-    part = target.with_name(f".{target.name}.part")
     try:
-        changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control)
-        emit(PhaseChanged(phase="verify"))
-        error, finite = _compare(loaded, part, cure.plan.rescale, examination.wide, control)
-        if target.exists():
-            target.rmdir()
-        part.replace(target)
+        with new_folder(target) as part:
+            changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control)
+            emit(PhaseChanged(phase="verify"))
+            error, finite = _compare(loaded, part, cure.plan.rescale, examination.wide, control)
     except OSError as problem:
         raise output_error(problem, target, loaded.facts.size_bytes) from problem
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return RepairReport(
         path=str(target),
         changed_tensors=changed,
@@ -73,20 +70,8 @@ def repair(
     )
 
 
-def check_target(target: Path, need: int) -> None:
-    """Raise output-exists, output-folder-missing or disk-full unless a copy of `need` bytes could be made at target."""
-    if target.is_file() or (target.is_dir() and any(target.iterdir())):
-        raise HalftoneError("output-exists", path=str(target))
-    if not target.parent.is_dir():
-        raise HalftoneError("output-folder-missing", folder=str(target.parent))
-    free = shutil.disk_usage(target.parent).free
-    if free < need:
-        raise HalftoneError("disk-full", need=f"{need / 1e9:.1f} GB", free=f"{free / 1e9:.1f} GB", folder=str(target.parent))
-
-
 def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, int]], emit: Emit, control: Control) -> int:
-    """Copy the folder with the named tensors rescaled in every weight file that holds them; the number of changed tensors."""
-    shutil.rmtree(target, ignore_errors=True)
+    """Copy the folder into the empty one `target`, with the named tensors rescaled; how many were."""
     files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
     found: dict[str, set[str]] = {component: set() for component in rescale}
     total = sum(path.stat().st_size for path in files)

@@ -26,6 +26,7 @@ def test_a_folder_is_copied_to_a_new_or_empty_folder(tmp_path: Path) -> None:
     assert code_of(facts, tmp_path / "no" / "new") == "output-folder-missing"
     (tmp_path / "file").touch()
     assert code_of(facts, tmp_path / "file") == "output-exists"
+    assert code_of(facts, tmp_path / "m" / "new") == "output-failed", "the original stays as it is"
     assert code_of(facts, tmp_path / "file" / "new") == "output-not-folder"
 
 
