@@ -321,6 +321,7 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "numerics": ({}, numerics),
     "models": ({}, models),
     "first": ({"first": True}, nothing),
+    "empty-zh": ({"language": "zh_CN"}, empty),
 }
 
 

@@ -31,19 +31,21 @@ def _strings(node: ast.expr) -> Iterator[str]:
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.errors import WORDS
-    from halftone.gui.reasons import PARTS, TEMPLATES
+    from halftone.gui.pages.create_form import examples
+    from halftone.gui.reasons import FRAGMENTS, PARTS, TEMPLATES
     from halftone.settings.declared import DECLARED
 
     found: dict[str, str] = {}
     for sentence, remedy in WORDS.values():
         found |= {sentence: "errors", remedy: "errors"}
-    found |= dict.fromkeys((*TEMPLATES, *PARTS), "reasons")
+    found |= dict.fromkeys((*TEMPLATES, *FRAGMENTS, *PARTS), "reasons")
     for setting in DECLARED:
         for words in (setting.title, setting.sentence, setting.tooltip, setting.section):
             if words:
                 found[words] = "settings"
         for choice in setting.choices:
             found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
+    found |= dict.fromkeys(examples(), "example prompts")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Reasons that the core gives as finished English sentences (precision, badges, stale checks), in the user's language.
+"""What the core gives as finished English (reasons, refusals, details of errors), in the user's language.
 
 A sentence is recognised by its template, and its parts are put into the translated template.
 """
@@ -30,7 +30,68 @@ TEMPLATES: Final = (
     "{0}: every test passed, and it is {1} × as fast as FP32; {2}.",
     "{0}: every test passed, and it is {1} × as fast as FP32.",
     "FP32: {0}.",
+    "FP32 gives bad numbers as well, so there is nothing to compare with.",
+    "It gives bad numbers as well.",
+    "Nothing that it changes was run.",
+    "Its result differs from FP32 by {0}.",
+    "Everything runs in FP32 here.",
+    "This device cannot compute in it.",
+    "Only on NVIDIA cards.",
+    "This version of PyTorch has no such switch.",
+    "Could not be measured on this device.",
+    "Changes nothing on this device.",
+    "Not available on a processor.",
+    "Not available on this device.",
+    "Gives wrong results on this device.",
+    "Changes nothing while the numbers are sound.",
+    "Costs and saves nothing until {0}.",
 )
+FRAGMENTS: Final = (
+    "single files are not supported yet",
+    "the model {0} is larger than the free memory of {1}",
+    "{0} tensors of {1} are not in its files, first {2}",
+    "it is a single file, and only diffusers folders run",
+    "it is not clear what model it is",
+    "it is a {0}, not a whole model",
+    "it has no weight_map",
+    "it is larger than any such file",
+    "it is not valid JSON ({0})",
+    "it is not valid JSON",
+    "it is not UTF-8 text",
+    "it is nested too deeply",
+    "it is a web page, not a model",
+    "it is a GGUF file under another name",
+    "it claims to be {0} bytes long",
+    "it cannot be read",
+    "{0} bytes at its end belong to no tensor",
+    "the name {0} stands in it twice",
+    "the entry {0} is wrong ({1})",
+    "tensor {0} has the unknown type {1}",
+    "tensor {0} ends before it begins",
+    "tensor {0} has {1} bytes, which is not what its shape needs",
+    "{0} bytes before tensor {1} belong to no tensor",
+    "tensors {0} and {1} overlap",
+    "a value that the pipeline takes",
+    "used without a picture",
+    "--image as well",
+    "(no path)",
+    "its messages could not be read: {0}",
+    "the system ended it, often because memory ran out",
+    "it crashed with {0}",
+    "it was ended by {0}",
+    "it ended without a word",
+    "it ended with code {0}",
+    "Permission denied",
+    "Read-only file system",
+    "No space left on device",
+    "No such file or directory",
+    "Is a directory",
+    "Not a directory",
+    "File exists",
+    "File name too long",
+    "Input/output error",
+)
+"""Facts of errors that are words; the last ones are the system's own."""
 PARTS: Final = (
     "{0} is faulty here",
     "{0} is no faster than FP32 here",
@@ -39,6 +100,8 @@ PARTS: Final = (
     "slow",
     "missing",
     "none",
+    "a picture decoder overflows",
+    "attention scores overflow",
 )
 """What may stand inside a template, alone or in a list."""
 
@@ -50,9 +113,22 @@ def reason(sentence: str) -> str:
     return _filled(sentence, TEMPLATES) or tr(sentence)
 
 
+def fragment(words: str) -> str:
+    """A fact of an error in the language in force; names, paths and what a library says stay as they are."""
+    if language() == "en":
+        return words
+    found = _filled(words, FRAGMENTS)
+    if found:
+        return found
+    first, between, last = words.rpartition(" or ")
+    return (
+        tr("{0} or {1}", first, last) if between and "." not in first and len(first.split()) == first.count(", ") + 1 else words
+    )
+
+
 def recognised(sentence: str) -> bool:
     """True when a template fits."""
-    return any(_pattern(template).fullmatch(sentence) for template in TEMPLATES)
+    return any(_pattern(template).fullmatch(sentence) for template in (*TEMPLATES, *FRAGMENTS))
 
 
 def _filled(sentence: str, templates: tuple[str, ...]) -> str:

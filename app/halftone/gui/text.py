@@ -4,6 +4,7 @@ then what Halftone did, then what you can do."""
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.words import DTYPE_NAMES, Phase, Precision
+from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
@@ -18,14 +19,18 @@ class _Known(dict[str, Fact]):
         return f"({key})"
 
 
+def _facts(error: ErrorFacts) -> _Known:
+    return _Known({key: reasons.fragment(value) if isinstance(value, str) else value for key, value in error.facts.items()})
+
+
 def error_sentence(error: ErrorFacts) -> str:
     """What happened, in the user's language."""
-    return tr(WORDS[error.code][0]).format_map(_Known(error.facts))
+    return tr(WORDS[error.code][0]).format_map(_facts(error))
 
 
 def error_remedy(error: ErrorFacts) -> str:
     """What the user can do, in the user's language."""
-    return tr(WORDS[error.code][1]).format_map(_Known(error.facts))
+    return tr(WORDS[error.code][1]).format_map(_facts(error))
 
 
 def component_name(component: str) -> str:

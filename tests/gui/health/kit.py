@@ -194,7 +194,7 @@ def report(model: ModelFacts = MODEL, device: DeviceFacts = GPU, **changes: obje
             time_ratio=2.34,
             memory_bytes=6_500_000_000,
             disk_bytes=0,
-            refusal="It needs 14.4 GB of memory, and this device has 12.0 GB.",
+            refusal="It gives bad numbers as well.",
         ),
     )
     shown = tuple(

@@ -8,10 +8,15 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
+from tests.helpers import samples
 
 from halftone.contract.errors import WORDS, ErrorFacts
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
+from halftone.gui.i18n import set_language
+from halftone.gui.pages.create_empty import EmptyCanvas
+from halftone.gui.pages.create_form import examples
+from halftone.gui.pages.create_model import ModelRow, model_line
 from halftone.gui.pages.create_side import day_name
 from halftone.gui.widgets.banner import Message, rich
 from halftone.gui.widgets.common import Segmented, Switch
@@ -112,3 +117,35 @@ def test_every_button_has_a_name(qtbot: QtBot) -> None:
     ]
     assert not nameless
     stage.close()
+
+
+def test_the_zone_above_the_limit_warns_only_of_what_was_measured(qtbot: QtBot) -> None:
+    strip = PeakStrip()
+    qtbot.addWidget(strip)
+    assert strip.zone_tone == "border-control"
+    strip.set_peaks([None, None], 20, 65504.0)
+    assert strip.zone_tone == "border-control"
+    strip.set_peaks([None, 3.0], 20, 65504.0)
+    assert strip.zone_tone == "chart.limit"
+
+
+def test_the_model_row_has_everything_in_its_tooltip(qtbot: QtBot) -> None:
+    row = ModelRow(framed=True)
+    qtbot.addWidget(row)
+    row.show_model("A model", "SDXL · FP16 · 6.9 GB", "healthy", tip="Every layer has room.")
+    assert row.toolTip() == "A model\nSDXL · FP16 · 6.9 GB\nEvery layer has room."
+    assert model_line(samples.POCKET).count("·") == 1, "its name says that it is the demo model"
+
+
+def test_examples_say_in_chinese_what_they_ask_for(qtbot: QtBot) -> None:
+    set_language("zh_CN")
+    empty = EmptyCanvas(examples())
+    qtbot.addWidget(empty)
+    set_language("en")
+    plain = EmptyCanvas(examples())
+    qtbot.addWidget(plain)
+    assert [card.caption for card in empty.cards][0] == "绿色山丘上的红太阳"
+    assert [card.prompt for card in empty.cards] == list(examples()), "the model understands English only"
+    assert not empty.english_only.isHidden()
+    assert {card.caption for card in plain.cards} == {""}
+    assert plain.english_only.isHidden()

@@ -7,7 +7,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import language, tr
 from halftone.gui.pages.create_model import paint_thumbnail
 from halftone.gui.widgets.common import HoverButton, button, column, label, row
 from halftone.gui.widgets.dots import DotField
@@ -15,18 +15,22 @@ from halftone.gui.widgets.topbar import MarkLabel
 from halftone.settings.places import resources
 
 _CARD = QSize(254, 58)
+_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+_ELIDE = Qt.TextElideMode.ElideRight
 
 
 class ExampleCard(HoverButton):
-    """One example prompt with the picture it gave."""
+    """One example prompt with the picture it gave. In another language than the prompt's, what it says stands above it."""
 
     def __init__(self, prompt: str, image: QImage) -> None:
         super().__init__()
         self.prompt = prompt
         self._image = image
+        said = tr(prompt)
+        self.caption = said if said != prompt else ""
         self.setFixedSize(_CARD)
-        self.setAccessibleName(prompt)
-        self.setToolTip(tr("Make this picture"))
+        self.setAccessibleName(said)
+        self.setToolTip("\n".join(filter(None, (tr("Make this picture"), prompt if self.caption else ""))))
         self.setFont(theme.current().font("body"))
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -39,9 +43,21 @@ class ExampleCard(HoverButton):
         paint_thumbnail(painter, QRectF(9, (self.height() - 38) / 2, 38, 38), self._image)
         painter.setPen(colours.color("text-secondary"))
         painter.setFont(self.font())
-        flags = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
-        painter.drawText(QRectF(57, 4, self.width() - 66, self.height() - 8), flags, self.prompt[:1].upper() + self.prompt[1:])
+        words = QRectF(57, 4, self.width() - 66, self.height() - 8)
+        if self.caption:
+            self._paint_two_lines(painter, words)
+        else:
+            painter.drawText(words, int(_LEFT | Qt.TextFlag.TextWordWrap), self.prompt[:1].upper() + self.prompt[1:])
         painter.end()
+
+    def _paint_two_lines(self, painter: QPainter, words: QRectF) -> None:
+        colours, middle = theme.current(), words.center().y()
+        upper = QRectF(words.left(), middle - 20, words.width(), 20)
+        painter.drawText(upper, int(_LEFT), painter.fontMetrics().elidedText(self.caption, _ELIDE, round(words.width())))
+        painter.setFont(colours.font("caption"))
+        painter.setPen(colours.color("text-muted"))
+        lower = QRectF(words.left(), middle + 1, words.width(), 18)
+        painter.drawText(lower, int(_LEFT), painter.fontMetrics().elidedText(self.prompt, _ELIDE, round(words.width())))
 
 
 def example_image(index: int) -> QImage:
@@ -83,8 +99,22 @@ class EmptyCanvas(QWidget):
         link = button(tr("add your own models"), "link", clicked=self.models_wanted.emit)
         self._foot = label(tr("Pocket is a small demo model. For finer pictures,"), "small", "muted")
         foot = row(-1, self._foot, link, -1, spacing=2)
+        self.english_only = label(tr("The demo model understands English words only."), "small", "muted")
+        self.english_only.setVisible(language() != "en")
         self._lines = column(
-            -1, MarkLabel(40), 12, title, words, 12, self._cards, 12, foot, -1, spacing=8, margins=(20, 20, 20, 20)
+            -1,
+            MarkLabel(40),
+            12,
+            title,
+            words,
+            12,
+            self._cards,
+            self.english_only,
+            12,
+            foot,
+            -1,
+            spacing=8,
+            margins=(20, 20, 20, 20),
         )
         for place in range(self._lines.count()):
             item = self._lines.itemAt(place)

@@ -316,9 +316,9 @@ class CreateForm(QWidget):
             self._show_note("" if error is None else problem_words(error), tr("Locate…"), "danger")
             return
         badge = controller.badge(model)
-        self.model_row.show_model(model.name, model_line(model), badge.state)
         report = controller.report(model)
-        self.model_row.setToolTip(badge_tip(badge, report.checked_at if report is not None else ""))
+        tip = badge_tip(badge, report.checked_at if report is not None else "")
+        self.model_row.show_model(model.name, model_line(model), badge.state, tip=tip)
         match badge.state:
             case "unchecked":
                 words = tr("Not checked on this device yet.") if report is None else tr("Changed since the last check.")

@@ -16,14 +16,15 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, paint_badge
 from halftone.gui.widgets.dots import paint_danger_dots
 from halftone.health.judge import Badge
+from halftone.library.models import POCKET
 
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
 
 def model_line(model: ModelFacts) -> str:
-    """SDXL · FP16 · 6.9 GB"""
+    """SDXL · FP16 · 6.9 GB. The demo model's name says what it is."""
     stored = text.TYPE_NAMES.get(model.stored_dtype, model.stored_dtype)
-    family = tr("Small demo model") if model.id == "pocket" else model.family
+    family = "" if model.id == POCKET else model.family
     return " · ".join(filter(None, (family, stored, figures.size(model.size_bytes))))
 
 
@@ -53,9 +54,11 @@ class ModelRow(HoverButton):
         self.setFixedHeight(54 if framed else 42)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def show_model(self, name: str, line: str, state: str, *, chosen: bool = False) -> None:
+    def show_model(self, name: str, line: str, state: str, *, tip: str = "", chosen: bool = False) -> None:
+        """tip: what stands behind the badge. The tooltip has everything in full."""
         self._name, self._line, self._state, self._chosen = name, line, state, chosen
         self.setAccessibleName(f"{name}, {tr('Model health: {0}', health_word(state))}")
+        self.setToolTip("\n".join(filter(None, (name, line, tip))))
         self.update()
 
     def set_thumbnail(self, image: QImage) -> None:
@@ -126,7 +129,7 @@ class ModelRow(HoverButton):
         painter.drawText(QRectF(left, middle - 18, width, 18), _LEFT, name)
         painter.setFont(small)
         painter.setPen(colours.color("text-muted"))
-        line = QFontMetrics(small).elidedText(self._line, Qt.TextElideMode.ElideRight, width)
+        line = QFontMetrics(small).elidedText(self._line, Qt.TextElideMode.ElideMiddle, width)
         painter.drawText(QRectF(left, middle + 1, width, 16), _LEFT, line)
 
 
@@ -169,7 +172,9 @@ class ModelList(QFrame):
     def fill(self, models: Sequence[ModelFacts], selected: str, badge: Callable[[ModelFacts], Badge]) -> None:
         for model in models:
             entry = ModelRow()
-            entry.show_model(model.name, model_line(model), badge(model).state, chosen=model.id == selected)
+            look = badge(model)
+            tip = badge_tip(look, "")
+            entry.show_model(model.name, model_line(model), look.state, tip=tip, chosen=model.id == selected)
             entry.clicked.connect(lambda _on=False, model=model: self._choose(model.id))
             self._layout.addWidget(entry)
         self._layout.addWidget(hline())

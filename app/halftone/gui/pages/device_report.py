@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from halftone.contract.facts import SelfTestReport
+from halftone.gui import reasons
 from halftone.gui.i18n import tr
 from halftone.settings.atomic import write_atomically
 
@@ -18,5 +19,5 @@ def save(report: SelfTestReport, path: Path) -> str:
     try:
         write_atomically(path, as_json(report))
     except OSError as error:
-        return tr("The report could not be written: {0}.", error.strerror or str(error))
+        return tr("The report could not be written: {0}.", reasons.fragment(error.strerror or str(error)))
     return ""

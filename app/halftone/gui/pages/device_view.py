@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SettingEffect, SpeedResult
 from halftone.contract.request import Numerics
-from halftone.gui.i18n import sentences, tr
+from halftone.gui import reasons
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
@@ -113,7 +114,7 @@ def _measuring(job: Job, device: DeviceFacts | None, now: float) -> Verdict:
         words.append(tr("Test {0} of {1}", min(job.done + 1, job.total), job.total))
         left = time_left(job, now)
         words.append(tr("estimating") if left is None else tr("about {0} left", figures.duration(left)))
-    return Verdict("info", "gauge", what, ", ".join(words) + "." if words else tr("Starting."), measuring=True)
+    return Verdict("info", "gauge", what, tr("{0}.", listed(*words)) if words else tr("Starting."), measuring=True)
 
 
 def time_left(job: Job, now: float) -> float | None:
@@ -150,7 +151,7 @@ def _tests_words(report: SelfTestReport) -> str:
 
 
 def _and(names: Sequence[str]) -> str:
-    return tr("{0} and {1}", names[0], names[1]) if len(names) == 2 else ", ".join(names)
+    return tr("{0} and {1}", names[0], names[1]) if len(names) == 2 else listed(*names)
 
 
 def _states(report: SelfTestReport) -> dict[str, str]:
@@ -219,7 +220,11 @@ def wait_words(state: AppState) -> str:
 def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, str]) -> tuple[Promise, ...]:
     """What Halftone will do with these settings on this device."""
     lines = [
-        Promise(tr("Compute in {0}", type_name(precision[0])), _precision_reason(report, numerics, precision[0]), precision[1])
+        Promise(
+            tr("Compute in {0}", type_name(precision[0])),
+            _precision_reason(report, numerics, precision[0]),
+            reasons.reason(precision[1]),
+        )
     ]
     if precision[0] != "float32":
         lines.append(_sums_promise(report, numerics))

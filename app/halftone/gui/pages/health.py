@@ -7,13 +7,13 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from halftone.contract.errors import remedy, say, sentence
+from halftone.contract.errors import say
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts, RepairReport
 from halftone.contract.messages import Examine, LayersMeasured, Repair
 from halftone.contract.words import DType
-from halftone.gui import theme
+from halftone.gui import reasons, text, theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_files, health_report, health_view, health_words
 from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
@@ -244,7 +244,7 @@ class HealthPage(QWidget):
         device = control.state.device
         report = control.report(model)
         if model is None and self._picked is None and (error := control.model_error) is not None:
-            return health_view.of_model_missing((tr(sentence(error)), tr(remedy(error))))
+            return health_view.of_model_missing((text.error_sentence(error), text.error_remedy(error)))
         dtype = control.precision[0]
         known = health_view.of_unchecked(device)
         if model is not None and report is not None:
@@ -388,7 +388,9 @@ class HealthPage(QWidget):
         try:
             page, data = health_report.save(report, Path(path))
         except OSError as error:
-            self.cure.set_note(tr("The report could not be written: {0}.", error.strerror or str(error)), cancel=False)
+            self.cure.set_note(
+                tr("The report could not be written: {0}.", reasons.fragment(error.strerror or str(error))), cancel=False
+            )
             return
         words = tr("Report saved: {0} and {1}.", page.name, data.name)
         if (model := self.model) is not None:
@@ -418,7 +420,7 @@ def _copy_words(ended: Ended) -> str:
     if ended.outcome == "cancelled":
         return tr("Nothing was written: the copy was cancelled.")
     if ended.error is not None:
-        return " ".join((tr(sentence(ended.error)), tr(remedy(ended.error))))
+        return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
     return tr("The copy could not be written.")
 
 

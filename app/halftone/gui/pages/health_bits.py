@@ -7,8 +7,8 @@ from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import ModelFacts
-from halftone.gui import icons
-from halftone.gui.i18n import tr
+from halftone.gui import icons, reasons
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_view, health_words
 from halftone.gui.pages.health_cures import CureHead, CureList
 from halftone.gui.pages.health_findings import FindingsView, finding_row, fine_row
@@ -214,7 +214,7 @@ class CureCard(QFrame):
 def _copy_tip(view: HealthView) -> str:
     words = tr("Writes a new file next to the model. The original stays.")
     needed = next((cure.disk_bytes for cure in view.cures if cure.kind == "rescale" and cure.disk_bytes), None)
-    return words if needed is None else f"{words} {tr('It takes {0} on the disk.', figures.size(needed))}"
+    return words if needed is None else sentences(words, tr("It takes {0} on the disk.", figures.size(needed)))
 
 
 def copy_refusal(view: HealthView) -> str:
@@ -225,7 +225,7 @@ def copy_refusal(view: HealthView) -> str:
     if not exact:
         return tr("No exact rescaling exists for this model, so there is nothing to save.")
     reason = exact[0].refusal
-    return tr(reason) if reason else ""
+    return reasons.reason(reason) if reason else ""
 
 
 def _no_cure_words(view: HealthView) -> str:

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 from halftone.contract.facts import LayerPeak
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.gui import theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages.health_view import CARDS, Figure, HealthView
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
@@ -114,7 +114,7 @@ class VerdictCard(QFrame):
         self._copy.setVisible(view.state in ("failed", "missing"))
         if view.figures != self._shown:
             self._fill(view.figures)
-        self.setAccessibleName(" ".join((view.title, view.text, *(f"{f.value} {f.caption}." for f in view.figures))))
+        self.setAccessibleName(sentences(view.title, view.text, *(f"{f.value} {f.caption}." for f in view.figures)))
 
     def _fill(self, shown: tuple[Figure, ...]) -> None:
         self._shown = shown

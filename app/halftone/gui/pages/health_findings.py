@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemD
 from halftone.contract.facts import Finding
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.gui import icons, theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.pages.health_view import Fine
 from halftone.gui.widgets import figures
@@ -105,7 +105,7 @@ class FindingsModel(QAbstractListModel):
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return row.spoken
         if role == Qt.ItemDataRole.AccessibleDescriptionRole:
-            return " ".join(row.details)
+            return sentences(*row.details)
         if role == Qt.ItemDataRole.ToolTipRole:
             return row.module
         return None

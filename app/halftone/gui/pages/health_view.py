@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from halftone.contract.errors import sentence
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
-from halftone.gui.i18n import tr
+from halftone.gui import picture_text, reasons, text
+from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
@@ -157,19 +157,15 @@ def phase_words(job: Job) -> str:
         "denoise": tr("Denoising"),
         "decode": tr("Decoding the picture"),
     }
-    words = [names.get(job.phase or "", tr("Starting"))]
-    if job.detail:
-        words.append(tr(job.detail))
+    phase = names.get(job.phase or "", tr("Starting"))
+    detail = picture_text.cure_name(job.detail) or text.component_name(job.detail)
+    words = [tr("{0}: {1}.", phase, detail) if detail else tr("{0}.", phase)]
     if job.layers:
         top = max(layer.peak for layer in job.layers)
         limit = FLOAT_LIMITS["float16"]
         fits = tr("which fits in FP16") if top <= limit else tr("{0} the FP16 limit", figures.times(top / limit))
         words.append(tr("Highest value so far {0}, {1}.", figures.peak(top), fits))
-    return (
-        ". ".join(words[:1])
-        + (": " + words[1] if len(words) > 1 and job.detail else "")
-        + (". " + words[-1] if job.layers else ".")
-    )
+    return sentences(*words)
 
 
 def of_failed(ended: Ended, dtype: DType) -> HealthView:
@@ -177,19 +173,18 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
     job = ended.job
     if ended.outcome == "cancelled":
         title = tr("The check was stopped")
-        text = tr("Not finished: everything measured until then stays visible.")
+        words = tr("Not finished: everything measured until then stays visible.")
     else:
         title = tr("The check stopped")
-        error = ended.error
-        words = [tr(sentence(error))] if error is not None else []
-        text = " ".join([*words, tr("Everything finished so far is kept.")])
+        what = text.error_sentence(ended.error) if ended.error is not None else ""
+        words = sentences(what, tr("Everything finished so far is kept."))
     report = ended.report if isinstance(ended.report, CheckReport) else None
     layers = report.layers if report is not None else job.layers
     findings = report.findings if report is not None else job.findings
     return HealthView(
         "failed",
         title,
-        text,
+        words,
         figures_of(layers, dtype),
         tr("Not finished"),
         dtype,
@@ -202,11 +197,11 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
 def of_report(report: CheckReport, stale_reason: str | None) -> HealthView:
     """A finished check, or an old one that a changed fact made stale."""
     state = _state(report, stale_reason)
-    title, text = _verdict(report, state, stale_reason)
+    title, words = _verdict(report, state, stale_reason)
     return HealthView(
         state,
         title,
-        text,
+        words,
         figures_of(report.layers, report.precision, cured=report.plan if state == "cured" else None),
         _checked(report),
         report.precision,
@@ -241,9 +236,8 @@ def _checked(report: CheckReport) -> str:
 def _verdict(report: CheckReport, state: State, stale_reason: str | None) -> tuple[str, str]:
     name, where = type_name(report.precision), health_words.here(report.device)
     if state == "stale":
-        return tr("Not checked {0} since a change", where), tr(stale_reason or "") + " " + tr(
-            "What you see is from the earlier check."
-        )
+        earlier = tr("What you see is from the earlier check.")
+        return tr("Not checked {0} since a change", where), sentences(reasons.reason(stale_reason or ""), earlier)
     if state == "ok":
         return tr("This model is healthy in {0} {1}", name, where), _ok_text(report)
     if state == "tight":
@@ -276,17 +270,17 @@ def _tight_text(report: CheckReport) -> str:
     words = (
         tr("1 layer comes close to the limit.") if count == 1 else tr("{0} layers come close to the limit.", figures.group(count))
     )
-    return words + " " + tr("Halftone watches while pictures are made, and a cure gives more room.")
+    return sentences(words, tr("Halftone watches while pictures are made, and a cure gives more room."))
 
 
 def _broken_text(report: CheckReport) -> str:
     names = [f"{one.component}.{one.module}" for one in report.findings if one.code == "weights-nonfinite"]
     where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
-    return " ".join(part for part in (where, tr("No setting can cure that: download the file again.")) if part)
+    return sentences(where, tr("No setting can cure that: download the file again."))
 
 
 def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:2])
+    shown = listed(*names[:2])
     return shown if len(names) <= 2 else tr("{0} and {1} more tensors", shown, len(names) - 2)
 
 
@@ -309,15 +303,15 @@ def _overflow_text(report: CheckReport) -> str:
     name = type_name(report.precision)
     if not over:
         first = report.findings[0] if report.findings else None
-        what = health_words.finding_title(first) + "." if first is not None else ""
-        return " ".join(part for part in (what, _cure_sentence(report.plan)) if part)
+        what = tr("{0}.", health_words.finding_title(first)) if first is not None else ""
+        return sentences(what, _cure_sentence(report.plan))
     places = list(dict.fromkeys(part_names(part_key(layer.component, layer.module))[0] for layer in over))
     where = health_words.listed(places)
     if len(over) == 1:
         words = tr("1 layer of the {0} makes numbers larger than {1} can hold.", where, name)
     else:
         words = tr("{0} layers of the {1} make numbers larger than {2} can hold.", figures.group(len(over)), where, name)
-    return f"{words} {_cure_sentence(report.plan)}".strip()
+    return sentences(words, _cure_sentence(report.plan))
 
 
 def _cured_text(report: CheckReport) -> str:

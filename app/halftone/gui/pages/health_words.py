@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from halftone.contract.facts import DeviceFacts, Finding
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.words import FindingCode
-from halftone.gui.i18n import tr
+from halftone.gui import reasons
+from halftone.gui.i18n import listed as commas
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import part_names
 from halftone.health.explain import finding_words
@@ -98,7 +100,7 @@ def rescaled_layers(plan: Plan) -> int:
 
 def listed(names: Sequence[str]) -> str:
     """One, two with an and, more with commas."""
-    return tr("{0} and {1}", ", ".join(names[:-1]), names[-1]) if len(names) > 1 else "".join(names)
+    return tr("{0} and {1}", commas(*names[:-1]), names[-1]) if len(names) > 1 else "".join(names)
 
 
 def same_plan(one: Plan | None, other: Plan | None) -> bool:
@@ -150,7 +152,7 @@ def stays(plan: Plan) -> str:
 def cure_line(cure: Cure, name: str) -> str:
     """The second line of a cure. name: the type the model runs in."""
     if cure.refusal:
-        return tr(cure.refusal)
+        return reasons.reason(cure.refusal)
     plan = cure.plan
     match cure.kind:
         case "rescale":
@@ -186,8 +188,8 @@ def cure_tooltip(cure: Cure, name: str) -> str:
     if cure.plan.error is not None:
         parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
     if cure.refusal:
-        parts.append(tr(cure.refusal))
-    return " ".join(parts)
+        parts.append(reasons.reason(cure.refusal))
+    return sentences(*parts)
 
 
 def cure_spoken(cure: Cure, name: str) -> str:
@@ -195,7 +197,7 @@ def cure_spoken(cure: Cure, name: str) -> str:
     return tr(
         "{0}. {1}. Time {2}, memory {3}, disk {4}, picture {5}",
         cure_title(cure),
-        cure_line(cure, name),
+        cure_line(cure, name).rstrip(".。"),
         price_time(cure),
         price_bytes(cure.memory_bytes),
         price_bytes(disk_price(cure)),

@@ -134,13 +134,19 @@ class PeakStrip(QWidget):
         self._peaks, self._total, self._limit = tuple(peaks), total, limit
         self.update()
 
+    @property
+    def zone_tone(self) -> str:
+        """Colour token of the zone above the limit: it warns only of what was measured."""
+        return "chart.limit" if any(peak is not None for peak in self._peaks) else "border-control"
+
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colours = theme.current()
         line = 16.0
-        paint_danger_dots(painter, QRectF(0, 0, self.width(), line - 1), colours.color("chart.limit"))
-        painter.setPen(QPen(colours.color("chart.limit"), 1.5))
+        zone = colours.color(self.zone_tone)
+        paint_danger_dots(painter, QRectF(0, 0, self.width(), line - 1), zone)
+        painter.setPen(QPen(zone, 1.5))
         painter.drawLine(QPointF(0, line), QPointF(self.width(), line))
         count = max(self._total, len(self._peaks), 1)
         pitch = self.width() / count

@@ -4,7 +4,7 @@ import math
 
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, DType
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import ChartData, Layer, part_key, part_names, room_bits, room_state
 
@@ -72,7 +72,7 @@ def summary(data: ChartData, *, after: bool) -> str:
     if not over:
         return tr("{0} layers, none above the {1} limit, {2} tight; highest {3}", figures.group(len(layers)), name, tight, peak)
     places = list(dict.fromkeys(part_names(part_key(layer.component, layer.module))[0] for layer in over))
-    where = tr("all in {0}", places[0]) if len(places) == 1 else tr("in {0}", ", ".join(places))
+    where = tr("all in {0}", places[0]) if len(places) == 1 else tr("in {0}", listed(*places))
     return tr(
         "{0} layers, {1} above the {2} limit, {3}; highest {4}",
         figures.group(len(layers)),

@@ -1,0 +1,260 @@
+"""In the Chinese window nothing is said in English: no error, finding, reason, refusal or note, and no widget of a page."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+from tests.gui.stage import Stage
+from tests.helpers import samples
+
+from halftone.client.session import describe_end
+from halftone.contract.errors import ERROR_CODES, WORDS, ErrorFacts, HalftoneError
+from halftone.contract.facts import Finding, SettingEffect
+from halftone.contract.messages import Examine
+from halftone.contract.plan import Cure
+from halftone.contract.words import FindingCode
+from halftone.gui import reasons, text
+from halftone.gui.i18n import set_language, table, tr
+from halftone.gui.pages import health_view, health_words, settings_effects
+from halftone.gui.pages.create_form import examples
+from halftone.gui.pages.device import DevicePage
+from halftone.gui.pages.health import HealthPage
+from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.state import Ended, Job, Notice, NoticeKind
+from halftone.health.words import module_words
+from halftone.library.models import runnable
+
+CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
+EXAMINE = Examine(job="a", model="m", device="cpu")
+NAMES = re.compile(
+    r"--[\w-]+|[\w./-]*[_./][\w./-]*|"
+    r"\b(halftone|diffusers|pocket|safetensors|pickle|cpu|cuda|none|auto|exp|erf|sin)\b",
+    re.IGNORECASE,
+)
+ENGLISH = re.compile(r"\b[a-z]{3,}\b")
+
+
+def english(words: str) -> list[str]:
+    """English words that are no names, paths, options or identifiers."""
+    return ENGLISH.findall(NAMES.sub(" ", words))
+
+
+@pytest.fixture(autouse=True)
+def chinese(qapp: object) -> Iterator[None]:
+    del qapp
+    set_language("zh_CN")
+    yield
+    set_language("en")
+
+
+def test_the_detector_tells_english_from_names() -> None:
+    assert english("模型 could not be loaded") == ["could", "not", "loaded"]
+    assert english("/home/me/a.png 与 FP16、--image、decoder.conv_in") == []
+
+
+@pytest.mark.parametrize("code", ERROR_CODES)
+def test_every_error_is_said_in_chinese(code: str) -> None:
+    names = set(re.findall(r"{(\w+)}", "".join(WORDS[code])))  # pyright: ignore[reportArgumentType] - a code of the list
+    error = ErrorFacts(code=code, facts=dict.fromkeys(names, "△"))  # pyright: ignore[reportArgumentType]
+    said = text.error_sentence(error) + text.error_remedy(error)
+    assert english(said.replace(examples()[0], "")) == []
+
+
+def templates_of(call: ast.Call) -> Iterator[str]:
+    """The English sentences among the keyword values of a call; what is computed stands as {0}, {1}."""
+    for value in [word.value for word in call.keywords] + call.args[1:]:
+        for node in ast.walk(value):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _inside(node, value):
+                yield node.value
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "△" for part in node.values)
+
+
+def _inside(node: ast.AST, value: ast.AST) -> bool:
+    """True for the pieces of an f-string, which is looked at as a whole."""
+    return any(node in ast.walk(other) for other in ast.walk(value) if isinstance(other, ast.JoinedStr))
+
+
+def details_given() -> set[str]:
+    """What the core puts into its errors in words."""
+    found: set[str] = set()
+    for file in CORE.rglob("*.py"):
+        if file.relative_to(CORE).parts[0] in ("gui", "cli"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("HalftoneError", "_bad", "_note"):
+                found |= {words for words in templates_of(node) if len(english(words)) > 1}
+    return found
+
+
+def test_details_were_found() -> None:
+    assert len(details_given()) > 20
+
+
+@pytest.mark.parametrize("words", sorted(details_given()))
+def test_every_detail_of_an_error_is_said_in_chinese(words: str) -> None:
+    assert english(reasons.fragment(words) if words[0].islower() or words[0] in "△(" else reasons.reason(words)) == []
+
+
+@pytest.mark.parametrize(("code", "signal"), [(None, None), (3, None), (None, "SIGKILL"), (None, "SIGSEGV"), (None, "SIGTERM")])
+def test_the_end_of_a_worker_is_said_in_chinese(code: int | None, signal: str | None) -> None:
+    error = ErrorFacts(code="worker-lost", facts={"cause": describe_end(code, signal), "log": "/var/log"})
+    assert english(text.error_sentence(error)) == []
+
+
+@pytest.mark.parametrize("family", ["Unknown", "LoRA", "SDXL"])
+def test_a_model_that_does_not_run_says_so_in_chinese(family: str) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        runnable(msgspec.structs.replace(samples.POCKET, format="safetensors", family=family))
+    assert english(text.error_sentence(caught.value.as_facts())) == []
+
+
+def test_known_names_are_listed_in_chinese() -> None:
+    error = ErrorFacts(code="device-unknown", facts={"device": "cuda:9", "known": "auto, cuda:0 or cpu"})
+    assert text.error_remedy(error) == "请使用 auto, cuda:0 或 cpu。"
+
+
+@pytest.mark.parametrize("peak", [70000.0, None])
+@pytest.mark.parametrize("code", get_args(FindingCode))
+def test_every_finding_is_said_in_chinese(code: FindingCode, peak: float | None) -> None:
+    limit = 65504.0 if peak is not None else None
+    finding = Finding(
+        code=code, component="vae", module="decoder.up_blocks.2.resnets.0.conv1", dtype="float16", peak=peak, limit=limit, step=3
+    )
+    lines = [health_words.finding_title(finding), health_words.finding_badge(code)[0], *health_words.finding_details(finding)]
+    assert english(" ".join(lines)) == []
+
+
+@pytest.mark.parametrize("component", ["unet", "transformer", "vae", "text_encoder", "text_encoder_2", "prior", "image_encoder"])
+@pytest.mark.parametrize(
+    "module", ["down_blocks.3.attentions.1.transformer_blocks.0.attn2.to_q", "mid_block.resnets.20.conv2", ""]
+)
+def test_places_inside_a_model_are_named_in_chinese(component: str, module: str) -> None:
+    assert set(english(module_words(component, module).text(tr))) <= {"transformer"}
+
+
+REFUSALS = (
+    "FP32 gives bad numbers as well, so there is nothing to compare with.",
+    "It gives bad numbers as well.",
+    "Nothing that it changes was run.",
+    "Its result differs from FP32 by 12\u00a0%.",
+)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_refusals_of_cures_are_said_in_chinese(refusal: str) -> None:
+    cure = Cure(kind="rescale", plan=kit.report().plan, refusal=refusal)
+    said = health_words.cure_line(cure, "FP16") + health_words.cure_tooltip(cure, "FP16") + health_words.cure_spoken(cure, "FP16")
+    assert english(said) == []
+
+
+def test_refusals_are_those_of_the_engine() -> None:
+    source = (CORE / "engine" / "prices.py").read_text("utf-8")
+    refuse = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name == "_refusal")
+    given = [node.value for node in ast.walk(refuse) if isinstance(node, ast.Return) and node.value is not None]
+    said = {words.value for value in given for words in ast.walk(value) if isinstance(words, ast.Constant)}
+    plain = {words for words in said if isinstance(words, str) and words.endswith(".") and len(words) > 8}
+    assert len(plain) == len(REFUSALS) - 1, "the last one has a number in it"
+    assert plain <= set(REFUSALS)
+
+
+def test_notes_of_settings_are_said_in_chinese() -> None:
+    found = SettingEffect(setting="tf32", value="true", note="Only on NVIDIA cards.")
+    report = msgspec.structs.replace(samples.self_test_report(), effects=(found,))
+    assert settings_effects.effect_of(report, "tf32", True) is found
+    assert english(reasons.reason(found.note or "")) == []
+
+
+@pytest.mark.parametrize("kind", get_args(NoticeKind))
+def test_every_notice_is_said_in_chinese(kind: NoticeKind) -> None:
+    error = ErrorFacts(code="disk-full", facts={"need": "2 GB", "free": "1 GB", "folder": "/x"})
+    message = text.notice_message(Notice(number=1, kind=kind, facts=("△", "△", "△"), error=error))
+    said = [message.title, message.text, message.strong, *(act.label for act in message.actions)]
+    assert english(" ".join(said)) == []
+
+
+@pytest.mark.parametrize("code", ["model-load-failed", "device-lost"])
+def test_a_check_that_failed_says_why_in_chinese(code: str) -> None:
+    error = ErrorFacts(code=code, facts={"path": "/m", "device": "cuda:0", "detail": "△"})  # pyright: ignore[reportArgumentType]
+    command = EXAMINE
+    view = health_view.of_failed(
+        Ended(job=Job(id="a", command=command, title="m"), outcome="failed", error=error, report=None), "float16"
+    )
+    assert english(view.title + view.text) == []
+
+
+@pytest.mark.parametrize("detail", ["unet", "vae", "rescale", "upcast-region", "float32-all", ""])
+def test_the_progress_of_a_check_is_said_in_chinese(detail: str) -> None:
+    job = Job(id="a", command=EXAMINE, title="m", phase="verify", detail=detail)
+    assert english(health_view.phase_words(job)) == []
+
+
+def said_by(page: QWidget) -> Iterator[str]:
+    for widget in page.findChildren(QWidget):
+        yield widget.toolTip()
+        yield widget.accessibleName()
+        yield widget.accessibleDescription()
+        if isinstance(widget, QLabel | QAbstractButton):
+            yield widget.text()
+
+
+def left_in_english(page: QWidget) -> set[str]:
+    """Sentences of a page with two English words or more; names that cannot be translated have one."""
+    return {words for words in said_by(page) if len(english(words)) > 1}
+
+
+@pytest.mark.parametrize("state", ["unchecked", "overflows", "cured", "broken", "missing"])
+def test_the_health_page_is_chinese(qtbot: QtBot, state: str) -> None:
+    known = {
+        "overflows": kit.report(),
+        "cured": kit.report(applied=True),
+        "broken": kit.report(verdict="broken"),
+    }
+    controller, _ = kit.desk(report=known.get(state), self_test=kit.measured())
+    if state == "missing":
+        controller.model_list.show(({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}))
+    page = HealthPage(controller)
+    qtbot.addWidget(page)
+    page.refresh()
+    assert left_in_english(page) == set()
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_device_page_is_chinese(qtbot: QtBot, measured: bool) -> None:
+    page = DevicePage(kit.desk(self_test=kit.measured() if measured else None)[0])
+    qtbot.addWidget(page)
+    page.set_first_run(True)
+    page.refresh()
+    assert left_in_english(page) == set()
+
+
+@pytest.mark.parametrize("section", ["Numerics", "General", "Appearance", "Folders", "About"])
+def test_the_settings_are_chinese(qtbot: QtBot, section: str) -> None:
+    page = SettingsPage(kit.desk(self_test=kit.measured())[0])
+    qtbot.addWidget(page)
+    page.show_section(section)
+    assert left_in_english(page) == set()
+
+
+def test_the_window_is_chinese(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
+    english_page = stage.page
+    stage.wait(lambda: stage.window.create_page is not english_page)
+    stage.page = stage.window.create_page
+    stage.picture()
+    left_alone = (*examples(), samples.self_test_report().auto_reason)  # prompts, and a reason that only the sample has
+    told = {one for one in left_in_english(stage.window) if not any(words in one for words in left_alone)}
+    stage.close()
+    assert told == set()
+
+
+def test_chinese_says_ni_everywhere() -> None:
+    assert [words for words in table("zh_CN").values() if "您" in words] == []
