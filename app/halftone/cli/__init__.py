@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from halftone import __version__
@@ -22,6 +23,11 @@ def main(arguments: Sequence[str] | None = None, engine: Callable[[], Engine] | 
     if words == ["--version"]:
         sys.stdout.write(f"halftone {__version__}\n")
         return 0
+    if words == ["gui"]:
+        from halftone.cli.gui import open_window
+
+        with suppress(ImportError):  # said below, with what else the command line has to say
+            return open_window()
     from halftone.cli.entry import run
 
     return run(words, engine)

@@ -242,4 +242,10 @@ def gui() -> None:
     """Open the window."""
     from halftone.cli.gui import open_window
 
-    raise typer.Exit(open_window())
+    try:
+        code = open_window()
+    except ImportError as error:
+        from halftone.contract.errors import HalftoneError
+
+        raise HalftoneError("worker-start", detail=f"the window's libraries are missing ({error})", log="the terminal") from error
+    raise typer.Exit(code)

@@ -40,6 +40,13 @@ _AFTERWARDS = (
 """Modules in the order of need, each small enough for one turn of the event loop."""
 
 
+_BROKEN = (
+    "Halftone could not open its window because a part of the program is missing or damaged. Your pictures and settings are "
+    "untouched. Close this, start the launcher with the word setup to repair the program, and see {0} for what was wrong."
+)
+"""English only: the translations may be what is missing."""
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the window until it is closed; returns the exit code."""
     app = make_app([sys.argv[0], *(sys.argv[1:] if argv is None else argv)])
@@ -81,9 +88,28 @@ class Opening(QObject):
         window.painted.connect(self._timer.start)
 
     def _step(self) -> None:
-        if next(self._steps, self) is self:
+        try:
+            done = next(self._steps, self) is self
+        except Exception:  # noqa: BLE001 - whatever it was, an empty window must not stay
+            self._timer.stop()
+            _log.exception("the window could not be built")
+            self._give_up()
+            return
+        if done:
             self._timer.stop()
             self.ready.emit()
+
+    def _give_up(self) -> None:
+        """A window that stays empty helps nobody: say what to do, and end."""
+        from PySide6.QtWidgets import QMessageBox
+
+        from halftone.settings import places
+
+        box = QMessageBox(
+            QMessageBox.Icon.Critical, "Halftone", _BROKEN.format(places.log_dir() / "window.log"), parent=self._window
+        )
+        box.finished.connect(lambda: QCoreApplication.exit(1))
+        box.open()
 
     def _open(self) -> Iterator[None]:
         start_log()

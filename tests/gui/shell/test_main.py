@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QApplication
 from halftone.gui import main
 from halftone.gui.skeleton import Skeleton
 
+{before}
 def opened(window):
     return not isinstance(window.centralWidget(), Skeleton)
 
@@ -31,15 +32,15 @@ class Seen(main.Opening):
         {hook}
 
 main.Opening = Seen
-code = main.main([])
+{start}
 print("end", code)
 """
 """The real `main`; `hook` says what happens meanwhile."""
 
 
-def run(hook: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+def run(hook: str, tmp_path: Path, *, before: str = "", start: str = "code = main.main([])") -> subprocess.CompletedProcess[str]:
     environment = worker_environment() | {"HALFTONE_DATA": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"}
-    code = OPEN.format(hook=hook)
+    code = OPEN.format(hook=hook, before=before, start=start)
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False, timeout=120)
 
 
@@ -63,6 +64,30 @@ def test_a_polite_kill_ends_the_program_without_a_question(tmp_path: Path) -> No
     hook = f"self.ready.connect(lambda: __import__('os').kill(__import__('os').getpid(), {int(signal.SIGTERM)}))"
     done = run(hook, tmp_path)
     assert done.stdout.splitlines() == ["end 0"], done.stderr
+
+
+def test_a_damaged_program_says_so_and_ends(tmp_path: Path) -> None:
+    hook = (
+        "sys.modules['halftone.gui.workspace'] = None; self.looker = QTimer(self); "
+        "self.looker.timeout.connect(lambda: look(window)); self.looker.start(20)"
+    )
+    look = (
+        "from PySide6.QtWidgets import QMessageBox\n"
+        "def look(window):\n"
+        "    box = window.findChild(QMessageBox)\n"
+        "    if box is not None and box.isVisible():\n"
+        "        print('setup' in box.text(), 'window.log' in box.text())\n"
+        "        box.close()\n"
+    )
+    done = run(hook, tmp_path, before=look)
+    assert done.stdout.splitlines() == ["True True", "end 1"], done.stderr
+    assert "could not be built" in (tmp_path / "logs" / "window.log").read_text()
+
+
+def test_the_command_gui_opens_without_the_command_lines_libraries(tmp_path: Path) -> None:
+    hook = "window.painted.connect(lambda: (print('typer' in sys.modules), QApplication.instance().exit()))"
+    done = run(hook, tmp_path, start="from halftone.cli import main as command; code = command(['gui'])")
+    assert done.stdout.splitlines() == ["False", "end 0"], done.stderr
 
 
 def test_nothing_heavy_is_imported_for_the_first_paint() -> None:
