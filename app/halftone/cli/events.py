@@ -27,7 +27,10 @@ def event_line(event: GuardEvent) -> str:
 
 
 def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType) -> str:
-    """The command that spares the model its recoveries; empty where none of them was the model's fault."""
+    """The command that spares the model its recoveries, or finds what is damaged; empty where nothing was the model's fault."""
+    events = tuple(events)
+    if any(event.action not in _DONE for event in events):
+        return command_line("check", model, "--precision", dtype)
     cures = {event.cure for event in events if event.action in _DONE} - _NO_FAULT_OF_THE_MODEL
     if not cures:
         return ""

@@ -13,6 +13,7 @@ import typer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Numerics, OptionValue
+from halftone.contract.words import either
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
 _INPUTS: Final = "What to make"
@@ -182,5 +183,5 @@ def _checked(setting: Setting, value: str | bool) -> str | bool:
     wanted = _SHORT.get(value.lower(), value.lower())
     allowed = [choice.value for choice in setting.choices]
     if wanted not in allowed:
-        raise HalftoneError("setting-bad-value", name=setting.flags[0], value=value, allowed=", ".join(allowed))
+        raise HalftoneError("setting-bad-value", name=setting.flags[0], value=value, allowed=either(allowed))
     return wanted

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from halftone.health.words import either
+from halftone.contract.words import either
 
 _BUILT_FOR: Final = re.compile(r"^(cuda|hip|xpu)\b[^=]*= *'", re.MULTILINE)
 """Lines of torch/version.py that name the version of a toolkit instead of None."""

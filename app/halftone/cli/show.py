@@ -31,7 +31,7 @@ _VERDICTS: Final[dict[Verdict, tuple[str, str, str]]] = {
     "healthy": ("✓", "green", "{model} is healthy in {precision} on {device}."),
     "tight": ("▲", "yellow", "{model} works in {precision} on {device}, with little room."),
     "fixable": ("✗", "red", "{model} does not hold in {precision} on {device}, and there is a cure."),
-    "broken": ("✗", "red", "{model} holds broken numbers, and no setting can cure that."),
+    "broken": ("✗", "red", "{model} holds broken numbers."),
 }
 _CURES: Final[dict[CureKind, str]] = {
     "none": "Nothing to do",

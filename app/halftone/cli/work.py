@@ -17,10 +17,9 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.words import Precision, either
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
-from halftone.health.words import either
 from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied
 from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save

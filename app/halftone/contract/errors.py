@@ -22,6 +22,7 @@ ErrorCode = Literal[
     "size-not-multiple",
     "value-out-of-range",
     "prompt-empty",
+    "image-missing",
     "image-unreadable",
     "latents-unfinished",
     "option-unknown",
@@ -72,6 +73,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
     "value-out-of-range": ("{name} cannot be {value}.", "Choose a value from {low} to {high}."),
     "prompt-empty": ("The prompt is empty.", 'Describe the picture, for example "a red sun over green hills".'),
+    "image-missing": ("There is no picture at {path}.", "Check the path."),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
     "latents-unfinished": (
         "{path} holds a picture that was not denoised to its end, so it cannot be decoded.",

@@ -1,5 +1,6 @@
 """Closed vocabularies. Spelled as they stand in JSON, on the command line and in settings files."""
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 DType = Literal["float16", "bfloat16", "float32"]
@@ -45,3 +46,9 @@ FLOAT_LIMITS: Final[dict[str, float]] = {
 
 TIGHT_BITS: Final = 2.0
 """Room in bits below which a layer is called tight."""
+
+
+def either(names: Sequence[str]) -> str:
+    """["auto", "cuda:0", "cpu"] -> "auto, cuda:0 or cpu"; at least one name."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

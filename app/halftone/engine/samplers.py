@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 import diffusers
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.words import either
 
 SAMPLERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Euler": ("EulerDiscreteScheduler", {}),
@@ -64,6 +65,6 @@ def make_scheduler(native: Any, wanted: str | None) -> Any:
     table = choices(native)
     known = {label.lower(): label for label in table}
     if wanted.lower() not in known:
-        raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=", ".join(table))
+        raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=either(list(table)))
     kind, options = table[known[wanted.lower()]]
     return getattr(diffusers, kind).from_config(native.config, **options)

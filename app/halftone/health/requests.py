@@ -36,7 +36,7 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-empty, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-unreadable, output-*, disk-full."""
+    setting-bad-value, image-*, output-*, disk-full."""
     if not request.prompt.strip() and request.resume_latents is None:
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
@@ -101,5 +101,7 @@ def _range(name: str, value: float, low: float, high: float) -> None:
 def _check_image(path: str | None) -> None:
     if path is None:
         return
-    if not Path(path).is_file() or Path(path).suffix.lower() not in _IMAGE_ENDINGS:
+    if not Path(path).is_file():
+        raise HalftoneError("image-missing", path=path)
+    if Path(path).suffix.lower() not in _IMAGE_ENDINGS:
         raise HalftoneError("image-unreadable", path=path)

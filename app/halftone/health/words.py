@@ -1,7 +1,7 @@
 """Sentences as templates with values, so that a window can translate the template; numbers and module names in plain words."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -24,12 +24,6 @@ class Words(msgspec.Struct, frozen=True):
 def capital(text: str) -> str:
     """With the first letter upper case and the rest as it was."""
     return text[:1].upper() + text[1:]
-
-
-def either(names: Sequence[str]) -> str:
-    """["auto", "cuda:0", "cpu"] -> "auto, cuda:0 or cpu"; at least one name."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def number(value: float) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.words import either
 from halftone.library.folder import read_json
 
 SAMPLERS: Final = (
@@ -24,4 +25,4 @@ def check_sampler(facts: ModelFacts, wanted: str) -> None:
     own = str(config.get("_class_name", ""))
     names = FLOW_SAMPLERS if own.startswith("FlowMatch") or config.get("use_flow_sigmas") else SAMPLERS
     if wanted.lower() not in {name.lower() for name in (*names, own.removesuffix("Scheduler"))}:
-        raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=", ".join(names))
+        raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=either(names))

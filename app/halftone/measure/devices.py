@@ -17,7 +17,7 @@ import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, MemoryFacts
-from halftone.health.words import either
+from halftone.contract.words import either
 from halftone.measure.hints import hints_for
 
 log = logging.getLogger(__name__)

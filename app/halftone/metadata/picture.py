@@ -27,7 +27,7 @@ _EXIF_FOLDER: Final = 0x8769
 _UNICODE: Final = b"UNICODE\0"
 _NOTE_PREFIX: Final = b"halftone\0"
 _MAX_EXIF: Final = 65_000
-_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_ROOM: Final = {errno.ENOSPC}
 _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
 
@@ -129,7 +129,11 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
         return HalftoneError("output-read-only", folder=str(folder))
     if error.errno in _NO_FOLDER:
         return no_folder(folder)
-    return HalftoneError("output-failed", path=str(path), detail=error.strerror or type(error).__name__)
+    return HalftoneError("output-failed", path=str(path), detail=_in_a_sentence(error.strerror) or type(error).__name__)
+
+
+def _in_a_sentence(text: str | None) -> str:
+    return text[:1].lower() + text[1:] if text else ""
 
 
 def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) -> bytes:

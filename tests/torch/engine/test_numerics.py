@@ -140,7 +140,7 @@ def test_unknown_options_and_wrong_sizes_are_refused(models: dict[str, Path]) ->
         ({"steps": 1001}, "value-out-of-range"),
         ({"prompt": "  "}, "prompt-empty"),
         ({"batch": 0}, "value-out-of-range"),
-        ({"image": "no-such.png"}, "image-unreadable"),
+        ({"image": "no-such.png"}, "image-missing"),
         ({"num_frames": 3}, "option-unknown"),
     ]
     for changes, code in refusals:

@@ -308,7 +308,7 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["check", "pocket", "--option", "eta"], "setting-bad-value"),
     (lambda _: ["check", "pocket", "--width", "100"], "size-not-multiple"),
     (lambda _: ["check", "pocket", "--steps", "0"], "value-out-of-range"),
-    (lambda _: ["check", "pocket", "--image", "/nothing.png"], "image-unreadable"),
+    (lambda _: ["check", "pocket", "--image", "/nothing.png"], "image-missing"),
     (lambda folder: ["check", "pocket", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda folder: ["generate", "a", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),

@@ -44,4 +44,5 @@ def test_what_can_be_done_follows_from_the_cures() -> None:
     assert what_to_do([GUARDED, STEP], "some/model", "float16") == "halftone repair some/model --output model-repaired"
     check = "halftone check some/model --precision float16 --apply"
     assert what_to_do([GUARDED, replace(STEP, cure="upcast-region")], "some/model", "float16") == check
-    assert what_to_do([replace(GUARDED, cure="none"), LOST], "some/model", "float16") == ""
+    assert what_to_do([replace(GUARDED, cure="none")], "some/model", "float16") == ""
+    assert what_to_do([LOST], "some/model", "float32") == "halftone check some/model --precision float32", "it names the damage"

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -124,3 +125,10 @@ def test_a_read_only_disk_is_refused(tiny_disk: Path) -> None:
     with pytest.raises(HalftoneError) as caught:
         save_picture(picture(), tiny_disk / "a.png", TEXT, RECEIPT)
     assert caught.value.code == "output-read-only"
+
+
+def test_a_limit_on_files_is_not_called_a_full_disk(tmp_path: Path) -> None:
+    for number, said in ((errno.EFBIG, "file too large"), (errno.EDQUOT, "quota exceeded")):
+        error = output_error(OSError(number, os.strerror(number)), tmp_path / "a.png", 100)
+        assert error.code == "output-failed"
+        assert said in str(error)
