@@ -12,6 +12,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HALFTONE_DATA"] = tempfile.mkdtemp(prefix="halftone-shots-")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
+import msgspec
 from PySide6.QtWidgets import QApplication, QWidget
 from tests.gui.health import kit
 
@@ -34,6 +35,13 @@ def unchecked() -> HealthPage:
 
 def overflows() -> HealthPage:
     return HealthPage(kit.desk(report=kit.report(), self_test=kit.measured())[0])
+
+
+def unpriced() -> HealthPage:
+    """As a quick check ends: only the suggested cure was run."""
+    first, *others = kit.report().cures
+    cures = (first, *(msgspec.structs.replace(cure, time_ratio=None, psnr=None) for cure in others))
+    return HealthPage(kit.desk(report=kit.report(cures=cures), self_test=kit.measured())[0])
 
 
 def opened() -> HealthPage:
@@ -166,6 +174,7 @@ def settings_page(name: str) -> Callable[[], SettingsPage]:
 SHOTS: tuple[Shot, ...] = (
     ("health-unchecked", unchecked),
     ("health-overflows", overflows),
+    ("health-unpriced", unpriced),
     ("health-opened", opened),
     ("health-after", after),
     ("health-table", table),
@@ -193,7 +202,7 @@ SHOTS: tuple[Shot, ...] = (
 def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int], str]]:
     """Suffix, theme, size of the page and language."""
     yield "", "dark", (1440, 830), "en"
-    if name in ("health-overflows", "device-first-run", "settings-numerics", "health-cured", "device"):
+    if name in ("health-overflows", "health-unpriced", "device-first-run", "settings-numerics", "health-cured", "device"):
         yield "-light", "light", (1440, 830), "en"
         yield "-small", "dark", (1024, 570), "en"
         yield "-tall", "dark", (1024, 1500), "en"

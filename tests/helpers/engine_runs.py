@@ -12,7 +12,7 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.facts import CheckReport, GenerateReport
 from halftone.contract.messages import AnyEvent, Examine, Generate
 from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.words import Depth, Precision
 from halftone.engine.fragile import exponents_up, scale_parameters
 from halftone.engine.rescale import rescale_groups
 from halftone.engine.service import DiffusersEngine
@@ -73,11 +73,17 @@ def generate(
 
 
 def check(
-    engine: DiffusersEngine, model: Path, precision: Precision = "float16", *, family: str = "sd15", **inputs: Any
+    engine: DiffusersEngine,
+    model: Path,
+    precision: Precision = "float16",
+    *,
+    family: str = "sd15",
+    depth: Depth = "quick",
+    **inputs: Any,
 ) -> tuple[CheckReport, Recorder]:
     emit = Recorder()
     given = CheckInputs(width=32, height=32, options=OPTIONS[family], **inputs)
-    command = Examine(job="c", model=str(model), numerics=Numerics(precision=precision), inputs=given)
+    command = Examine(job="c", model=str(model), depth=depth, numerics=Numerics(precision=precision), inputs=given)
     return engine.examine(command, emit, Steady()), emit
 
 

@@ -120,11 +120,16 @@ def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int 
 
 def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
-    time = "time not measured" if cure.time_ratio is None else f"time {_percent(cure.time_ratio - 1)}"
+    time = "time not measured" if cure.time_ratio is None else f"time {_slower(cure.time_ratio)}"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB"
     disk = f"disk +{(cure.disk_bytes or 0) / 1e6:.0f}\u00a0MB"
     picture = "picture not compared" if cure.psnr is None else f"picture {cure.psnr:.0f}\u00a0dB from FP32"
     return " · ".join((time, memory, disk, picture))
+
+
+def _slower(ratio: float) -> str:
+    """1.0 is what a difference within the unrest of the runs is told as."""
+    return "about the same" if ratio == 1.0 else _percent(ratio - 1)
 
 
 def _percent(share: float) -> str:

@@ -57,10 +57,12 @@ _SHARE: Final = 0.03
 
 @dataclass
 class Target:
-    """The target pass of one component. seconds: of all its calls, bare; errors: by id of the call, against the range pass."""
+    """The target pass of one component. seconds: of all its calls, bare; runs: seconds of those that were really run, by what was
+    called; errors: by id of the call, against the range pass.
+    """
 
     seconds: float = 0.0
-    last: float = 0.0
+    runs: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     calls: int = 0
     finite: bool = True
     errors: dict[int, float] = field(default_factory=dict[int, float])
@@ -104,7 +106,7 @@ class Examination:
                 apply_plan(loaded, base, masters)
                 targets = {name: self._target(name, wide) for name in loaded.modules}
             findings = self._findings(scans, wide, targets, base)
-            bare = {name: Bare(target.seconds, target.errors) for name, target in targets.items()}
+            bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
             pricing = Pricing(loaded, masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check)
             plan, cures = self._cures(pricing, findings)
         finally:
@@ -161,14 +163,15 @@ class Examination:
                 continue
             target.calls += 1
             if call.method in failed:
-                target.seconds += target.last
+                target.seconds += target.runs[call.method][-1]
                 continue  # it overflows already: another noise level would tell nothing new
             self._emit(PhaseChanged(phase="target", detail=name))
             started = time.perf_counter()
             result = run_call(call, module, dtype)
             finite = is_finite(result)
-            target.last = time.perf_counter() - started
-            target.seconds += target.last
+            spent = time.perf_counter() - started
+            target.runs.setdefault(call.method, []).append(spent)
+            target.seconds += spent
             target.errors[id(call)] = relative_error(result, reference) if finite else float("inf")
             if not target.findings or not finite:
                 target.findings += self._trouble(call, result, reference, wide, finite=finite)
@@ -188,7 +191,7 @@ class Examination:
                 return []
             masters = self._masters[name]
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
-        measured = measure_call(call, module, dtype)
+        measured = measure_call(call, module, dtype, until_origin=True)
         peaks = {reading.module: reading.peak for reading in wide.readings[name]}
         source = source_of(measured.readings)
         return [overflow_finding(source, name, dtype, step, peaks, wide.scores[name])]
@@ -217,7 +220,10 @@ class Examination:
         return explained
 
     def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
-        """The suggested plan (the plain one if nothing is wrong), and every cure with its prices."""
+        """The suggested plan (the plain one if nothing is wrong), and every cure with its prices.
+
+        A quick check runs cures, cheapest first, until one holds; of the others it says what is known without a run.
+        """
         if self._command.plan is not None:
             with torch_settings(effective(self._numerics, self._command.plan.settings), self._loaded.device):
                 cure = pricing.price("setting", self._command.plan)
@@ -231,11 +237,14 @@ class Examination:
             self._control.check()
             if any(cure.kind == kind and cure.refusal is None for cure in cures):
                 continue
+            found = any(cure.suggested for cure in cures)
+            if found and self._command.depth == "quick":
+                cures.append(pricing.known(kind, plan))
+                continue
             self._emit(PhaseChanged(phase="verify", done=index, total=len(candidates), detail=kind))
             with torch_settings(effective(self._numerics, plan.settings), self._loaded.device):
-                cures.append(pricing.price(kind, plan, thorough=not any(cure.suggested for cure in cures)))
-            if cures[-1].refusal is None and not any(cure.suggested for cure in cures):
-                cures[-1] = msgspec.structs.replace(cures[-1], suggested=True)
+                cure = pricing.price(kind, plan, thorough=not found)
+            cures.append(msgspec.structs.replace(cure, suggested=cure.refusal is None and not found))
         suggested = next((cure.plan for cure in cures if cure.suggested), pricing.plain())
         return suggested, tuple(cures)
 

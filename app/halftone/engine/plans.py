@@ -114,7 +114,7 @@ def apply_state(
     if exact is None:
         exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
     try:
-        realise(module, exact, wanted)
+        realise(module, exact, wanted, None if force else loaded.states[name])
     except torch.OutOfMemoryError as error:
         raise HalftoneError("out-of-memory", detail=f"{name} in {wanted.dtype}") from error
     loaded.states[name] = wanted
@@ -143,8 +143,10 @@ def _holds(state: ComponentState, stored: torch.dtype) -> bool:
 def _lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
     """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU (measured, see CONTRIBUTING)."""
     gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
-    if kind in ("denoise", "decode") and any(isinstance(child, nn.Conv2d) for child in module.modules()):
-        module.to(memory_format=torch.channels_last if gains else torch.contiguous_format)  # pyright: ignore[reportCallIssue]
+    wanted = torch.channels_last if gains else torch.contiguous_format
+    convolutions = [child for child in module.modules() if isinstance(child, nn.Conv2d)] if kind in ("denoise", "decode") else []
+    if not all(child.weight.is_contiguous(memory_format=wanted) for child in convolutions):
+        module.to(memory_format=wanted)  # pyright: ignore[reportCallIssue]
 
 
 def any_component(loaded: Loaded, kind: str) -> tuple[str, Any] | None:

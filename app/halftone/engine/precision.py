@@ -60,20 +60,24 @@ def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]
     return lambda name: any(part in kept for part in name.split("."))
 
 
-def realise(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> None:
+def realise(
+    module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState, before: ComponentState | None = None
+) -> None:
     """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
 
     masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
+    before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
     """
     clear_borders(module)
     dtype = DTYPES[state.dtype]
     keep = kept_float32(module, dtype)
     changes = _changes(state.rescale)
     regions = tuple(f"{name}." for name in state.upcast)
+    held = None if before is None or (before.dtype, before.upcast) != (state.dtype, state.upcast) else _changes(before.rescale)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             exact = masters[name]
-            if not exact.is_floating_point():
+            if not exact.is_floating_point() or (held is not None and held.get(name) == changes.get(name)):
                 continue
             wide = keep(name) or name.startswith(regions)
             target = torch.float32 if wide else dtype
@@ -171,9 +175,24 @@ def invoke(
     return result if outside is None else map_tensors(result, as_dtype(outside))
 
 
+def bytes_in(module: nn.Module, run: DType, upcast: tuple[str, ...]) -> int:
+    """Bytes of the parameters of module once it runs in `run` with these modules in float32, whatever it runs in now."""
+    dtype = DTYPES[run]
+    keep = kept_float32(module, dtype)
+    regions = tuple(f"{name}." for name in upcast)
+    total = 0
+    for name, parameter in module.named_parameters():
+        wide = keep(name) or name.startswith(regions)
+        size = parameter.element_size() if not parameter.is_floating_point() else 4 if wide else dtype.itemsize
+        total += parameter.numel() * size
+    return total
+
+
 def upcast_parameters(module: nn.Module, state: ComponentState, asked: DType) -> int:
     """Parameters that do not run in the asked precision (bfloat16 included) because of the plan, not because of the loader."""
     if state.dtype != asked:
         return parameter_count(module)
+    if not state.upcast:
+        return 0
     regions = tuple(f"{name}." for name in state.upcast)
-    return sum(parameter.numel() for name, parameter in module.named_parameters() if regions and name.startswith(regions))
+    return sum(parameter.numel() for name, parameter in module.named_parameters() if name.startswith(regions))

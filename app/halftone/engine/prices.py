@@ -3,7 +3,8 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from halftone.engine.load import Loaded
 from halftone.engine.pace import ROUNDS, SHORT, Pace, pace_ratio
 from halftone.engine.parts import parameter_count
 from halftone.engine.plans import Masters, apply_plan, apply_state, with_counts, with_settings
-from halftone.engine.precision import ComponentState
+from halftone.engine.precision import ComponentState, bytes_in, state_in
 from halftone.engine.recover import CLOSE, planner_layers, tensor_peaks
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
@@ -34,15 +35,20 @@ log = logging.getLogger(__name__)
 
 BEST: Final = 120.0
 """dB given for the same picture, because a report holds finite numbers."""
+Calls = Sequence[tuple[Call, Any]]
+"""Calls of the range pass with their results."""
 CHEAP: Final = 2.0
 """Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
 
 
 @dataclass(frozen=True)
 class Bare:
-    """What the target pass measured of a component without a cure: seconds of all its calls, errors by id of the call."""
+    """What the target pass measured of a component without a cure: seconds of all its calls, and of each that was really run by
+    what was called; errors by id of the call.
+    """
 
     seconds: float
+    runs: Mapping[str, Sequence[float]]
     errors: Mapping[int, float]
 
 
@@ -50,8 +56,9 @@ class Bare:
 class _Tally:
     """What one plan gave."""
 
-    seconds: dict[str, float]
-    errors: list[float]
+    errors: list[float] = field(default_factory=list[float])
+    runs: dict[str, dict[str, list[float]]] = field(default_factory=dict[str, dict[str, list[float]]])
+    """By component and what was called: seconds of single runs."""
     psnr: float | None = None
     finite: bool = True
     unsound: bool = False
@@ -84,8 +91,8 @@ class Pricing:
         self._states = states
         self._bare = bare
         self._check = check
-        self._base_bytes = _bytes(loaded)
         self._sick: tuple[str, ...] = ()
+        self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
 
     def plain(self) -> Plan:
         """The plan that changes nothing, with what the target pass measured."""
@@ -102,36 +109,40 @@ class Pricing:
         self._sick = tuple(name for name in modules if any(f.component == name and f.code != "tight" for f in findings))
         orders = {name: {reading.module: reading.order for reading in own} for name, own in self._wide.readings.items()}
         plans = candidate_plans(
-            self._groups(),
-            self._layers(),
+            self._groups,
+            self._layers,
             [region for name, module in modules.items() for region in component_regions(name, module, orders[name])],
             {name: parameter_count(module) for name, module in modules.items()},
             self._asked,
             self._states,
             findings=tuple(findings),
             numerics=self._numerics,
-            tensors=self._tensors(),
+            tensors=self._tensors,
         )
         return [(kind, self._over_base(plan)) for kind, plan in plans]
 
+    @cached_property
     def _groups(self) -> list[RescaleGroup]:
+        """Of the sick components, as the next two."""
         modules = self._loaded.modules
         return [group for name in self._sick for group in rescale_groups(name, modules[name])]
 
+    @cached_property
     def _layers(self) -> list[LayerPeak]:
         modules = self._loaded.modules
         return [layer for name in self._sick for layer in planner_layers(modules[name], self._wide.readings[name])]
 
+    @cached_property
     def _tensors(self) -> dict[str, dict[str, float]]:
-        modules = self._loaded.modules
-        return {name: tensor_peaks(self._masters[name], rescale_groups(name, modules[name])) for name in self._sick}
+        own = {name: tuple(group for group in self._groups if group.component == name) for name in self._sick}
+        return {name: tensor_peaks(self._masters[name], groups) for name, groups in own.items()}
 
     def after(self, plan: Plan) -> dict[tuple[str, str], float]:
         """(component, module) -> peak under the plan, for components that it rescales."""
         if not plan.rescale:
             return {}
-        groups, layers = self._groups(), self._layers()
-        shifts = choose_shifts(groups, layers, self._asked, tensors=self._tensors())
+        groups, layers = self._groups, self._layers
+        shifts = choose_shifts(groups, layers, self._asked, tensors=self._tensors)
         found: dict[tuple[str, str], float] = {}
         for (component, module), peak in peaks_after(groups, shifts, layers).items():
             key = (component, module.removesuffix(INSIDE).rstrip("."))
@@ -146,54 +157,68 @@ class Pricing:
         upcast = {**self._base.upcast, **plan.upcast}
         return with_settings(self._loaded, msgspec.structs.replace(plan, dtypes={**self._base.dtypes, **dtypes}, upcast=upcast))
 
+    def known(self, kind: CureKind, plan: Plan) -> Cure:
+        """What is known of a plan without a run: its memory; and its picture, where all that it changes would run exactly as it
+        did in the range pass. The rest is not measured, and the plan not verified.
+        """
+        changed = self._changed(plan)
+        tally = _Tally(unsound=not all(self._is_sound(name) for name in changed))
+        in_range = not plan.settings and all(self._is_range(plan, name) for name in changed)
+        for name in changed if in_range else ():
+            self._as_in_range(name, tally)
+        refusal = _refusal(tally) if in_range or tally.unsound else None
+        return self._cure(kind, plan, tally, refusal, verified=in_range and refusal is None)
+
     def price(self, kind: CureKind, plan: Plan, *, thorough: bool = True) -> Cure:
         """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where they take long, over
         one call of each kind, which does not.
         """
-        self._to(self._base)
-        reference = dict(self._loaded.states)
-        self._to(plan)
-        changed = [name for name in self._loaded.modules if self._loaded.states[name] != reference[name]]
-        tally = _Tally({}, [])
-        for name in self._reached(plan, changed):
-            self._compare(name, thorough=thorough, tally=tally)
-        if not changed and not plan.settings:
+        reached = self._reached(plan)
+        apply_plan(self._loaded, plan, self._masters)
+        tally = _Tally()
+        for name in reached:
+            self._compare(name, plan, thorough=thorough, tally=tally)
+        if not reached:
             self._as_measured(tally)
-        memory = _bytes(self._loaded) - self._base_bytes
-        for name in tally.seconds if tally.finite and not tally.unsound else ():
-            self._time(name, plan, reference[name], tally)
+        refusal = _refusal(tally)
+        ratio = self._time_ratio(plan, reached, tally) if tally.finite and not tally.unsound else None
         log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
-        return self._cure(kind, plan, tally, memory)
+        return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time_ratio=ratio)
 
-    def _reached(self, plan: Plan, changed: list[str]) -> list[str]:
-        """Components to run: those whose state a plan changes; with settings, which reach all, also the sick ones (else all)."""
+    def _state(self, plan: Plan, name: str) -> ComponentState:
+        return state_in(plan, name, self._base.dtypes[name])
+
+    def _changed(self, plan: Plan) -> list[str]:
+        """Components whose state a plan changes."""
+        return [name for name in self._loaded.modules if self._state(plan, name) != self._state(self._base, name)]
+
+    def _reached(self, plan: Plan) -> list[str]:
+        """Components to run: those that a plan changes; with settings, which reach all, also the sick ones (else all)."""
+        changed = self._changed(plan)
         if not plan.settings:
             return changed
         return [name for name in self._loaded.modules if name in changed or not self._sick or name in self._sick]
 
-    def _to(self, plan: Plan) -> None:
-        apply_plan(self._loaded, plan, self._masters)
+    def _is_sound(self, name: str) -> bool:
+        """The range pass gave a result to compare with in each of the component's calls."""
+        return all(is_finite(result) for _, result in self._wide.of(name))
 
-    def _compare(self, name: str, *, thorough: bool, tally: _Tally) -> None:
-        calls = self._wide.of(name)
-        if any(not is_finite(result) for _, result in calls):
+    def _is_range(self, plan: Plan, name: str) -> bool:
+        """Under the plan the component runs exactly as it did in the range pass."""
+        return self._state(plan, name) == ComponentState(dtype=self._wide.dtype)
+
+    def _compare(self, name: str, plan: Plan, *, thorough: bool, tally: _Tally) -> None:
+        if not self._is_sound(name):
             tally.unsound = True
-            return
-        if self._is_range(name):
-            self._as_in_range(name, calls, tally)
+        elif self._is_range(plan, name):
+            self._as_in_range(name, tally)
         else:
             self._try(name, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
 
-    def _is_range(self, name: str) -> bool:
-        """The component runs exactly as it did in the range pass."""
-        return self._loaded.states[name] == ComponentState(dtype=self._wide.dtype)
-
-    def _as_in_range(self, name: str, calls: Sequence[tuple[Call, Any]], tally: _Tally) -> None:
-        """Nothing to compare again: no error, and the time it took there (under the probe: a little more than bare)."""
-        if not calls:
-            return
-        tally.seconds[name] = self._wide.seconds.get(name, 0.0)
-        tally.errors.append(0.0)
+    def _as_in_range(self, name: str, tally: _Tally) -> None:
+        """Nothing to compare again: no error."""
+        calls = self._wide.of(name)
+        tally.errors += [0.0] * len(calls)
         if any(call.method == "decode" for call, _ in calls):
             tally.psnr = BEST if tally.psnr is None else tally.psnr
 
@@ -203,51 +228,81 @@ class Pricing:
         tally.finite = all(error < float("inf") for error in tally.errors)
 
     def _try(self, name: str, *, thorough: bool, tally: _Tally) -> None:
-        """Run a component's calls: all of them, or the worst of each kind, timed as if all were."""
-        groups = self._calls_by_method(name)
-        for calls in groups.values():
+        """Run a component's calls: all of them, or the worst of each kind."""
+        for method, calls in self._calls_by_method(name).items():
             chosen = calls if thorough else [calls[self._worst(name, calls)]]
             tally.whole = tally.whole and len(chosen) == len(calls)
-            started = time.perf_counter()
             for call, reference in chosen:
                 self._check()
-                self._run(call, reference, tally)
+                result, seconds = self._timed(call)
+                tally.runs.setdefault(name, {}).setdefault(method, []).append(seconds)
+                _book(call, result, reference, tally)
                 if not tally.finite:
                     return
-            spent = (time.perf_counter() - started) * len(calls) / len(chosen)
-            tally.seconds[name] = tally.seconds.get(name, 0.0) + spent
 
-    def _time(self, name: str, plan: Plan, before: ComponentState, tally: _Tally) -> None:
-        """Short calls once more, with the plan, without it and with it again, several times each; replaces what was timed in
-        passing, where another program or a first run counted in.
+    def _time_ratio(self, plan: Plan, reached: Sequence[str], tally: _Tally) -> float | None:
+        """Seconds of a picture with the plan over seconds without it; None if nothing was run. Components that the plan leaves
+        alone take as long as before.
+
+        The runs that were needed anyway settle it where the work is the same and shows no difference; else short calls run
+        again in turns.
         """
+        same_work = not plan.settings and all(self._same_work(plan, name) for name in reached)
+        seen = [pace for name in reached for pace in self._seen(name, tally.runs.get(name, {}))]
+        ratio = pace_ratio(seen, same_work=same_work)
+        if not (same_work and ratio == 1.0):
+            paces = [pace for name in reached for pace in self._paces(plan, name, tally.runs.get(name, {}))]
+            ratio = pace_ratio(paces, same_work=same_work)
+        total = sum(bare.seconds for bare in self._bare.values())
+        part = sum(self._bare[name].seconds for name in reached)
+        if not part:
+            return 1.0 if not reached and total > 0 else None
+        return None if ratio is None else 1.0 + (ratio - 1.0) * part / total
+
+    def _same_work(self, plan: Plan, name: str) -> bool:
+        """The same kernels on the same shapes, with other numbers."""
+        before, after = self._state(self._base, name), self._state(plan, name)
+        return (before.dtype, before.upcast) == (after.dtype, after.upcast)
+
+    def _seen(self, name: str, runs: Mapping[str, Sequence[float]]) -> list[Pace]:
+        """What the target pass took and what the comparison took."""
+        bare = self._bare[name].runs
         groups = self._calls_by_method(name)
-        bare = self._bare[name].seconds
-        if not groups or bare > SHORT * sum(map(len, groups.values())):
-            return
-        after = self._loaded.states[name]
+        return [Pace(tuple(bare.get(method, ())), tuple(runs.get(method, ())), len(calls)) for method, calls in groups.items()]
+
+    def _paces(self, plan: Plan, name: str, runs: Mapping[str, Sequence[float]]) -> list[Pace]:
+        groups = self._calls_by_method(name)
+        if self._bare[name].seconds <= SHORT * sum(map(len, groups.values())):
+            return self._turns(name, self._state(self._base, name), self._state(plan, name), groups)
+        return self._seen(name, {method: runs.get(method) or self._runs(calls[0][0], 1) for method, calls in groups.items()})
+
+    def _turns(self, name: str, before: ComponentState, after: ComponentState, groups: Mapping[str, Calls]) -> list[Pace]:
+        """Short calls with the plan, without it and with it again, several times each, so that another program's load shows on
+        both sides.
+        """
         first = {method: calls[0][0] for method, calls in groups.items()}
-        with_plan = {method: self._runs(call) for method, call in first.items()}
+        with_plan = {method: self._runs(call, ROUNDS) for method, call in first.items()}
         apply_state(self._loaded, name, before, self._masters[name])
         with torch_settings(self._numerics, self._loaded.device):
-            without = {method: self._runs(call) for method, call in first.items()}
+            without = {method: self._runs(call, ROUNDS) for method, call in first.items()}
         apply_state(self._loaded, name, after, self._masters[name])
-        with_plan = {method: runs + self._runs(first[method]) for method, runs in with_plan.items()}
-        paces = [Pace(without[method], with_plan[method], len(calls)) for method, calls in groups.items()]
-        same_work = (before.dtype, before.upcast) == (after.dtype, after.upcast) and not plan.settings
-        ratio = pace_ratio(paces, same_work=same_work)
-        if ratio is not None:
-            tally.seconds[name] = bare * ratio
+        with_plan = {method: runs + self._runs(first[method], ROUNDS) for method, runs in with_plan.items()}
+        return [Pace(without[method], with_plan[method], len(calls)) for method, calls in groups.items()]
 
-    def _runs(self, call: Call) -> tuple[float, ...]:
+    def _runs(self, call: Call, count: int) -> tuple[float, ...]:
         """Seconds of single runs of a call, as its component is now."""
         seconds: list[float] = []
-        for _ in range(ROUNDS):
+        for _ in range(count):
             self._check()
-            started = time.perf_counter()
-            is_finite(run_call(call, self._loaded.modules[call.component], self._loaded.states[call.component].dtype))
-            seconds.append(time.perf_counter() - started)
+            seconds.append(self._timed(call)[1])
         return tuple(seconds)
+
+    def _timed(self, call: Call) -> tuple[Any, float]:
+        """The result of a call and the seconds until all of it was there."""
+        started = time.perf_counter()
+        result = run_call(call, self._loaded.modules[call.component], self._loaded.states[call.component].dtype)
+        is_finite(result)  # waits for the device
+        return result, time.perf_counter() - started
 
     def _calls_by_method(self, name: str) -> dict[str, list[tuple[Call, Any]]]:
         """The calls that were sound in the range pass, by what was called: calls of one kind take about the same time."""
@@ -262,34 +317,39 @@ class Pricing:
         errors = self._bare[name].errors
         return max(range(len(calls)), key=lambda index: errors.get(id(calls[index][0]), 0.0), default=0)
 
-    def _run(self, call: Call, reference: Any, tally: _Tally) -> None:
-        result = run_call(call, self._loaded.modules[call.component], self._loaded.states[call.component].dtype)
-        finite = is_finite(result)
-        tally.finite = tally.finite and finite
-        tally.errors.append(relative_error(result, reference) if finite else float("inf"))
-        if call.method == "decode" and finite:
-            found = _picture_psnr(result, reference)
-            tally.psnr = found if tally.psnr is None or found is None else min(tally.psnr, found)
-
-    def _cure(self, kind: CureKind, plan: Plan, tally: _Tally, memory: int) -> Cure:
-        refusal = _refusal(tally)
+    def _cure(
+        self, kind: CureKind, plan: Plan, tally: _Tally, refusal: str | None, *, verified: bool, time_ratio: float | None = None
+    ) -> Cure:
         counted = with_counts(self._loaded, plan, self._asked)
-        error = max(tally.errors, default=0.0) if tally.finite and tally.errors else None
+        error = max(tally.errors) if tally.finite and tally.errors else None
         return Cure(
             kind=kind,
-            plan=msgspec.structs.replace(counted, verified=refusal is None and tally.whole, error=error),
-            time_ratio=self._time_ratio(tally),
-            memory_bytes=memory,
+            plan=msgspec.structs.replace(counted, verified=verified, error=error),
+            time_ratio=time_ratio,
+            memory_bytes=sum(self._more_bytes(plan, name) for name in self._changed(plan)),
             disk_bytes=self._loaded.facts.size_bytes if kind == "rescale" else 0,
             psnr=tally.psnr,
             refusal=refusal,
         )
 
-    def _time_ratio(self, tally: _Tally) -> float | None:
-        """Over all components: those that the plan leaves alone take as long as before."""
-        before = sum(bare.seconds for bare in self._bare.values())
-        after = sum(tally.seconds.get(name, bare.seconds) for name, bare in self._bare.items())
-        return after / before if before > 0 else None
+    def _more_bytes(self, plan: Plan, name: str) -> int:
+        return self._bytes(name, self._state(plan, name)) - self._bytes(name, self._state(self._base, name))
+
+    def _bytes(self, name: str, state: ComponentState) -> int:
+        key = (name, state.dtype, state.upcast)
+        if key not in self._sizes:
+            self._sizes[key] = bytes_in(self._loaded.modules[name], state.dtype, state.upcast)
+        return self._sizes[key]
+
+
+def _book(call: Call, result: Any, reference: Any, tally: _Tally) -> None:
+    """Compare a result with that of the range pass."""
+    finite = is_finite(result)
+    tally.finite = tally.finite and finite
+    tally.errors.append(relative_error(result, reference) if finite else float("inf"))
+    if call.method == "decode" and finite:
+        found = _picture_psnr(result, reference)
+        tally.psnr = found if tally.psnr is None else min(tally.psnr, found)
 
 
 def _refusal(tally: _Tally) -> str | None:
@@ -304,13 +364,7 @@ def _refusal(tally: _Tally) -> str | None:
     return f"Its result differs from FP32 by {error * 100:.0f}\u00a0%." if error > CLOSE else None
 
 
-def _bytes(loaded: Loaded) -> int:
-    return sum(
-        parameter.numel() * parameter.element_size() for module in loaded.modules.values() for parameter in module.parameters()
-    )
-
-
-def _picture_psnr(result: Any, reference: Any) -> float | None:
+def _picture_psnr(result: Any, reference: Any) -> float:
     """Between two decoder results, as pictures in [0, 1]."""
     ours, theirs = (from_decoder(next(tensors_in(value))).clamp(0, 1).cpu().numpy() for value in (result, reference))
     return min(float(psnr(ours, theirs)), BEST)

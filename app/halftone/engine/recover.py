@@ -1,8 +1,8 @@
 """What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from halftone.engine.tensors import relative_error
 from halftone.engine.torch_settings import torch_settings
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup
-from halftone.measure.probe import Probe, Reading
+from halftone.measure.probe import OriginReachedError, Probe, Reading
 from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
@@ -44,12 +44,11 @@ ASSUMED: Final[dict[DType, DTypeState]] = {"float16": "works", "bfloat16": "work
 
 @dataclass(frozen=True)
 class Measured:
-    """One call in one state: its result, each module's reading, and how long it took."""
+    """One call in one state: its result (None if it was stopped at the origin) and each module's reading."""
 
     result: Any
     readings: tuple[Reading, ...]
     finite: bool
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -96,13 +95,12 @@ class Cured:
     result: Any
 
 
-def measure_call(call: Call, module: nn.Module, dtype: DType) -> Measured:
-    """Run a call under the probe."""
-    started = time.perf_counter()
-    with Probe(module, call.component) as probe:
+def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: bool = False) -> Measured:
+    """Run a call under the probe. until_origin: stop where the first number goes bad, if the device tells at once."""
+    result = None
+    with suppress(OriginReachedError), Probe(module, call.component, scores=False, until_origin=until_origin) as probe:
         result = run_call(call, module, dtype)
-    readings = probe.readings()
-    return Measured(result, readings, is_finite(result), time.perf_counter() - started)
+    return Measured(result, probe.readings(), not probe.stopped and is_finite(result))
 
 
 def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:

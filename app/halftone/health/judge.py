@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
@@ -86,6 +86,20 @@ def still_applied(old: CheckReport | None, new: CheckReport) -> bool:
     What was measured of the plan (its error) and why it was chosen may differ.
     """
     return old is not None and old.applied and new.plan.verified and not _changes(new.plan, old.plan)
+
+
+def tried(report: CheckReport, found: CheckReport) -> CheckReport:
+    """The report of a check with what a later check of nothing but its plan measured: whether it holds, and its prices."""
+    plan = msgspec.structs.replace(report.plan, verified=found.plan.verified, error=found.plan.error)
+    measured = next(iter(found.cures), None)
+
+    def priced(cure: Cure) -> Cure:
+        if measured is None or _changes(cure.plan, report.plan):
+            return cure
+        known = {name: getattr(measured, name) for name in ("time_ratio", "memory_bytes", "psnr", "refusal")}
+        return msgspec.structs.replace(cure, plan=plan, **known)
+
+    return msgspec.structs.replace(report, plan=plan, cures=tuple(priced(cure) for cure in report.cures))
 
 
 def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:

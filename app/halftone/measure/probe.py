@@ -101,16 +101,24 @@ class _Known:
     slot: int
 
 
+class OriginReachedError(Exception):
+    """Leaves the network where the first number went bad."""
+
+
 class Probe:
     """Context manager around any number of forward calls of `module`. Read after it ended (or between calls, at one
     synchronisation).
 
     A call begins whenever a module without a running parent is entered for a second time (so one decode of a VAE, which runs two
-    modules one after the other, counts as one call). scores: also watch attention scores.
+    modules one after the other, counts as one call). scores: also watch attention scores. until_origin: raise OriginReachedError
+    at the first result that is not finite though what came in is (`stopped`); an accelerator, which tells its values late, runs
+    to the end.
     """
 
-    def __init__(self, module: nn.Module, component: str, *, scores: bool = True) -> None:
+    def __init__(self, module: nn.Module, component: str, *, scores: bool = True, until_origin: bool = False) -> None:
         self.component = component
+        self.stopped = False
+        self._until_origin = until_origin
         named = list(module.named_modules())
         self._names = [name for name, _ in named]
         self._modules = [found for _, found in named]
@@ -189,6 +197,16 @@ class Probe:
         self._watch_scores(name, output)
         slots = [self._slot(tensor)[0] for tensor in _outputs(output)]
         self._uses.append(_Use(index, self._call, frame.inputs, frame.inside, slots))
+        if self._until_origin and self._went_bad(self._uses[-1]):
+            self.stopped = True
+            raise OriginReachedError
+
+    def _went_bad(self, use: _Use) -> bool:
+        """What came in is finite, what was made is not, as far as the device has told yet."""
+        return self._all_finite(use.inputs) and not self._all_finite([*use.inside, *use.outputs])
+
+    def _all_finite(self, slots: Sequence[int]) -> bool:
+        return all(value is None or math.isfinite(value) for value in map(self._buffer.at_once, slots))
 
     def _enter_top(self, index: int) -> None:
         if index in self._tops or self._call < 0:
@@ -254,12 +272,16 @@ class Probe:
 def _joined(before: Reading, after: Reading) -> Reading:
     """Two uses of one module, `before` the earlier one."""
     failed = before if before.failed_at is not None or after.failed_at is None else after
-    return replace(
-        before,
+    return Reading(
+        component=before.component,
+        module=before.module,
+        kind=before.kind,
         peak=_larger(before.peak, after.peak),
         output_peak=_larger(before.output_peak, after.output_peak),
         finite=before.finite and after.finite,
         inputs_finite=failed.inputs_finite,
+        weights_finite=failed.weights_finite,
+        order=before.order,
         uses=before.uses + 1,
         failed_at=failed.failed_at,
         failed_call=failed.failed_call,

@@ -110,6 +110,10 @@ class PeakBuffer:
             self._write_bits(index, _as_ordered_float(tensor), dtype)
             self._pending[index] = dtype
 
+    def at_once(self, index: int) -> float | None:
+        """The value of a slot if it is here already; None while it waits on an accelerator."""
+        return None if index in self._pending else self._values[index]
+
     def read(self) -> list[float]:
         """All slots in order; nan and inf are kept. One transfer per 4096 slots and number type."""
         host = {dtype: [bits_to_float(chunk, dtype).tolist() for chunk in chunks] for dtype, chunks in self._chunks.items()}

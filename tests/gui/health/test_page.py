@@ -87,6 +87,19 @@ def test_a_refused_cure_says_why(qtbot: QtBot) -> None:
     assert "bad numbers" in refused.accessibleName()
 
 
+def test_prices_that_were_not_measured_say_so(qtbot: QtBot) -> None:
+    report = kit.report()
+    unpriced = [msgspec.structs.replace(cure, time_ratio=None, psnr=None) for cure in report.cures[1:]]
+    first = msgspec.structs.replace(report.cures[0], time_ratio=1.0)
+    page, _ = open_page(qtbot, msgspec.structs.replace(report, cures=(first, *unpriced)))
+    assert "not measured" in page.cure.legend.text()
+    assert page.cure.legend.isVisibleTo(page)
+    assert "Time Not measured" in page.cure.cures.rows[1].accessibleName()
+    assert "Time ≈" in page.cure.cures.rows[0].accessibleName()
+    page, _ = open_page(qtbot, msgspec.structs.replace(report, cures=(first,)))
+    assert not page.cure.legend.isVisibleTo(page)
+
+
 def test_apply_stores_the_chosen_plan_and_checks_again(qtbot: QtBot) -> None:
     report = kit.report()
     page, link = open_page(qtbot, report)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from halftone.engine.pace import Pace, pace_ratio
+from halftone.engine.pace import UNREST, Pace, pace_ratio
 
 
 def test_the_fastest_runs_count_weighted_by_how_often_a_call_is_made() -> None:
@@ -15,6 +15,13 @@ def test_the_same_work_within_the_spread_costs_nothing() -> None:
     assert pace_ratio([noisy], same_work=True) == 1.0
     assert pace_ratio([noisy], same_work=False) == pytest.approx(1.25)
     assert pace_ratio([Pace((1.0, 1.01), (1.25, 1.26), 1)], same_work=True) == pytest.approx(1.25), "more than the unrest"
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.9 * UNREST, 1.0), (-0.9 * UNREST, 1.0), (1.5 * UNREST, 1 + 1.5 * UNREST)])
+def test_single_runs_tell_the_same_work_apart_only_beyond_the_unrest(share: float, told: float) -> None:
+    single = Pace((2.0,), (2.0 * (1 + share),), 1)
+    assert pace_ratio([single], same_work=True) == pytest.approx(told)
+    assert pace_ratio([single], same_work=False) == pytest.approx(1 + share), "other work is told as it was measured"
 
 
 def test_nothing_measured_is_no_price() -> None:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import nn
 
-from halftone.measure.probe import Probe, Reading, origin
+from halftone.measure.probe import OriginReachedError, Probe, Reading, origin
 
 
 class Residual(nn.Module):
@@ -111,6 +111,35 @@ def test_an_overflowing_leaf_is_the_origin() -> None:
     assert found is not None
     assert (found.module, found.kind, found.inputs_finite, found.weights_finite) == ("blocks.2.second", "Linear", True, True)
     assert found.failed_call == 0
+
+
+def test_the_probe_can_leave_the_network_where_the_first_number_went_bad() -> None:
+    model = net(torch.float16)
+    model.blocks[1].to_out[0].weight.data.fill_(3e4)
+    ran: list[int] = []
+    model.blocks[2].register_forward_hook(lambda *_: ran.append(1))
+    x = torch.randn(2, 4, 8, dtype=torch.float16) * 100
+    with Probe(model, "unet") as probe:
+        model(x)
+    named = origin(probe.readings())
+    assert named is not None
+    ran.clear()
+    short = Probe(model, "unet", until_origin=True)
+    with short, pytest.raises(OriginReachedError):
+        model(x)
+    assert short.stopped
+    assert not ran, "what comes after the origin was not run"
+    found = origin(short.readings())
+    assert found is not None
+    assert (found.module, found.failed_at) == (named.module, named.failed_at)
+
+
+def test_a_network_without_an_origin_is_run_to_its_end() -> None:
+    model = net()
+    with Probe(model, "unet", until_origin=True) as probe:
+        model(torch.randn(2, 4, 8))
+    assert not probe.stopped
+    assert len(probe.readings()) == len(list(model.modules())) - 2, "lists of modules are not run"
 
 
 def test_scores_that_overflow_between_modules_name_the_attention() -> None:

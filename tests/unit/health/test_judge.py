@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, FindingCode, Verdict
-from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, still_applied
+from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, still_applied, tried
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -154,3 +154,24 @@ def test_a_stale_report_is_no_check_and_says_why() -> None:
     shown = badge(report("healthy"), MODEL, DEVICE, Numerics(tf32=True))
     assert shown == Badge("unchecked", None, shown.reason)
     assert "TF32" in shown.reason
+
+
+def test_a_cure_that_was_tried_by_itself_brings_its_prices_to_the_report() -> None:
+    chosen = Plan(upcast={"vae": ("decoder",)}, reasons=("why",))
+    cures = (
+        Cure(kind="rescale", plan=CURED, time_ratio=1.0, suggested=True),
+        Cure(kind="upcast-region", plan=chosen, memory_bytes=7, disk_bytes=0),
+    )
+    before = msgspec.structs.replace(report("fixable", chosen), cures=cures)
+    held = msgspec.structs.replace(chosen, verified=True, error=0.01, reasons=("another",))
+    alone = Cure(kind="setting", plan=held, time_ratio=1.2, memory_bytes=8, psnr=40.0)
+    after = tried(before, msgspec.structs.replace(report("healthy", held), cures=(alone,)))
+    assert (after.plan.verified, after.plan.error, after.plan.reasons) == (True, 0.01, ("why",))
+    assert after.cures[0] == cures[0]
+    found = after.cures[1]
+    assert (found.kind, found.time_ratio, found.memory_bytes, found.disk_bytes, found.psnr) == ("upcast-region", 1.2, 8, 0, 40.0)
+    assert found.plan.verified
+    refused = msgspec.structs.replace(alone, refusal="It gives bad numbers as well.", time_ratio=None)
+    failed = tried(before, msgspec.structs.replace(report("broken", chosen), cures=(refused,)))
+    assert not failed.plan.verified
+    assert failed.cures[1].refusal == "It gives bad numbers as well."

@@ -14,7 +14,7 @@ from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.state import Ended, Noted
-from halftone.health.judge import Badge, badge, still_applied
+from halftone.health.judge import Badge, badge, still_applied, tried
 from halftone.library import records
 
 
@@ -135,16 +135,20 @@ class Checks(QObject):
         return self._queue.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))
 
     def _cured(self, ended: Ended, report: CheckReport) -> None:
-        """The check after a cure: say so, or take the cure back when it did not hold. The first report stays, whole."""
+        """The check after a cure: say so, or take the cure back when it did not hold.
+
+        The first report stays, with what this check measured of its plan.
+        """
         found = ended.report
         facts = (report.model.name, report.model.id)
         if ended.outcome != "done" or not isinstance(found, CheckReport):
             self.undo(report, quiet=True)
             self._holder.take(Noted(kind="cure-unchecked", facts=facts))
         elif found.plan.verified and not any(cure.refusal for cure in found.cures):
+            self._remember(msgspec.structs.replace(tried(report, found), applied=True))
             self._holder.take(Noted(kind="cure-applied", facts=facts))
         else:
-            self.undo(report, quiet=True)
+            self.undo(tried(report, found), quiet=True)
             self._holder.take(Noted(kind="cure-failed", facts=facts))
 
     def undo(self, report: CheckReport, *, quiet: bool = False) -> None:

@@ -77,7 +77,10 @@ def finding_details(finding: Finding) -> list[str]:
 
 
 def price_time(cure: Cure) -> str:
-    return tr("Not measured") if cure.time_ratio is None else figures.change(cure.time_ratio)
+    """1.0 is what a difference within the unrest of the runs is told as."""
+    if cure.time_ratio is None:
+        return tr("Not measured")
+    return f"≈{figures.HARD}{figures.change(1.0)}" if cure.time_ratio == 1.0 else figures.change(cure.time_ratio)
 
 
 def price_bytes(count: int | None) -> str:
