@@ -16,6 +16,7 @@ from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
     DTypeReport,
+    Finding,
     GenerateReport,
     GuardEvent,
     RepairReport,
@@ -79,21 +80,29 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         message = finding.message or f"{plain_module(finding.component, finding.module)}: {finding.code}."
         out.print()
         _put(out, f"{index}  {message}", 2, hanging=3)
-        place = f"{finding.component}.{finding.module}" if finding.module else finding.component
-        if finding.peak is not None and finding.limit is not None:
-            place += f" · peak {number(finding.peak)} · limit {number(finding.limit)}"
-        _put(out, place, 5, "dim")
+        _put(out, _place(finding), 5, "dim")
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:
         out.print()
         _put(out, f"and {more} more; --json lists all", 2, "dim")
+    if report.verdict == "broken" and report.findings:
+        out.print()
+        _put(out, report.findings[0].remedy, 2)
+
+
+def _place(finding: Finding) -> str:
+    """The exact names: of the tensor in its file where the file is at fault, else of the layer, with what was measured there."""
+    if "tensor" in finding.facts:
+        names = [str(finding.facts[name]) for name in ("file", "tensor") if name in finding.facts]
+        return " · ".join((finding.component, *names))
+    place = f"{finding.component}.{finding.module}" if finding.module else finding.component
+    if finding.peak is not None and finding.limit is not None:
+        place += f" · peak {number(finding.peak)} · limit {number(finding.limit)}"
+    return place
 
 
 def _show_cure(out: Console, report: CheckReport) -> None:
     cure = next((cure for cure in report.cures if cure.suggested), None)
     if cure is None or cure.kind == "none":
-        if report.verdict == "broken" and report.findings:
-            out.print()
-            _put(out, report.findings[0].remedy, 2)
         return
     out.print()
     out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), _CURES[cure.kind] + "."))
