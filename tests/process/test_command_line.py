@@ -1,5 +1,6 @@
 """The command line as a real process: refusals that load nothing heavy, Ctrl+C, a pipe that closes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.model_files import write_folder
-from tests.helpers.scripted import ROOT, Steps, Touch, Wait, environment
+from tests.helpers.scripted import ROOT, Picture, Steps, Touch, Wait, environment
 
 HEAVY = ("torch", "numpy", "diffusers", "transformers", "PIL", "PySide6", "rich", "sqlite3", "tomlkit", "asyncio")
 _TELL = f"sys.stderr.write('loaded:' + ' '.join(name for name in {HEAVY!r} if name in sys.modules))"
@@ -86,6 +87,28 @@ def test_control_c_cancels_the_job(tmp_path: Path) -> None:
     assert started.returncode == 130
     assert "Stopping after this step" in err
     assert err.endswith("Cancelled. Everything finished is kept.\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals like these")
+def test_a_terminal_shows_the_progress_and_tells_the_story_once(tmp_path: Path) -> None:
+    import pty
+
+    model = write_folder(tmp_path / "model")
+    variables = environment({"generate": [Steps(nan_at=2), Picture(path=str(tmp_path / "a.png"))]})
+    variables |= {"PYTHONPATH": os.pathsep.join([str(ROOT / "app"), str(ROOT)]), "TERM": "xterm"}
+    ours, theirs = pty.openpty()
+    arguments = [sys.executable, "-c", _SCRIPTED, "generate", "a", "-m", str(model), "--precision", "fp16"]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=theirs, env=variables, text=True, timeout=60, check=True)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while data := os.read(ours, 4096):
+            shown += data
+    os.close(ours)
+    assert b"\x1b[" in shown, "a bar was drawn"
+    assert b"overflowed" not in shown
+    assert b"above the FP16 limit" not in shown
+    assert done.stdout.count("→") == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends Ctrl+C to a whole console")

@@ -4,7 +4,7 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from halftone.contract.messages import AnyEvent, FindingMade, LayersMeasured, PhaseChanged, PlanChanged, StepDone, TestDone
+from halftone.contract.messages import AnyEvent, LayersMeasured, PhaseChanged, PlanChanged, StepDone, TestDone
 from halftone.contract.words import Phase
 
 if TYPE_CHECKING:
@@ -56,10 +56,8 @@ class Progress:
                 self._bar.update(self._task, description=_PHASES["measure"], completed=event.done, total=event.total)
             case LayersMeasured():
                 self._bar.update(self._task, completed=event.done, total=event.total)
-            case FindingMade() if event.finding.message:
-                self._bar.print(event.finding.message, style="yellow", highlight=False)
-            case PlanChanged():
-                self._bar.print(event.reason, style="yellow", highlight=False)
+            case PlanChanged():  # the report tells what happened, once and in order
+                self._bar.update(self._task, description="Recovering the picture")
             case _:
                 pass
 

@@ -54,7 +54,7 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
     "recovered": ("✓", "yellow", "recovered"),
     "unwatched": ("–", "yellow", "not watched"),
     "not-recovered": ("✗", "red", "not recovered"),
-    "asking": ("?", "yellow", "waits for your answer"),
+    "asking": ("?", "yellow", "stopped to ask; --on-black recover finishes it"),
 }
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, RepairReport, SelfTestReport
+from halftone.contract.facts import CheckReport, DeviceFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import Examine, PhaseChanged, Repair
 from halftone.engine.calls import run_call
 from halftone.engine.capture import Range
@@ -35,8 +35,9 @@ NOTE = "rescaled exactly so that float16 does not overflow"
 def repair(
     loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Repair, emit: Emit, control: Control
 ) -> RepairReport:
-    """Check in float16, then write the rescaled copy. Raises no-rescale when no exact rescaling was verified, output-*, disk-
-    full.
+    """Check in float16, then write the rescaled copy.
+
+    Raises model-broken, no-rescale when no exact rescaling was verified, output-*, disk-full.
     """
     started = time.perf_counter()
     target = Path(command.output).expanduser().absolute()
@@ -51,6 +52,8 @@ def repair(
         control,
     )
     report = examination.run()
+    if report.verdict == "broken":
+        raise HalftoneError("model-broken", model=loaded.facts.name, detail=_damage(report))
     cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
     if cure is None or not cure.plan.rescale or examination.wide is None:
         raise HalftoneError("no-rescale", model=loaded.facts.name)
@@ -68,6 +71,12 @@ def repair(
         float16_finite=finite,
         seconds=time.perf_counter() - started,
     )
+
+
+def _damage(report: CheckReport) -> str:
+    """Where a broken model is broken, for a sentence."""
+    found = next((finding for finding in report.findings if "tensor" in finding.facts), None)
+    return "no layer shows where they begin" if found is None else f"tensor {found.facts['tensor']} of {found.component}"
 
 
 def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, int]], emit: Emit, control: Control) -> int:

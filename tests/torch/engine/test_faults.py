@@ -1,11 +1,13 @@
 """Faults planted by exact scaling: found, named, cured by rescaling, and the cured picture is the float32 one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import FindingMade, JobStarted, PictureReady, PlanChanged, Repair
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
@@ -163,3 +165,22 @@ def test_repair_writes_a_copy_that_is_healthy_everywhere(
             noted = "halftone" in (after.metadata() or {})
         assert noted == ("vae" in file.parts)
     assert changed == report.changed_tensors
+
+
+def test_a_damaged_file_is_not_repaired_and_its_tensor_is_named(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+    from tests.helpers.engine_runs import Recorder, Steady
+
+    model = tmp_path / "damaged"
+    shutil.copytree(models["sd15"], model)
+    file = next((model / "vae").glob("*.safetensors"))
+    tensors = load_file(file)
+    tensors["decoder.conv_in.weight"].view(-1)[0] = float("nan")
+    save_file(tensors, file, {"format": "pt"})
+    with pytest.raises(HalftoneError) as caught:
+        engine.repair(Repair(job="r", model=str(model), output=str(tmp_path / "fixed")), Recorder(), Steady())
+    assert caught.value.code == "model-broken"
+    assert "tensor decoder.conv_in.weight of vae" in str(caught.value)
+    assert not (tmp_path / "fixed").exists()
