@@ -19,7 +19,7 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import Examine, Generate, Load, PhaseChanged, Repair, SelfTest, TestDone
+from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone
 from halftone.engine.examine import Examination
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
@@ -39,6 +39,7 @@ class DiffusersEngine:
 
     def __init__(self) -> None:
         self._loaded: Loaded | None = None
+        self._used = ""
 
     @property
     def loaded(self) -> Loaded | None:
@@ -94,7 +95,7 @@ class DiffusersEngine:
             torch.cuda.empty_cache()
 
     def memory(self) -> MemoryFacts | None:
-        return None if self._loaded is None else memory(str(self._loaded.device))
+        return memory(self._used) if self._used else None
 
     def _ready(self, facts: ModelFacts, device: DeviceFacts, emit: Emit) -> Loaded:
         """The model in memory, loaded now if another one, another version or another device was there."""
@@ -112,6 +113,9 @@ class DiffusersEngine:
         emit(PhaseChanged(phase="load", done=0, total=facts.size_bytes, detail=Path(facts.path).name))
         with quiet_libraries():
             self._loaded = load_pipeline(facts, torch.device(device.id))
+        self._used = str(self._loaded.device)
         emit(PhaseChanged(phase="load", done=facts.size_bytes, total=facts.size_bytes))
-        log.info("model ready after %.1f s", time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        emit(ModelChanged(model=facts, device=device.id, seconds=seconds))
+        log.info("model ready after %.1f s", seconds)
         return self._loaded

@@ -22,6 +22,7 @@ from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.fragile import FragileMaker
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue
+from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
@@ -50,7 +51,10 @@ class Controller(QObject):
     badges_changed = Signal()
     page_requested = Signal(str)
 
-    def __init__(self, link: Link, settings: Settings | None = None, parent: QObject | None = None) -> None:
+    def __init__(
+        self, link: Link, settings: Settings | None = None, parent: QObject | None = None, *, early: bool = False
+    ) -> None:
+        """early: load the selected model as soon as there is nothing else to do."""
         super().__init__(parent)
         self.background = Background(self)
         self._link = link
@@ -62,6 +66,7 @@ class Controller(QObject):
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self)
         self.model_list = ModelList(self._keeper, self.background, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
+        self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)
         self._offer()
         self._connect()
 
@@ -84,6 +89,7 @@ class Controller(QObject):
         self.refresh_models = self.model_list.refresh
         self.select_model = self.model_list.select
         self.make_fragile = self._fragile.make
+        self.free_memory = self._memory.free
         self.report = self._checks.report
         self.badge = self._checks.badge
         self.check = self._checks.check

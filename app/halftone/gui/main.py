@@ -121,7 +121,7 @@ class Opening(QObject):
         from halftone.settings import store
 
         settings = store.load()
-        controller = Controller(WorkerLink(), settings)
+        controller = Controller(WorkerLink(), settings, early=True)
         self._ends.append(controller.stop)
         controller.start()
         yield

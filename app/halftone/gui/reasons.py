@@ -45,6 +45,13 @@ TEMPLATES: Final = (
     "Gives wrong results on this device.",
     "Changes nothing while the numbers are sound.",
     "Costs and saves nothing until {0}.",
+    "Others report green or black pictures in FP16 on this family of cards. ({0})",
+    "Others report that FP16 computes right but several times slower than FP32 on this family of cards. ({0})",
+    "Others report grey pictures in FP16 that small tests do not show. ({0})",
+    "Its FP16 and BF16 matrix units turn very small numbers into zero. ({0})",
+    "Others report black pictures from FP16 attention. ({0})",
+    "Others report zeros from FP16 and bad numbers from BF16 with some driver and PyTorch versions. ({0})",
+    "Others report black pictures from FP16 attention since macOS 14.5. ({0})",
 )
 FRAGMENTS: Final = (
     "single files are not supported yet",
@@ -74,6 +81,7 @@ FRAGMENTS: Final = (
     "a value that the pipeline takes",
     "used without a picture",
     "--image as well",
+    "it lies inside the model's own folder",
     "(no path)",
     "its messages could not be read: {0}",
     "the system ended it, often because memory ran out",

@@ -132,7 +132,10 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class AppState:
-    """jobs: the running one first, then those that wait. paused: nothing new starts. pictures: of this session, newest first."""
+    """jobs: the running one first, then those that wait. paused: nothing new starts. pictures: of this session, newest first.
+
+    loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none.
+    """
 
     worker: WorkerState = "starting"
     version: str = ""
@@ -144,6 +147,7 @@ class AppState:
     memory: MemoryFacts | None = None
     loaded: ModelFacts | None = None
     loaded_device: str = ""
+    warming: str = ""
     pictures: tuple[PictureFacts, ...] = ()
     recovered: int = 0
     ended: Ended | None = None
@@ -211,6 +215,13 @@ class Paused:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Warming:
+    """The worker was asked to load this model, named for the user, before a job needs it."""
+
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceChosen:
     device: DeviceFacts | None
     self_test: SelfTestReport | None = None
@@ -229,7 +240,7 @@ class Dismissed:
     notice: int
 
 
-OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | DeviceChosen | Noted | Dismissed
+OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | DeviceChosen | Noted | Dismissed
 
 
 def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppState:
@@ -244,20 +255,35 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
         case Dismissed():
             return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
         case Ready():
-            return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None)
-        case ModelChanged():
-            return replace(state, loaded=event.model, loaded_device=event.device)
-        case MemoryChanged():
-            return replace(state, memory=event.memory)
-        case Refused() if event.command == "Hello":
-            return note(replace(state, worker="refused"), "worker-refused", error=event.error)
+            return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+        case Warming() | ModelChanged() | MemoryChanged():
+            return _apply_memory(state, event)
+        case Refused():
+            return _refused(state, event)
         case WorkerLost():
             worker: WorkerState = "refused" if state.worker == "refused" else "lost"
-            return replace(state, worker=worker, loaded=None, memory=None, log=event.log)
+            return replace(state, worker=worker, loaded=None, warming="", memory=None, log=event.log)
         case JobEnded():
             return _end(state, event)
         case _:
             return _apply_progress(state, event, now)
+
+
+def _apply_memory(state: AppState, event: Warming | ModelChanged | MemoryChanged) -> AppState:
+    match event:
+        case Warming():
+            return replace(state, warming=event.model)
+        case ModelChanged():
+            return replace(state, loaded=event.model, loaded_device=event.device, warming="")
+        case MemoryChanged():
+            return replace(state, memory=event.memory)
+
+
+def _refused(state: AppState, event: Refused) -> AppState:
+    """A model that cannot be loaded early is not told: the picture that needs it says why."""
+    if event.command == "Hello":
+        return note(replace(state, worker="refused"), "worker-refused", error=event.error)
+    return replace(state, warming="") if event.command == "Load" else state
 
 
 def note(

@@ -67,6 +67,8 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
     if state.worker != "ready":
         return tr("Starting…"), "loader-circle", "text-muted"
     if job is None:
+        if state.warming:
+            return tr("Loading {0}", state.warming), "loader-circle", "text-secondary"
         if state.recovered:
             count = tr("1 picture recovered") if state.recovered == 1 else tr("{0} pictures recovered", state.recovered)
             return count, "triangle-alert", "warn"

@@ -30,6 +30,7 @@ from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.state import Ended, Job, Notice, NoticeKind
 from halftone.health.words import module_words
 from halftone.library.models import runnable
+from halftone.measure.hints import HINTS, Hint
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
@@ -172,6 +173,12 @@ def test_notes_of_settings_are_said_in_chinese() -> None:
     assert english(reasons.reason(found.note or "")) == []
 
 
+@pytest.mark.parametrize("hint", HINTS, ids=lambda hint: hint.pattern)
+def test_hints_on_devices_are_said_in_chinese(hint: Hint) -> None:
+    names = english(hint.source)
+    assert [word for word in english(reasons.reason(f"{hint.text} ({hint.source})")) if word not in names] == []
+
+
 @pytest.mark.parametrize("kind", get_args(NoticeKind))
 def test_every_notice_is_said_in_chinese(kind: NoticeKind) -> None:
     error = ErrorFacts(code="disk-full", facts={"need": "2 GB", "free": "1 GB", "folder": "/x"})
@@ -247,8 +254,8 @@ def test_the_window_is_chinese(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, language="zh_CN"))
     english_page = stage.page
-    stage.wait(lambda: stage.window.create_page is not english_page)
-    stage.page = stage.window.create_page
+    stage.wait(lambda: stage.workspace.create_page is not english_page)
+    stage.page = stage.workspace.create_page
     stage.picture()
     left_alone = (*examples(), samples.self_test_report().auto_reason)  # prompts, and a reason that only the sample has
     told = {one for one in left_in_english(stage.window) if not any(words in one for words in left_alone)}

@@ -144,7 +144,7 @@ def test_examples_say_in_chinese_what_they_ask_for(qtbot: QtBot) -> None:
     set_language("en")
     plain = EmptyCanvas(examples())
     qtbot.addWidget(plain)
-    assert [card.caption for card in empty.cards][0] == "绿色山丘上的红太阳"
+    assert empty.cards[0].caption == "绿色山丘上的红太阳"
     assert [card.prompt for card in empty.cards] == list(examples()), "the model understands English only"
     assert not empty.english_only.isHidden()
     assert {card.caption for card in plain.cards} == {""}

@@ -170,6 +170,7 @@ class DevicePage(QWidget):
             signal.connect(self._soon)
         theme.watcher().changed.connect(self._dress)
         self.verdict.skip.connect(self.skip)
+        self.device.free_memory.connect(control.free_memory)
         self.verdict.measure.connect(self.measure)
         self.promises.change.connect(lambda: control.go("settings"))
 
@@ -226,6 +227,7 @@ class DevicePage(QWidget):
         self.device.setVisible(state.device is not None)
         if state.device is not None:
             self.device.set_device(state.device, state.memory)
+        self.device.set_loaded(state.loaded.name if state.loaded is not None else "", busy=state.running is not None)
         self.promises.setVisible(state.device is not None)
         self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.precision))
         if state.self_test is not self._shown_report:

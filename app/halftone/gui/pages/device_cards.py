@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QVBoxLayout, QW
 
 from halftone.contract.facts import DeviceFacts, MemoryFacts, OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
-from halftone.gui import icons, theme
+from halftone.gui import icons, reasons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_view
 from halftone.gui.pages.device_view import Promise, Verdict
@@ -164,6 +164,8 @@ class DeviceTile(QWidget):
 class DeviceCard(QFrame):
     """The device: name, memory and the facts that were read from the system."""
 
+    free_memory = Signal()
+
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("card", "true")
@@ -189,7 +191,11 @@ class DeviceCard(QFrame):
         )
         self._memory = QWidget()
         words = row(label(tr("Memory"), "small", "secondary"), -1, self._memory_words)
-        self._memory.setLayout(column(words, self._bar, legend, 4, hline(), spacing=6))
+        self._loaded = ElidedLabel("", "small", "secondary")
+        self.free = button(tr("Free memory"), "", clicked=self.free_memory.emit)
+        loaded = row(self._loaded, self.free, spacing=8)
+        loaded.setStretch(0, 1)
+        self._memory.setLayout(column(words, self._bar, legend, 4, loaded, 4, hline(), spacing=6))
         self._rows = QGridLayout()
         self._rows.setHorizontalSpacing(12)
         self._rows.setVerticalSpacing(9)
@@ -216,9 +222,16 @@ class DeviceCard(QFrame):
         rows = device_view.device_rows(device)
         if memory is None and device.memory_total:
             rows.insert(0, (tr("Memory"), figures.size(device.memory_total)))
-        rows += [(tr("Known"), hint) for hint in device.hints]
+        rows += [(tr("Known"), reasons.reason(hint)) for hint in device.hints]
         if rows != self._shown:
             self._fill(rows)
+
+    def set_loaded(self, name: str, *, busy: bool) -> None:
+        """name: the model in memory, "" for none; busy: a job uses it."""
+        self._loaded.set_text(tr("In memory: {0}", name) if name else tr("No model in memory"))
+        self.free.setEnabled(bool(name) and not busy)
+        why = tr("The running job uses it.") if busy else tr("The next picture loads the model again.")
+        self.free.setToolTip(why if name else "")
 
     def _fill(self, rows: list[tuple[str, str]]) -> None:
         self._shown = rows
