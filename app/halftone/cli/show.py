@@ -24,6 +24,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
+from halftone.health.explain import further_words
 from halftone.health.judge import headroom_bits, smallest_room
 from halftone.health.words import bits, duration, number, plain_module
 
@@ -81,6 +82,8 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         out.print()
         _put(out, f"{index}  {message}", 2, hanging=3)
         _put(out, _place(finding), 5, "dim")
+        if (further := further_words(finding)) is not None:
+            _put(out, further.text(), 5)
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:
         out.print()
         _put(out, f"and {more} more; --json lists all", 2, "dim")

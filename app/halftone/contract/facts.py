@@ -120,10 +120,19 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     components: tuple[str, ...] = ()
 
 
+class FurtherLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """A module with the same trouble as a finding names. peak: largest absolute value in the range pass."""
+
+    module: str
+    peak: float
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fact. Its sentence and remedy are composed by `halftone.health.explain`.
 
     peak: largest absolute value in the range pass; limit: of `dtype`; step: denoising step, None outside the loop.
+    further: modules of the same component that are no origin of their own, in running order: they were handed values over the
+    limit already, or they are tight as well.
     """
 
     code: FindingCode
@@ -136,6 +145,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, str | int | float] = msgspec.field(default_factory=dict[str, str | int | float])
     message: str = ""
     remedy: str = ""
+    further: tuple[FurtherLayer, ...] = ()
 
 
 class LayerPeak(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

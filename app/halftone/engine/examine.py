@@ -210,9 +210,7 @@ class Examination:
             if bad is not None and name not in named and bad.inputs_finite:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
             dtype = base.dtypes[name]
-            layers = layer_peaks(wide.readings[name])
-            found += own
-            found += peak_findings(name, dtype, layers, {finding.module for finding in own}, not target.finite)
+            found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
         orders = {name: {reading.module: reading.order for reading in own} for name, own in wide.readings.items()}
         explained = tuple(explain(finding) for finding in ordered(found, orders, list(self._loaded.modules)))
         for finding in explained:

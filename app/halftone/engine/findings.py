@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from halftone.contract.facts import Finding, LayerPeak
+import msgspec
+
+from halftone.contract.facts import Finding, FurtherLayer
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
 from halftone.library.scan import TensorScan
 from halftone.measure.probe import Reading, ScorePeak, origin
@@ -49,25 +51,66 @@ def overflow_finding(
     return Finding(code=code, component=component, module=module, dtype=dtype, peak=peak, limit=limit, step=step)
 
 
-def peak_findings(component: str, dtype: DType, layers: Sequence[LayerPeak], known: set[str], overflowed: bool) -> list[Finding]:
-    """Layers over the limit (only where the target pass really failed), and tight ones; the innermost module of each place."""
+def peak_findings(
+    component: str, dtype: DType, readings: Sequence[Reading], measured: Sequence[Finding], *, overflowed: bool
+) -> list[Finding]:
+    """The findings of the target pass completed by what the peaks of the range pass say, the innermost module of each place.
+
+    Layers over the limit count only where the target pass really failed (overflowed). One whose inputs are in range is an origin
+    of its own; one that was handed values over the limit is a further layer of the origin before it. Tight layers are one
+    finding, of the tightest.
+    """
     limit = FLOAT_LIMITS[dtype]
-    tight = limit * 2.0**-TIGHT_BITS
-    found: list[Finding] = []
-    for layer in layers:
-        over = layer.peak > limit
-        if layer.peak <= tight or layer.module in known or _explained_by_child(layer, layers, limit if over else tight):
+    bound = limit * 2.0**-TIGHT_BITS
+    finite = [reading for reading in readings if math.isfinite(reading.peak)]
+    known = {finding.module for finding in measured}
+    over = [one for one in _innermost(finite, limit) if one.module not in known]
+    tight = [one for one in _innermost(finite, bound) if one.peak <= limit and one.module not in known]
+    orders = {reading.module: reading.order for reading in readings}
+    found = _by_origin([*measured], over, orders, component, dtype) if overflowed else [*measured]
+    return found + _tightest(tight, component, dtype)
+
+
+def _innermost(readings: Sequence[Reading], bound: float) -> list[Reading]:
+    """Modules whose peak is beyond the bound, without those that hold another such module."""
+    beyond = [reading for reading in readings if reading.peak > bound]
+    return [one for one in beyond if not any(_inside(other.module, one.module) for other in beyond)]
+
+
+def _inside(module: str, owner: str) -> bool:
+    return module != owner and module.startswith(f"{owner}." if owner else "")
+
+
+def _by_origin(
+    found: list[Finding], over: Sequence[Reading], orders: Mapping[str, int], component: str, dtype: DType
+) -> list[Finding]:
+    """The layers over the limit, each by the origin it belongs to; found: origins that are known, orders: ranks of modules."""
+    limit = FLOAT_LIMITS[dtype]
+    for reading in over:
+        before = [index for index, one in enumerate(found) if orders.get(one.module, -1) < reading.order]
+        if reading.input_peak <= limit or not before:
+            found.append(_peak_finding("activation-overflow", reading, component, dtype))
             continue
-        if over and not overflowed:
-            continue
-        code: FindingCode = "activation-overflow" if over else "tight"
-        found.append(Finding(code=code, component=component, module=layer.module, dtype=dtype, peak=layer.peak, limit=limit))
+        last = max(before, key=lambda index: orders.get(found[index].module, -1))
+        found[last] = msgspec.structs.replace(found[last], further=(*found[last].further, _further(reading)))
     return found
 
 
-def _explained_by_child(layer: LayerPeak, layers: Sequence[LayerPeak], bound: float) -> bool:
-    inside = f"{layer.module}." if layer.module else ""
-    return any(other.module != layer.module and other.module.startswith(inside) and other.peak > bound for other in layers)
+def _tightest(tight: Sequence[Reading], component: str, dtype: DType) -> list[Finding]:
+    if not tight:
+        return []
+    first = max(tight, key=lambda reading: reading.peak)
+    others = tuple(_further(reading) for reading in tight if reading is not first)
+    return [msgspec.structs.replace(_peak_finding("tight", first, component, dtype), further=others)]
+
+
+def _peak_finding(code: FindingCode, reading: Reading, component: str, dtype: DType) -> Finding:
+    limit = FLOAT_LIMITS[dtype]
+    return Finding(code=code, component=component, module=reading.module, dtype=dtype, peak=reading.peak, limit=limit)
+
+
+def _further(reading: Reading) -> FurtherLayer:
+    return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
 def weight_findings(

@@ -39,6 +39,15 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     return Words(with_numbers if known else without, values), Words(remedy, values)
 
 
+def further_words(finding: Finding) -> Words | None:
+    """How many more layers share the trouble and how far they go; None where there are none."""
+    if not finding.further:
+        return None
+    one, more = _FURTHER_TIGHT if finding.code == "tight" else _FURTHER_OVER
+    count = len(finding.further)
+    return Words(one if count == 1 else more, (count, number(max(layer.peak for layer in finding.further))))
+
+
 def note_for(event: GuardEvent) -> Note:
     """The message for one act of the sentinel."""
     build = _NOTES.get(event.action, _not_recovered)
@@ -68,6 +77,16 @@ _CURES: Final[dict[str, str]] = {
     "float32-component": "in full precision",
     "float32-all": "with the whole model in full precision",
 }
+
+# {0} how many, {1} their largest peak: for one, for several
+_FURTHER_OVER: Final = (
+    "1 further layer after it passes the limit too, with a peak of {1}.",
+    "{0} further layers after it pass the limit too, with peaks of up to {1}.",
+)
+_FURTHER_TIGHT: Final = (
+    "1 further layer is tight, with a peak of {1}.",
+    "{0} further layers are tight, with peaks of up to {1}.",
+)
 
 # {0} where, {1} type, {2} peak, {3} limit, {4} room: with numbers, without, remedy
 _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {

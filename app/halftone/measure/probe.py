@@ -35,9 +35,9 @@ class Reading:
     """One module over all its uses under the probe.
 
     peak: largest |x| of its outputs and of what its own code made inside (inf or nan when not finite); output_peak: of its
-    outputs alone. inputs_finite and weights_finite: of the first use that failed, True when none failed; weights are looked at
-    only then. order: rank of its first completion. failed_at: rank of the first completion that was not finite, and
-    failed_call the forward call it belonged to, from 0; None when all was finite.
+    outputs alone; input_peak: of what came in. inputs_finite and weights_finite: of the first use that failed, True when none
+    failed; weights are looked at only then. order: rank of its first completion. failed_at: rank of the first completion that was
+    not finite, and failed_call the forward call it belonged to, from 0; None when all was finite.
     """
 
     component: str
@@ -45,6 +45,7 @@ class Reading:
     kind: str
     peak: float
     output_peak: float
+    input_peak: float
     finite: bool
     inputs_finite: bool
     weights_finite: bool
@@ -249,6 +250,7 @@ class Probe:
             kind=type(self._modules[use.index]).__name__,
             peak=found,
             output_peak=leaving,
+            input_peak=entered,
             finite=finite,
             inputs_finite=finite or math.isfinite(entered),
             weights_finite=True,
@@ -278,6 +280,7 @@ def _joined(before: Reading, after: Reading) -> Reading:
         kind=before.kind,
         peak=_larger(before.peak, after.peak),
         output_peak=_larger(before.output_peak, after.output_peak),
+        input_peak=_larger(before.input_peak, after.input_peak),
         finite=before.finite and after.finite,
         inputs_finite=failed.inputs_finite,
         weights_finite=failed.weights_finite,

@@ -56,7 +56,11 @@ def test_fragile_pocket_is_named_cured_and_remembered(engine: DiffusersEngine, f
     assert report.verdict == "fixable"
     first = report.findings[0]
     assert (first.component, first.module, first.code) == ("unet", "mid_block.resnets.0.conv1", "activation-overflow")
-    assert any(finding.component == "vae" for finding in report.findings)
+    decoder = next(finding for finding in report.findings if finding.component == "vae")
+    assert decoder.further, "what comes after the origin of the decoder is counted there"
+    places = [(finding.component, finding.module) for finding in report.findings]
+    places += [(finding.component, layer.module) for finding in report.findings for layer in finding.further]
+    assert len(places) == len(set(places))
     cure = report.cures[0]
     assert (cure.kind, cure.suggested, cure.plan.verified) == ("rescale", True, True)
     assert cure.psnr is not None

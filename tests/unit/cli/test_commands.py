@@ -89,7 +89,7 @@ def test_a_model_that_overflows(run: Run, fragile: str) -> None:
     found = run("check", fragile, "--json", "--layers").object
     assert run.code == 1
     finding = found["findings"][0]
-    assert list(finding) == ["code", "component", "module", "dtype", "peak", "limit", "step", "message", "remedy"]
+    assert list(finding) == ["code", "component", "module", "dtype", "peak", "limit", "step", "message", "remedy", "further"]
     assert found["plan"]["rescale"] == {"vae": ["decoder.conv_in"]}
     assert [layer["peak"] for layer in found["layers"]] == [900.0, 14_000.0, 212_000.0, 80_000.0]
 

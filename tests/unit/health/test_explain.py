@@ -1,11 +1,12 @@
 import string
 from typing import get_args
 
+import msgspec
 import pytest
 
-from halftone.contract.facts import Finding, GuardEvent
+from halftone.contract.facts import Finding, FurtherLayer, GuardEvent
 from halftone.contract.words import CureKind, DType, FindingCode
-from halftone.health.explain import explain, finding_words, note_for
+from halftone.health.explain import explain, finding_words, further_words, note_for
 from halftone.health.words import Words, bits, duration, number, ordinal, plain_component, plain_module
 
 ACTIONS = ("decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked")
@@ -145,3 +146,24 @@ def test_rooms_durations_and_ordinals() -> None:
     assert [ordinal(i).text() for i in (0, 11, 12, 20, 21, 110)] == ["first", "twelfth", "13th", "21st", "22nd", "111th"]
     assert plain_component("vae").text() == "Picture decoder (VAE)"
     assert Words("{0} of {1}", (1500, Words("two"))).text() == "1\u202f500 of two"
+
+
+@pytest.mark.parametrize(
+    ("code", "peaks", "said"),
+    [
+        ("activation-overflow", (70000.0,), "1 further layer after it passes the limit too, with a peak of 70 000."),
+        (
+            "activation-overflow",
+            (70000.0, 90000.0),
+            "2 further layers after it pass the limit too, with peaks of up to 90 000.",
+        ),
+        ("tight", (40000.0,), "1 further layer is tight, with a peak of 40 000."),
+        ("tight", (40000.0, 50000.0), "2 further layers are tight, with peaks of up to 50 000."),
+    ],
+)
+def test_further_layers_are_counted_with_the_largest_peak(code: FindingCode, peaks: tuple[float, ...], said: str) -> None:
+    further = tuple(FurtherLayer(module=f"m{index}", peak=peak) for index, peak in enumerate(peaks))
+    words = further_words(msgspec.structs.replace(finding(code), further=further))
+    assert words is not None
+    assert words.text() == said
+    assert further_words(finding(code)) is None

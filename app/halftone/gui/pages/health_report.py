@@ -14,6 +14,7 @@ from halftone.gui.theme import Theme
 from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_words
 from halftone.gui.widgets.headroom_chart_model import build, lay_out, log2_peak, room_bits
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.explain import further_words
 from halftone.settings.atomic import write_atomically
 
 _STYLE = """
@@ -125,6 +126,8 @@ def _findings(report: CheckReport) -> str:
         peak = "" if one.peak is None else figures.peak(one.peak)
         room = "" if one.peak is None else figures.bits(room_bits(log2_peak(one.peak), one.dtype))
         where = f"{_esc(health_words.finding_title(one))}<br><code>{_esc(one.component)}.{_esc(one.module)}</code>"
+        if (further := further_words(one)) is not None:
+            where += f"<br><span class='muted'>{_esc(further.text(tr))}</span>"
         rows.append([str(number), _esc(word), where, _esc(peak), _esc(room)])
     return _table([("", False), (tr("State"), False), (tr("Place"), False), (tr("Peak"), True), (tr("Room"), True)], rows)
 

@@ -365,11 +365,12 @@ def _fine(layers: Sequence[LayerPeak], findings: Sequence[Finding], dtype: DType
 
 
 def summary_of_findings(findings: Sequence[Finding]) -> str:
-    """3 overflow · 1 tight"""
-    damaged = sum(1 for one in findings if one.code in ("weights-nonfinite", "memory-damage"))
-    tight = sum(1 for one in findings if one.code == "tight")
-    over = sum(1 for one in findings if one.code.endswith("-overflow"))
-    other = len(findings) - damaged - tight - over
+    """3 overflow · 1 tight: layers, with those that a finding only counts"""
+    layers = [one.code for one in findings for _ in range(1 + len(one.further))]
+    damaged = sum(1 for code in layers if code in ("weights-nonfinite", "memory-damage"))
+    tight = sum(1 for code in layers if code == "tight")
+    over = sum(1 for code in layers if code.endswith("-overflow"))
+    other = len(layers) - damaged - tight - over
     counts = ((damaged, tr("{0} damaged")), (over, tr("{0} overflow")), (tight, tr("{0} tight")), (other, tr("{0} other")))
     return " · ".join(words.format(figures.group(count)) for count, words in counts if count)
 

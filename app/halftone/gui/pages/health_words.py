@@ -10,7 +10,7 @@ from halftone.gui.i18n import listed as commas
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import part_names
-from halftone.health.explain import finding_words
+from halftone.health.explain import finding_words, further_words
 from halftone.health.words import module_words
 
 SAME_DB = 40.0
@@ -73,6 +73,8 @@ def finding_details(finding: Finding) -> list[str]:
         )
     if finding.step is not None:
         lines.append(tr("It appeared at step {0}.", finding.step))
+    if (further := further_words(finding)) is not None:
+        lines.append(further.text(tr))
     return [what.text(tr), *lines, remedy.text(tr)]
 
 
