@@ -85,11 +85,16 @@ def _job_activity(job: Job) -> str:
         return tr("Checking {0}", job.title)
     if job.kind == "Repair":
         return tr("Writing a repaired copy of {0}", job.title)
-    match job.phase:
+    if job.phase == "denoise" and job.total:
+        return tr("Denoising, step {0} of {1}", job.done, job.total)
+    return phase_sentence(job.phase)
+
+
+def phase_sentence(phase: Phase | None) -> str:
+    """What the worker does in a phase of a picture."""
+    match phase:
         case None | "load":
             return tr("Loading the model")
-        case "denoise" if job.total:
-            return tr("Denoising, step {0} of {1}", job.done, job.total)
         case "encode":
             return tr("Reading the prompt")
         case "decode":

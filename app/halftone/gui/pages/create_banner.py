@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.words import FLOAT_LIMITS, DType
@@ -10,7 +10,7 @@ from halftone.gui import theme
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import LEVEL_ICONS, Message, announce
-from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row
+from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling
 from halftone.gui.widgets.headroom_chart import HeadroomChart
 
 _RIGHT = 330
@@ -154,7 +154,6 @@ class PictureBanner(QWidget):
         self._buttons.setContentsMargins(0, 0, 0, 0)
         words = column(head, self._text, 2, buttons, self._price, self.fold, self._details, -1, spacing=6)
         inside = QWidget()
-        inside.setObjectName("scrolled")
         self._across = QVBoxLayout()
         self._pair = QHBoxLayout()
         self._pair.setSpacing(20)
@@ -163,11 +162,7 @@ class PictureBanner(QWidget):
         self._across.addLayout(self._pair)
         self._across.setContentsMargins(16, 14, 16, 12)
         inside.setLayout(self._across)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setWidget(inside)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area = scrolling(inside)
         self._inside = inside
         self._edge = QFrame()
         self._edge.setFixedWidth(3)

@@ -4,7 +4,7 @@ from functools import partial
 
 import msgspec
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QLayout, QMenu, QScrollArea, QSpinBox, QWidget
+from PySide6.QtWidgets import QLayout, QMenu, QSpinBox, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
@@ -24,6 +24,7 @@ from halftone.gui.widgets.common import (
     hline,
     label,
     row,
+    scrolling,
     set_tone,
     surface,
 )
@@ -58,7 +59,6 @@ class CreateForm(QWidget):
 
     def _build(self) -> None:
         body = QWidget()
-        body.setObjectName("scrolled")
         body.setLayout(
             column(
                 self._model_part(),
@@ -75,11 +75,7 @@ class CreateForm(QWidget):
                 spacing=0,
             )
         )
-        self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setWidget(body)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area = scrolling(body)
         frame = surface("plain")
         frame.setLayout(column(self.area, hline(), self._footer(), spacing=0))
         self.setLayout(column(frame, spacing=0))

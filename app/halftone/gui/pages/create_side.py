@@ -14,7 +14,6 @@ from PySide6.QtGui import QImage, QKeyEvent, QPainter, QPaintEvent, QPen, QResiz
 from PySide6.QtWidgets import (
     QGridLayout,
     QMenu,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -28,7 +27,7 @@ from halftone.gui.pages.create_model import paint_thumbnail
 from halftone.gui.pages.create_transport import seconds_left
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import ElidedLabel, HoverButton, clear, column, icon_button, label, row, surface
+from halftone.gui.widgets.common import ElidedLabel, HoverButton, clear, column, icon_button, label, row, scrolling, surface
 
 
 @dataclass(frozen=True)
@@ -111,15 +110,10 @@ class HistoryPanel(QWidget):
         head.setFixedHeight(40)
         head.setLayout(row(label(tr("History"), "body-strong"), -1, self.fold, margins=(12, 0, 8, 0)))
         inside = QWidget()
-        inside.setObjectName("scrolled")
         self._list = QVBoxLayout(inside)
         self._list.setContentsMargins(9, 2, 0, 8)
         self._list.setSpacing(4)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setWidget(inside)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area = scrolling(inside)
         self.setLayout(column(head, self._area, spacing=0))
         self._arrange()
 

@@ -161,7 +161,7 @@ class TransportPanel(QWidget):
             waiting = tr("estimating") if job.total > _SAMPLES else ""
             self.left.setText(tr("about {0} left", figures.duration(left)) if left is not None else waiting)
             return
-        self.title.setText(_phase_sentence(job))
+        self.title.setText(text.phase_sentence(job.phase))
         self.left.setText(_load_words(job))
 
     def _show_numbers(self, job: Job) -> None:
@@ -192,18 +192,6 @@ def _room(peak: float, limit: float) -> float:
 def _denoiser_dtype(job: Job) -> str:
     dtypes = job.plan.dtypes if job.plan is not None else {}
     return next((cast("str", dtypes[name]) for name in ("unet", "transformer") if name in dtypes), "float32")
-
-
-def _phase_sentence(job: Job) -> str:
-    match job.phase:
-        case "encode":
-            return tr("Reading the prompt")
-        case "decode":
-            return tr("Decoding the picture")
-        case "save":
-            return tr("Saving the picture")
-        case _:
-            return tr("Loading the model")
 
 
 def _load_words(job: Job) -> str:

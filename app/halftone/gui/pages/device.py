@@ -11,51 +11,40 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QRadioButton,
-    QScrollArea,
     QWidget,
 )
 
 from halftone.contract.messages import SelfTest
-from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_report, device_view, health_files
 from halftone.gui.pages.device_cards import BitsCard, DeviceCard, PromiseCard, SpeedCard, TestsCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
+from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import IconLabel, button, clear, column, label, row, surface
-
-NARROW = 1180
+from halftone.gui.widgets.common import IconLabel, button, clear, column, label, row, scrolling, surface
 
 
-class DevicePage(QWidget):
+class DevicePage(Page):
     """Follows the controller; with first run on, it shows the tour strip above and the way on below."""
 
     make_first_picture = Signal()
     skip_tour = Signal()
 
     def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent=parent)
         self._controller = controller
         self._first_run = False
         self._narrow: bool | None = None
         self._shown_report: object = ()
         self._known_devices: tuple[str, ...] = ()
-        self.setObjectName("page")
         self.verdict = VerdictCard()
         self.device = DeviceCard()
         self.promises = PromiseCard()
         self.speed = SpeedCard()
         self.bits = BitsCard()
         self.tests = TestsCard()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(60)
-        self._timer.timeout.connect(self.refresh)
-        self._clock = QTimer(self)
-        self._clock.setInterval(1000)
-        self._clock.timeout.connect(self.refresh)
         self._build()
         self._connect()
         apply_style(self)
@@ -81,13 +70,8 @@ class DevicePage(QWidget):
         self._body: QHBoxLayout = row(self._left, right, spacing=12, margins=(20, 16, 20, 16))
         self._body.setStretch(1, 1)
         inner = QWidget()
-        inner.setObjectName("scrolled")
         inner.setLayout(self._body)
-        scroll = QScrollArea()
-        scroll.setWidget(inner)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll = scrolling(inner)
         self.tests.matrix.selected.connect(lambda _row, _column: QTimer.singleShot(0, self, self._show_detail))
         self._scroll = scroll
         page = column(self.tour, self.header, scroll, self.footer, spacing=0)
@@ -166,9 +150,7 @@ class DevicePage(QWidget):
 
     def _connect(self) -> None:
         control = self._controller
-        for signal in (control.changed, control.settings_changed):
-            signal.connect(self._soon)
-        theme.watcher().changed.connect(self._dress)
+        self.follow(control.changed, control.settings_changed)
         self.verdict.skip.connect(self.skip)
         self.device.free_memory.connect(control.free_memory)
         self.verdict.measure.connect(self.measure)
@@ -192,7 +174,6 @@ class DevicePage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.refresh()
         self._focus_way_on()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -205,20 +186,10 @@ class DevicePage(QWidget):
 
     # what is shown
 
-    def _dress(self) -> None:
-        apply_style(self)
-
-    def _soon(self) -> None:
-        """Refresh before long; a page that nobody sees waits until it is shown."""
-        if self.isVisible() and not self._timer.isActive():
-            self._timer.start()
-
     def _job(self) -> Job | None:
         return next((job for job in self._controller.state.jobs if isinstance(job.command, SelfTest)), None)
 
-    def refresh(self) -> None:
-        """Show what is known now."""
-        self._timer.stop()
+    def _show(self) -> None:
         state, numerics = self._controller.state, self._controller.settings.numerics
         job = self._job()
         said = device_view.verdict(state.self_test, state.device, job, time.monotonic())
@@ -238,10 +209,7 @@ class DevicePage(QWidget):
         self.tests.set_tests(tests, numerics)
         self._show_devices()
         self._show_buttons(job)
-        if job is not None and job.running:
-            self._clock.start()
-        else:
-            self._clock.stop()
+        self.tick(job is not None and job.running)
 
     def _show_buttons(self, job: Job | None) -> None:
         state = self._controller.state

@@ -3,15 +3,15 @@
 import time
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from halftone.contract.errors import say
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts, RepairReport
 from halftone.contract.messages import Examine, LayersMeasured, Repair
 from halftone.contract.words import DType
-from halftone.gui import reasons, text, theme
+from halftone.gui import reasons, text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_files, health_report, health_view, health_words
@@ -19,21 +19,21 @@ from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.health_view import Figure, HealthView, Progress
+from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import column, row
+from halftone.gui.widgets.common import column, row, scrolling
 
-NARROW = 1180
 REFRESH_MS = 60
 PHASES = ("load", "scan", "range", "target", "plan", "verify", "measure")
 """A check goes through these; the share of the whole is counted in them."""
 
 
-class HealthPage(QWidget):
+class HealthPage(Page):
     """Follows the controller; looks at the model of Create until another is chosen in its menu."""
 
     def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(REFRESH_MS, parent)
         self._controller = controller
         self._picked: str | None = None
         self._measured = (0, 0)
@@ -43,19 +43,11 @@ class HealthPage(QWidget):
         self._narrow: bool | None = None
         self._known: tuple[CheckReport, str | None, HealthView] | None = None
         self._batch: tuple[tuple[LayerPeak, ...], tuple[Figure, ...]] | None = None
-        self.setObjectName("page")
         self.header = HealthHeader()
         self.verdict = VerdictCard()
         self.chart = ChartCard()
         self.findings = FindingsCard()
         self.cure = CureCard()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(REFRESH_MS)
-        self._timer.timeout.connect(self.refresh)
-        self._clock = QTimer(self)
-        self._clock.setInterval(1000)
-        self._clock.timeout.connect(self.refresh)
         self._build()
         self._connect()
         apply_style(self)
@@ -69,15 +61,10 @@ class HealthPage(QWidget):
         self._bottom_layout.setStretch(0, 1)
         self._bottom.setLayout(self._bottom_layout)
         inner = QWidget()
-        inner.setObjectName("scrolled")
         self._inner_layout = column(self.verdict, self.chart, self._bottom, spacing=10, margins=(20, 0, 20, 14))
         self._inner_layout.setStretch(2, 1)
         inner.setLayout(self._inner_layout)
-        self._scroll = QScrollArea()
-        self._scroll.setWidget(inner)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll = scrolling(inner)
         self._pinned = QVBoxLayout()
         self._pinned.setContentsMargins(8, 0, 8, 0)
         head = row(self.header, margins=(20, 12, 20, 10))
@@ -85,12 +72,10 @@ class HealthPage(QWidget):
 
     def _connect(self) -> None:
         control = self._controller
-        for signal in (control.changed, control.models_changed, control.badges_changed, control.settings_changed):
-            signal.connect(self._soon)
+        self.follow(control.changed, control.models_changed, control.badges_changed, control.settings_changed)
         control.model_selected.connect(self._follow)
         control.worker_event.connect(self._heard)
         control.job_ended.connect(self._ended)
-        theme.watcher().changed.connect(self._dress)
         self.header.picked.connect(self.look_at)
         self.header.check.connect(self.start_check)
         self.header.open_folder.connect(lambda: health_files.ask_model(self, control.select_model))
@@ -113,10 +98,6 @@ class HealthPage(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._arrange()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.refresh()
 
     def _arrange(self) -> None:
         """Side by side, or stacked with the cure's buttons pinned at the bottom."""
@@ -171,20 +152,12 @@ class HealthPage(QWidget):
 
     def _follow(self) -> None:
         self._picked = None
-        self._soon()
-
-    def _dress(self) -> None:
-        apply_style(self)
-
-    def _soon(self) -> None:
-        """Refresh before long; a page that nobody sees waits until it is shown."""
-        if self.isVisible() and not self._timer.isActive():
-            self._timer.start()
+        self.soon()
 
     def _heard(self, event: object, _blob: object) -> None:
         if isinstance(event, LayersMeasured):
             self._measured = (event.done, event.total)
-            self._soon()
+            self.soon()
 
     def _ended(self, ended: Ended) -> None:
         command = ended.job.command
@@ -196,7 +169,7 @@ class HealthPage(QWidget):
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
             self._notes[command.model] = _copy_words(ended)
-        self._soon()
+        self.soon()
 
     def _check_job(self) -> Job | None:
         model = self.model
@@ -215,9 +188,7 @@ class HealthPage(QWidget):
     def _busy(self) -> bool:
         return self._check_job() is not None or self._copy_job() is not None
 
-    def refresh(self) -> None:
-        """Show what is known now."""
-        self._timer.stop()
+    def _show(self) -> None:
         model, job = self.model, self._check_job()
         self._view = self._decide(model, job)
         self._show_header(model, job)
@@ -233,10 +204,7 @@ class HealthPage(QWidget):
         self.cure.set_view(self._view, busy=self._busy())
         self.chart.chart.select_finding(self.findings.view.selected_number())
         self._show_copy()
-        if job is not None and job.running:
-            self._clock.start()
-        else:
-            self._clock.stop()
+        self.tick(job is not None and job.running)
         self._set_heights()
 
     def _decide(self, model: ModelFacts | None, job: Job | None) -> HealthView:

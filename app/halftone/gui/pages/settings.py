@@ -2,19 +2,18 @@
 
 from typing import Protocol, cast
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QSizePolicy, QStackedWidget, QToolButton, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.pages.health_style import apply_style
+from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.pages.settings_numerics import NumericsSection
 from halftone.gui.pages.settings_program import AboutSection, ProgramSection
-from halftone.gui.widgets.common import column, label, row, surface
+from halftone.gui.widgets.common import column, label, row, scrolling, surface
 
-NARROW = 1180
 SECTIONS = (
     ("General", "sliders-horizontal"),
     ("Appearance", "palette"),
@@ -44,14 +43,13 @@ class NavButton(QToolButton):
         super().keyPressEvent(event)
 
 
-class SettingsPage(QWidget):
+class SettingsPage(Page):
     """Opens on Numerics."""
 
     def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent=parent)
         self._controller = controller
         self._narrow: bool | None = None
-        self.setObjectName("page")
         self.sections: dict[str, QWidget] = {
             "General": ProgramSection(controller, "General"),
             "Appearance": ProgramSection(controller, "Appearance"),
@@ -68,25 +66,14 @@ class SettingsPage(QWidget):
         line = row(self._side, self._stack, spacing=0)
         line.setStretch(1, 1)
         self.setLayout(line)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(60)
-        self._timer.timeout.connect(self.refresh)
-        for signal in (controller.changed, controller.settings_changed):
-            signal.connect(self._soon)
-        theme.watcher().changed.connect(self._dress)
+        self.follow(controller.changed, controller.settings_changed)
         self._dress()
         self.show_section("Numerics")
 
     def _scrolled(self, name: str, section: QWidget) -> QScrollArea:
         inner = QWidget()
-        inner.setObjectName("scrolled")
         inner.setLayout(column(section, margins=(20, 12, 20, 12)))
-        made = QScrollArea()
-        made.setWidget(inner)
-        made.setWidgetResizable(True)
-        made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        made = scrolling(inner)
         self._scrolls[name] = made
         return made
 
@@ -126,22 +113,9 @@ class SettingsPage(QWidget):
     def numerics(self) -> NumericsSection:
         return cast("NumericsSection", self.sections["Numerics"])
 
-    def _dress(self) -> None:
-        apply_style(self)
-
-    def _soon(self) -> None:
-        """Refresh before long; a page that nobody sees waits until it is shown."""
-        if self.isVisible() and not self._timer.isActive():
-            self._timer.start()
-
-    def refresh(self) -> None:
-        self._timer.stop()
+    def _show(self) -> None:
         for section in self.sections.values():
             cast("Section", section).refresh()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

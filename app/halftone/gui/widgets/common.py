@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QToolButton,
     QVBoxLayout,
@@ -197,6 +198,37 @@ def surface(name: str, edge: str = "") -> QFrame:
     if edge:
         made.setProperty("edge", edge)
     return made
+
+
+def scrolling(inside: QWidget) -> QScrollArea:
+    """A widget that scrolls up and down and is as wide as there is room."""
+    inside.setObjectName("scrolled")
+    made = QScrollArea()
+    made.setWidgetResizable(True)
+    made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    made.setWidget(inside)
+    return made
+
+
+class Bar(QWidget):
+    """A sunken row along an edge of the window. height: token of its height; edge: where its hairline is."""
+
+    def __init__(self, height: str, edge: str, margins: tuple[int, int], spacing: int) -> None:
+        super().__init__()
+        self.setFixedHeight(theme.current().px(height))
+        frame = surface("sunken", edge)
+        self.setLayout(column(frame, spacing=0))
+        self.items = QHBoxLayout(frame)
+        self.items.setContentsMargins(margins[0], 0, margins[1], 0)
+        self.items.setSpacing(spacing)
+
+    def add(self, *widgets: QWidget, gap: int = 0) -> None:
+        """Widgets in the middle of the height; gap: more room after each."""
+        for widget in widgets:
+            self.items.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+            if gap:
+                self.items.addSpacing(gap)
 
 
 def card(kind: str = "true") -> QFrame:

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton
 
 from halftone import __version__
 from halftone.contract.facts import DeviceFacts, MemoryFacts
@@ -10,7 +10,7 @@ from halftone.contract.request import Numerics
 from halftone.gui import icons, reasons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import HoverButton, surface
+from halftone.gui.widgets.common import Bar, HoverButton
 from halftone.gui.widgets.meters import MemoryMeter
 
 
@@ -116,19 +116,11 @@ class MemoryPart(HoverButton):
         return
 
 
-class StatusBar(QWidget):
+class StatusBar(Bar):
     """The row itself; the window connects its parts."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setFixedHeight(theme.current().px("layout.statusbar"))
-        frame = surface("sunken", "top")
-        outer = QHBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(frame)
-        layout = QHBoxLayout(frame)
-        layout.setContentsMargins(10, 0, 10, 0)
-        layout.setSpacing(8)
+        super().__init__("layout.statusbar", "top", (10, 10), 8)
         self.activity = StatusPart(tr("Show what is going on"))
         self.unwatched = StatusPart(tr("Halftone cannot explain or recover black pictures. Open the setting."))
         self.unwatched.show_text(tr("NaN check is off"), "triangle-alert", "warn")
@@ -138,11 +130,10 @@ class StatusBar(QWidget):
         self.nan_check = TwoToneButton(tr("Settings: NaN check"))
         self.version = TwoToneButton(tr("Help"))
         self.version.show_text(__version__, "")
-        layout.addWidget(self.activity)
-        layout.addWidget(self.unwatched)
-        layout.addStretch(1)
-        for part in (self.memory, self.precision, self.nan_check, self.version):
-            layout.addWidget(part, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.items.addWidget(self.activity)
+        self.items.addWidget(self.unwatched)
+        self.items.addStretch(1)
+        self.add(self.memory, self.precision, self.nan_check, self.version)
 
     def show_numerics(self, numerics: Numerics, precision: str, reason: str) -> None:
         """precision: the precision in force, in words."""

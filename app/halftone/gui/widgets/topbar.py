@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.words import DType, DTypeState
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures, meters
-from halftone.gui.widgets.common import HoverButton, icon_button, label, surface
+from halftone.gui.widgets.common import Bar, HoverButton, icon_button, label
 
 _NOISE = re.compile(
     r"\((R|TM|C)\)|\b(NVIDIA|GeForce|AMD|Radeon|Intel|Advanced Micro Devices|Corporation|CPU|Processor|Graphics)\b|@.*$",
@@ -266,19 +266,11 @@ class DeviceChip(HoverButton):
         return x + QFontMetrics(font).horizontalAdvance(text)
 
 
-class TopBar(QWidget):
+class TopBar(Bar):
     """The row itself; the window connects its parts."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setFixedHeight(theme.current().px("layout.topbar"))
-        frame = surface("sunken", "bottom")
-        outer = QHBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(frame)
-        layout = QHBoxLayout(frame)
-        layout.setContentsMargins(14, 0, 12, 0)
-        layout.setSpacing(4)
+        super().__init__("layout.topbar", "bottom", (14, 12), 4)
         self.name = label("Halftone", "body-strong")
         font = self.name.font()
         font.setPixelSize(14)
@@ -296,16 +288,13 @@ class TopBar(QWidget):
         self.help = icon_button("circle-question-mark", tr("Help (F1)"), size=18)
         self.settings = icon_button("settings", tr("Settings (Ctrl+,)"), size=18, checkable=True)
         self.mark = MarkLabel()
-        for widget in (self.mark, self.name, self._gap):
-            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
-        layout.insertSpacing(1, 6)
+        self.add(self.mark, self.name, self._gap)
+        self.items.insertSpacing(1, 6)
         for tab in self.tabs.values():
             self.group.addButton(tab)
-            layout.addWidget(tab)
-        layout.addStretch(1)
-        for widget in (self.ring, self.chip, self.help, self.settings):
-            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
-            layout.addSpacing(2)
+            self.items.addWidget(tab)
+        self.items.addStretch(1)
+        self.add(self.ring, self.chip, self.help, self.settings, gap=2)
         for made in (self.help, self.settings):
             made.setFixedSize(30, 30)
         for button in (self.chip, self.settings):
