@@ -45,7 +45,8 @@ def check_request(request: PictureRequest) -> None:
     if request.resume_latents is not None and not Path(request.resume_latents).is_file():
         raise HalftoneError("image-unreadable", path=request.resume_latents)
     if request.output is not None:
-        check_output(request.output, overwrite=request.overwrite, pictures=request.batch)
+        pixels = (request.width or 0) * (request.height or 0)
+        check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
 
 
 def check_inputs(inputs: CheckInputs) -> None:

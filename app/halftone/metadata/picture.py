@@ -20,6 +20,8 @@ ALLOWED: Final = (".png", ".jpg", ".jpeg", ".webp")
 RECEIPT_KEY: Final = "halftone"
 _MIN_FREE: Final = 2**20
 """Bytes; below this not even a small picture can be saved."""
+_BYTES_PER_PIXEL: Final = 3
+"""Of a PNG that cannot be compressed, as noise cannot."""
 
 _USER_COMMENT: Final = 0x9286
 _MAKER_NOTE: Final = 0x927C
@@ -39,11 +41,12 @@ class Found(msgspec.Struct, frozen=True):
     receipt: str | None
 
 
-def check_output(output: str | Path, *, overwrite: bool = False, pictures: int = 1) -> Path:
-    """The file or folder to write to, made absolute, if so many pictures could be saved there now.
+def check_output(output: str | Path, *, overwrite: bool = False, pictures: int = 1, pixels: int = 0) -> Path:
+    """The file or folder to write to, made absolute, if so many pictures could be saved there now and the first one has room.
 
-    A name with a picture's ending is a file; an existing folder is a folder. Raises HalftoneError output-folder-missing,
-    output-not-folder, output-read-only, output-exists, output-bad-type, output-failed or disk-full.
+    pixels: of one picture, 0 if not known. A name with a picture's ending is a file; an existing folder is a folder.
+    Raises HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type,
+    output-failed or disk-full.
     """
     path = _absolute(output)
     try:
@@ -58,7 +61,7 @@ def check_output(output: str | Path, *, overwrite: bool = False, pictures: int =
                 raise HalftoneError("output-exists", path=str(name))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HalftoneError("output-read-only", folder=str(folder))
-        _refuse_full(folder, _MIN_FREE)
+        _refuse_full(folder, max(_MIN_FREE, pixels * _BYTES_PER_PIXEL))
     except OSError as error:
         raise output_error(error, path, _MIN_FREE) from error
     return path

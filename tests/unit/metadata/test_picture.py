@@ -77,6 +77,13 @@ def test_output_that_cannot_work_is_refused_before_any_work(tmp_path: Path) -> N
         check_output(tmp_path / "b.png", pictures=3)
 
 
+def test_a_picture_that_the_disk_has_no_room_for_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    assert check_output(tmp_path, pixels=1024 * 1024) == tmp_path
+    with pytest.raises(HalftoneError) as caught:
+        check_output(tmp_path, pixels=10**15)
+    assert caught.value.code == "disk-full"
+
+
 def test_the_next_name_counts_on(tmp_path: Path) -> None:
     assert next_name(tmp_path, 5).name == "00001-5.png"
     (tmp_path / "00041-9.webp").touch()
