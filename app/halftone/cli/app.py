@@ -142,6 +142,12 @@ def generate(
             "--output", "-o", help="A .png, .jpg or .webp file, or a folder. Left out: your pictures folder.", show_default=False
         ),
     ] = None,
+    latents: Annotated[
+        str | None,
+        typer.Option(
+            "--latents", metavar="FILE", help="Only decode and save what was kept of an earlier picture.", show_default=False
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")] = False,
     batch: Annotated[int, typer.Option("--batch", help="How many pictures, one after another.")] = 1,
     sampler: Annotated[str | None, typer.Option("--sampler", help='As A1111 names them, for instance "DPM++ 2M".')] = None,
@@ -166,6 +172,7 @@ def generate(
         batch=batch,
         output=output,
         overwrite=overwrite,
+        resume_latents=latents,
         numerics=given.numerics_of(flags, saved.numerics),
         **inputs,
     )

@@ -159,6 +159,20 @@ def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
     assert "No picture was made" in run.out
 
 
+def test_a_picture_that_could_not_be_saved_is_not_lost(run: Run, model: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.safetensors"
+    kept.touch()
+    facts: dict[str, str | int | float] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
+    words = ["generate", "a sun", "-m", model, "--seed", "7", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
+    run(*words, generate=[Fail(code="disk-full", facts=facts)])
+    assert run.code == 2
+    again = f"halftone generate 'a sun' -m {model} --seed 7 --precision fp16 --latents {kept} --output OTHER.png\n"
+    assert run.err.endswith(again)
+    assert run("generate", "a sun", "-m", model, "--precision", "fp16", "--latents", str(kept)).code == 0
+    kept.unlink()
+    assert run("generate", "a sun", "-m", model, "--latents", str(kept)).code == 2
+
+
 def test_a_repaired_copy(run: Run, model: str, tmp_path: Path) -> None:
     found = run("repair", model, "--output", str(tmp_path / "copy"), "--json").object
     assert run.code == 0
