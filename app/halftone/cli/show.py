@@ -65,9 +65,10 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     said = words.format(model=report.model.name, precision=DTYPE_NAMES[report.precision], device=report.device.name)
     _put(out, f"{glyph} {said}", 0, f"bold {style}", hanging=2)
     room = smallest_room(report.layers, report.precision)
-    facts = [report.model.family, f"{len(report.layers)} layers", f"checked in {duration(report.seconds)}"]
+    measured = [f"{len(report.layers)} layers"] if report.layers else []
+    facts = [report.model.family, *measured, f"checked in {duration(report.seconds)}"]
     if room is not None:
-        facts.insert(2, f"smallest room {bits(room)} bits")
+        facts.insert(-1, f"smallest room {bits(room)} bits")
     _put(out, " · ".join(facts), 2, "dim")
     _put(out, precision.line(), 2, "dim")
     _show_cure(out, report)

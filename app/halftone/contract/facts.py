@@ -159,12 +159,12 @@ class LayerPeak(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class ComponentFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """seconds: one bare forward in the target dtype on this device."""
+    """peak, headroom_bits, seconds (one bare forward in the target dtype on this device): None if the component was not run."""
 
     parameters: int
     peak: float | None
     headroom_bits: float | None
-    seconds: float
+    seconds: float | None
     modules: int
 
 

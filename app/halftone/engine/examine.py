@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,6 +19,7 @@ from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import Range, effective, range_pass
 from halftone.engine.departure import departure_finding
 from halftone.engine.findings import (
+    damage_findings,
     finite_or_none,
     ordered,
     overflow_finding,
@@ -30,7 +31,7 @@ from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.parts import parameter_count
-from halftone.engine.plans import apply_plan, base_plan, is_exact
+from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import Bare, Pricing
 from halftone.engine.prompts import pictures_to_check
@@ -100,6 +101,8 @@ class Examination:
         scans = self._scan()
         masters = self._masters
         base = base_plan(loaded, self._dtype, self._numerics)
+        if damage := damage_findings(scans, base.dtypes, loaded.modules):
+            return self._damaged(damage, base, started)
         try:
             with torch_settings(self._numerics, loaded.device):
                 wide = self.wide = self._range(masters)
@@ -111,7 +114,14 @@ class Examination:
             plan, cures = self._cures(pricing, findings)
         finally:
             apply_plan(loaded, base, masters)
-        return self._report(findings, plan, cures, wide, targets, pricing, base, time.perf_counter() - started)
+        return self._report(findings, plan, cures, self._layers(wide, pricing, plan), targets, base, started)
+
+    def _damaged(self, damage: list[Finding], base: Plan, started: float) -> CheckReport:
+        """Bad numbers in the file settle it: no pass would tell more, and no cure can help."""
+        modules = self._loaded.modules
+        orders = {name: {path: rank for rank, (path, _) in enumerate(own.named_modules())} for name, own in modules.items()}
+        findings = self._explained(damage, orders)
+        return self._report(findings, with_counts(self._loaded, base, self._dtype), (), (), {}, base, started)
 
     # --- the passes --------------------------------------------------------------------------------
 
@@ -211,7 +221,10 @@ class Examination:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
             dtype = base.dtypes[name]
             found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
-        orders = {name: {reading.module: reading.order for reading in own} for name, own in wide.readings.items()}
+        return self._explained(found, {name: {r.module: r.order for r in own} for name, own in wide.readings.items()})
+
+    def _explained(self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]]) -> tuple[Finding, ...]:
+        """In running order and with their sentences, told one by one."""
         explained = tuple(explain(finding) for finding in ordered(found, orders, list(self._loaded.modules)))
         for finding in explained:
             self._emit(FindingMade(finding=finding))
@@ -251,19 +264,11 @@ class Examination:
         findings: tuple[Finding, ...],
         plan: Plan,
         cures: tuple[Cure, ...],
-        wide: Range,
+        layers: tuple[LayerPeak, ...],
         targets: Mapping[str, Target],
-        pricing: Pricing,
         base: Plan,
-        seconds: float,
+        started: float,
     ) -> CheckReport:
-        after = pricing.after(plan)
-        layers = tuple(
-            msgspec.structs.replace(layer, peak_after=finite_or_none(after.get((layer.component, layer.module))))
-            for own in wide.readings.values()
-            for layer in layer_peaks(own)
-        )
-        self._emit(LayersMeasured(layers=layers, done=1, total=1))
         return CheckReport(
             model=self._loaded.facts,
             device=self._device,
@@ -273,12 +278,23 @@ class Examination:
             findings=findings,
             plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *plan.reasons)))),
             cures=cures,
-            components={name: self._component(name, layers, targets[name]) for name in self._loaded.modules},
+            components={name: self._component(name, layers, targets.get(name, Target())) for name in self._loaded.modules},
             layers=layers,
             numerics=self._numerics,
             checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
         )
+
+    def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:
+        """Every layer with its peak, and the one under the plan."""
+        after = pricing.after(plan)
+        layers = tuple(
+            msgspec.structs.replace(layer, peak_after=finite_or_none(after.get((layer.component, layer.module))))
+            for own in wide.readings.values()
+            for layer in layer_peaks(own)
+        )
+        self._emit(LayersMeasured(layers=layers, done=1, total=1))
+        return layers
 
     def _component(self, name: str, layers: tuple[LayerPeak, ...], target: Target) -> ComponentFacts:
         own = [layer for layer in layers if layer.component == name]
@@ -287,7 +303,7 @@ class Examination:
             parameters=parameter_count(self._loaded.modules[name]),
             peak=peak,
             headroom_bits=headroom_bits(peak, self._loaded.states.get(name, ComponentState(dtype=self._dtype)).dtype),
-            seconds=target.seconds / max(1, target.calls),
+            seconds=target.seconds / target.calls if target.calls else None,
             modules=len(own),
         )
 

@@ -1,14 +1,21 @@
 """From measured passes to findings: which module, which kind of trouble, in running order."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
+from torch import nn
+from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 
 from halftone.contract.facts import Finding, FurtherLayer
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
 from halftone.library.scan import TensorScan
 from halftone.measure.probe import Reading, ScorePeak, origin
+
+_DENSE: Final = (nn.Linear, _ConvNd, nn.GroupNorm, nn.LayerNorm)
+"""Layers in which every weight goes into every result."""
 
 
 def finite_or_none(value: float | None) -> float | None:
@@ -113,6 +120,22 @@ def _further(reading: Reading) -> FurtherLayer:
     return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
+def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:
+    """Numbers that are bad in the files and that every run must read: weights of layers in which each goes into every result.
+
+    modules: component -> network. An embedding is none of those: the prompt decides which of its rows are read.
+    """
+    found: list[Finding] = []
+    for scan in scans:
+        if scan.nonfinite == 0 or scan.component not in modules:
+            continue
+        owners = dict(modules[scan.component].named_modules())
+        module = module_of(scan.tensor, owners)
+        if module is not None and isinstance(owners[module], _DENSE):
+            found.append(_weight_finding(scan, module, dtypes, read=True))
+    return found
+
+
 def weight_findings(
     scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, Mapping[str, Reading]]
 ) -> list[Finding]:
@@ -126,23 +149,24 @@ def weight_findings(
             continue
         readings = modules.get(scan.component, {})
         module = module_of(scan.tensor, readings)
-        reading = readings.get(module) if module is not None else None
-        facts: dict[str, str | int | float] = {
-            "tensor": scan.tensor,
-            "count": scan.nonfinite,
-            "read": reading is not None and not reading.finite,
-        }
-        name = scan.tensor.rpartition(".")[0] if module is None else module
-        dtype = dtypes.get(scan.component, "float32")
-        found.append(
-            Finding(
-                code="weights-nonfinite", component=scan.component, module=name, dtype=dtype, peak=None, limit=None, facts=facts
-            )
-        )
+        read = module is not None and not readings[module].finite
+        found.append(_weight_finding(scan, scan.tensor.rpartition(".")[0] if module is None else module, dtypes, read=read))
     return found
 
 
-def module_of(tensor: str, modules: Mapping[str, Reading]) -> str | None:
+def _weight_finding(scan: TensorScan, module: str, dtypes: Mapping[str, DType], *, read: bool) -> Finding:
+    return Finding(
+        code="weights-nonfinite",
+        component=scan.component,
+        module=module,
+        dtype=dtypes.get(scan.component, "float32"),
+        peak=None,
+        limit=None,
+        facts={"file": Path(scan.file).name, "tensor": scan.tensor, "count": scan.nonfinite, "read": read},
+    )
+
+
+def module_of(tensor: str, modules: Collection[str]) -> str | None:
     """The module that owns a tensor of a file, None where that is not certain.
 
     The libraries drop or add prefixes, so the longest common ending decides; but it must be the only one, and a prefix with a

@@ -42,7 +42,7 @@ def test_check_finds_a_sound_model_healthy(engine: DiffusersEngine, models: dict
     assert report.plan.error is not None
     assert report.plan.error < 0.02
     assert set(report.components) == {"text_encoder", "vae"} | set(report.components)
-    assert all(facts.parameters > 0 and facts.modules > 0 and facts.seconds > 0 for facts in report.components.values())
+    assert all(facts.parameters > 0 and facts.modules > 0 and (facts.seconds or 0) > 0 for facts in report.components.values())
     modules = {layer.module for layer in report.layers if layer.component == "vae"}
     assert any(module.startswith("encoder") for module in modules)
     assert any(module.startswith("decoder") for module in modules)

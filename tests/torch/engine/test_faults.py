@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import FindingMade, JobStarted, PictureReady, PlanChanged, Repair
+from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PictureReady, PlanChanged, Repair
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
 
@@ -126,21 +127,49 @@ def test_upcast_region_is_priced_and_smaller_than_the_component(
     assert region.memory_bytes > 0
 
 
-def test_nan_in_the_file_is_broken_and_named(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
-    from tests.helpers.tiny import load_tiny
+def _with_nan(model: Path, target: Path, component: str, tensor: str) -> Path:
+    shutil.copytree(model, target)
+    (file,) = (target / component).glob("*.safetensors")
+    tensors = load_file(file)
+    tensors[tensor].view(-1)[0] = float("nan")
+    save_file(tensors, file, {"format": "pt"})
+    return target
 
-    pipe = load_tiny(models["sd15"])
-    with torch.no_grad():
-        pipe.unet.mid_block.resnets[0].conv1.weight[0, 0, 0, 0] = float("nan")
-    pipe.save_pretrained(tmp_path / "nan")
-    report, _ = check(engine, tmp_path / "nan")
+
+def test_nan_in_the_file_is_broken_and_named(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    tensor = "mid_block.resnets.0.conv1.weight"
+    report, events = check(engine, _with_nan(models["sd15"], tmp_path / "nan", "unet", tensor))
     assert report.verdict == "broken"
-    first = report.findings[0]
+    (first,) = report.findings
     assert (first.code, first.component, first.module) == ("weights-nonfinite", "unet", "mid_block.resnets.0.conv1")
+    assert (first.facts["file"], first.facts["tensor"]) == ("diffusion_pytorch_model.safetensors", tensor)
+    assert [event.finding for event in events.of(FindingMade)] == [first]
+    assert {event.phase for event in events.of(PhaseChanged)} <= {"load", "scan"}, "the file settles it: nothing is run"
+    assert (report.layers, report.cures, report.plan.verified) == ((), (), False)
+    assert {facts.seconds for facts in report.components.values()} == {None}
+    assert report.components["unet"].parameters > 0
     made, _ = generate(engine, tmp_path / "nan", "float16")
     picture = made.images[0]
     assert (picture.state, picture.finite, picture.black, picture.path) == ("not-recovered", False, True, "")
     assert picture.events[0].action == "stopped"
+
+
+@pytest.mark.parametrize("tensor", ["embeddings.token_embedding.weight", "nobody.reads.weight"])
+def test_nan_that_nothing_reads_changes_no_verdict(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, tensor: str
+) -> None:
+    folder = tmp_path / "unread"
+    shutil.copytree(models["sd15"], folder)
+    (file,) = (folder / "text_encoder").glob("*.safetensors")
+    tensors = load_file(file)
+    name = next((name for name in tensors if name.endswith(tensor)), tensor)
+    tensors.setdefault(name, torch.zeros(9, 2))[5].fill_(float("nan"))
+    save_file(tensors, file, {"format": "pt"})
+    report, _ = check(engine, folder)
+    assert report.verdict == "healthy"
+    (found,) = report.findings
+    assert (found.code, found.facts["tensor"], found.facts["read"]) == ("weights-nonfinite", name, False)
+    assert report.layers
 
 
 def test_repair_writes_a_copy_that_is_healthy_everywhere(
