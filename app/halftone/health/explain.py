@@ -34,8 +34,10 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     """(what happened, what can be done) as templates. Numbers that were not measured are left out of the sentence."""
     where = module_words(finding.component, finding.module)
     with_numbers, without, remedy = _FINDINGS[finding.code]
-    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding))
-    known = finding.peak is not None and finding.limit is not None
+    source = (str(finding.facts.get("file", "")), str(finding.facts.get("tensor", "")))
+    values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source)
+    measured = finding.peak is not None and finding.limit is not None
+    known = all(source) if finding.code == "weights-nonfinite" else measured
     return Words(with_numbers if known else without, values), Words(remedy, values)
 
 
@@ -88,10 +90,10 @@ _FURTHER_TIGHT: Final = (
     "{0} further layers are tight, with peaks of up to {1}.",
 )
 
-# {0} where, {1} type, {2} peak, {3} limit, {4} room: with numbers, without, remedy
+# {0} where, {1} type, {2} peak, {3} limit, {4} room, {5} file, {6} tensor: with numbers, without, remedy
 _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
     "weights-nonfinite": (
-        "{0}: the file holds numbers that are not numbers.",
+        "{0}: the file {5} holds numbers that are not numbers, in its tensor {6}.",
         "{0}: the file holds numbers that are not numbers.",
         "No setting can cure that. Download the file again.",
     ),

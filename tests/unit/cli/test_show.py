@@ -44,6 +44,7 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
     broken = replace(samples.check_report(), verdict="broken", findings=(explain(finding),), cures=())
     shown = lines(broken)
     assert shown[0] == "✗ Pocket holds broken numbers."
+    assert "the file model.safetensors holds numbers that are not numbers, in its tensor conv_in.weight." in shown[-3]
     assert shown[-2:] == ["vae · model.safetensors · conv_in.weight", finding_remedy(finding)]
 
 
