@@ -6,6 +6,7 @@ Commands go page -> controller -> part -> link; events come link -> state -> par
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
-from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, WorkerLost
+from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, WorkerLost
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.gui.background import Background
@@ -28,6 +29,7 @@ from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
 from halftone.gui.state import AppState, Noted
 from halftone.settings import store
+from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings
 
 PageName = Literal["create", "health", "device", "settings"]
@@ -58,6 +60,7 @@ class Controller(QObject):
         super().__init__(parent)
         self.background = Background(self)
         self._link = link
+        self._unfinished: set[Path] = set()
         self._holder = StateHolder(self)
         self._keeper = SettingsKeeper(store.load() if settings is None else settings, self._holder, self.background, self)
         self._queue = JobQueue(self._holder, link, self)
@@ -140,11 +143,13 @@ class Controller(QObject):
         watch.start()
 
     def stop(self) -> None:
-        """End the worker; the window is about to close."""
+        """End the worker; the window is about to close. What a killed worker left of a copy goes too."""
         self.background.finish_in_order()
         self._keeper.finish()
         self._fragile.stop()
         self._link.stop()
+        for folder in self._unfinished:
+            clear_leftovers(folder)
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -168,6 +173,8 @@ class Controller(QObject):
         ended = self.state.ended
         if ended is None or ended.job.id != event.job:
             return
+        if isinstance(ended.job.command, Repair) and ended.outcome != "done":
+            self._unfinished.add(Path(ended.job.command.output).parent)
         if isinstance(ended.report, SelfTestReport):
             self._devices.measured(ended.report)
             self._check_pocket_once(ended.report)

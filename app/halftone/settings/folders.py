@@ -19,7 +19,7 @@ def new_folder(target: Path) -> Generator[Path]:
 
     Raises OSError.
     """
-    _clear_leftovers(target.parent)
+    clear_leftovers(target.parent)
     part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}{_ENDING}")
     part.mkdir()
     try:
@@ -33,8 +33,8 @@ def new_folder(target: Path) -> Generator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _clear_leftovers(folder: Path) -> None:
-    """Remove unfinished folders whose process is no more."""
+def clear_leftovers(folder: Path) -> None:
+    """Remove unfinished folders of `new_folder` whose process is no more."""
     for part in folder.glob(f".*{_ENDING}"):
         if not part.is_symlink() and _is_abandoned(part / _MARK):
             shutil.rmtree(part, ignore_errors=True)

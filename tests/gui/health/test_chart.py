@@ -4,8 +4,9 @@ import math
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtGui import QAccessible, QMouseEvent, QWheelEvent
 from PySide6.QtTest import QSignalSpy, QTest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
@@ -171,6 +172,22 @@ def test_enter_on_a_layer_with_a_finding_selects_it(chart: HeadroomChart) -> Non
     chart._go_to(chart.data.marks[0].layer)
     QTest.keyClick(chart, Qt.Key.Key_Return)
     assert spy.at(0) == [1]
+
+
+def test_a_screen_reader_meets_a_chart_with_its_finding_in_words(chart: HeadroomChart) -> None:
+    met = QAccessible.queryAccessibleInterface(chart)
+    assert met is not None
+    assert met.role() == QAccessible.Role.Chart
+    assert met.text(QAccessible.Text.Name) == "Headroom by layer"
+    said = met.text(QAccessible.Text.Description)
+    assert said == chart.summary()
+    assert "above the FP16 limit, all in VAE decoder" in said
+    QTest.keyClick(chart, Qt.Key.Key_End)
+    assert "vae.decoder.conv_out" in met.text(QAccessible.Text.Description)
+    other = QLabel("no chart")
+    plain = QAccessible.queryAccessibleInterface(other)
+    assert plain is not None
+    assert plain.role() == QAccessible.Role.StaticText
 
 
 def test_the_summary_says_how_many_are_above_and_where(chart: HeadroomChart) -> None:

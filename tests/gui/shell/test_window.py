@@ -167,6 +167,24 @@ def test_stop_and_close_lets_the_worker_leave(qtbot: QtBot, tmp_path: Path) -> N
     stage.idle()
 
 
+def test_stop_and_close_leaves_nothing_of_a_copy_behind(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"repair": [scripted.Hang()]})
+    model = stage.controller.model
+    assert model is not None
+    stage.controller.repair(model, str(tmp_path / "copy"))
+    stage.wait(lambda: stage.controller.state.running is not None)
+    part = tmp_path / ".copy.0123abcd.halftone-part"
+    part.mkdir()
+    (part / ".halftone-part").write_text(str(stage.link.pid))
+    (part / "weights.safetensors").write_bytes(b"half")
+    stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == "Stop and close").click()
+    stage.wait(lambda: not stage.window.isVisible())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_message_stays_above_the_strip_below_the_first_picture(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.page.next_steps.show()

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess
 
@@ -11,6 +12,7 @@ from halftone.gui.control.model_list import ModelList
 from halftone.gui.process import to_qt
 from halftone.gui.state import Noted
 from halftone.settings import places
+from halftone.settings.folders import clear_leftovers
 
 _END_MS = 3000
 
@@ -30,7 +32,7 @@ class FragileMaker(QObject):
         """Write it into the data folder, unless it is there, and use it."""
         if self._process is not None:
             return
-        folder = places.data_dir() / "models" / "pocket-fragile"
+        folder = _models_folder() / "pocket-fragile"
         if folder.is_dir():
             self._models.select(str(folder))
             return
@@ -53,6 +55,7 @@ class FragileMaker(QObject):
         if process is not None:
             process.kill()
             process.waitForFinished(_END_MS)
+            clear_leftovers(_models_folder())
 
     def _made(self, code: int, folder: str) -> None:
         process, self._process = self._process, None
@@ -66,3 +69,7 @@ class FragileMaker(QObject):
             _log.error("The fragile demo model could not be made: %s", said)
             self._holder.take(Noted(kind="fragile-failed", facts=(said.rpartition("\n")[2],)))
         process.deleteLater()
+
+
+def _models_folder() -> Path:
+    return places.data_dir() / "models"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent, QWheelEvent
+from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPixmap, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.contract.facts import Finding, LayerPeak
@@ -12,6 +12,7 @@ from halftone.contract.words import DType
 from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_words
+from halftone.gui.widgets.accessible import give_role
 from halftone.gui.widgets.banner import announce
 from halftone.gui.widgets.headroom_chart_model import EMPTY, ChartData, Column, Layer, PartBox, build, build_blocks, lay_out
 from halftone.gui.widgets.headroom_chart_paint import Disc
@@ -373,3 +374,6 @@ class HeadroomChart(QWidget):
         self._hover = None
         self.update()
         super().focusOutEvent(event)  # pyright: ignore[reportArgumentType]
+
+
+give_role(HeadroomChart, QAccessible.Role.Chart)
