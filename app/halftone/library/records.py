@@ -1,14 +1,15 @@
 """Stored check reports and self-tests: one file each, and what makes them stale.
 
-The files are JSON as Python writes it: layers that reached infinity keep their infinity.
+The files are strict JSON. A number that is not finite (a self-test that gave infinity) stands in them as a string.
 """
 
 import hashlib
 import json
 import logging
+import math
 import re
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -97,13 +98,25 @@ def _digest(key: str) -> str:
 
 
 def _save(name: str, record: object) -> None:
-    write_atomically(checks_dir() / name, json.dumps(msgspec.to_builtins(record), indent=1).encode())
+    content = _spelled(msgspec.to_builtins(record))
+    write_atomically(checks_dir() / name, json.dumps(content, indent=1, allow_nan=False).encode())
+
+
+def _spelled(value: Any) -> Any:
+    """The same with "inf", "-inf" and "nan" for the numbers that JSON has no word for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _spelled(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def _load(name: str, kind: type[_Record]) -> _Record | None:
     try:
         content: Any = json.loads((checks_dir() / name).read_bytes())
-        return msgspec.convert(content, kind)
+        return msgspec.convert(content, kind, strict=False)  # reads "inf" where a number is due
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:

@@ -1,3 +1,4 @@
+import json
 import math
 from pathlib import Path
 
@@ -5,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
 
-from halftone.contract.facts import CheckReport, LayerPeak
+from halftone.contract.facts import CheckReport, LayerPeak, OperationResult
 from halftone.contract.request import Numerics
 from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied, staleness
 from halftone.settings.places import checks_dir
@@ -20,6 +21,27 @@ def test_a_report_comes_back_whole() -> None:
     assert load_report(MODEL, DEVICE, "bfloat16") is None
     assert load_report(replace(MODEL, path="/m/other"), DEVICE, "float16") is None
     assert load_report(MODEL, replace(DEVICE, name="RTX 10"), "float16") is None
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_records_are_strict_json_whatever_was_measured(number: float) -> None:
+    tests = (
+        OperationResult(
+            mode="float16", operation="gemm", size="8", outcome="nonfinite", expected=1.0, got=number, error=math.inf,
+            tolerance=0.1, seconds=0.1,
+        ),
+    )  # fmt: skip
+    save_selftest(self_test_report(tests=tests))
+
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    (file,) = checks_dir().iterdir()
+    json.loads(file.read_text(), parse_constant=refuse)
+    kept = load_selftest(DEVICE)
+    assert kept is not None
+    assert kept.tests[0].error == math.inf
+    assert str(kept.tests[0].got) == str(number)
 
 
 def test_the_latest_report_counts_and_remembers_the_cure() -> None:
