@@ -12,7 +12,7 @@ from typing import Final
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
+from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
 from halftone.health.rescale import MARGIN_BITS, RescaleGroup, TensorPeaks, choose_shifts, exponents, peaks_after
 from halftone.health.words import plain_component
 
@@ -24,7 +24,6 @@ _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "a
 _NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
 """How the libraries name the component that decodes latents."""
-_DTYPE_WORDS: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +265,9 @@ def _components(case: _Case) -> list[tuple[CureKind, Plan]]:
 def _moved_plan(case: _Case, components: Sequence[str], dtype: DType) -> Plan:
     moved = sum(case.components[c] for c in components)
     if len(components) == len(case.components):
-        reason = f"The whole model runs in {_DTYPE_WORDS[dtype]}."
+        reason = f"The whole model runs in {DTYPE_NAMES[dtype]}."
     else:
-        reason = f"{_listed([plain_component(c).text() for c in components])} runs in {_DTYPE_WORDS[dtype]}."
+        reason = f"{_listed([plain_component(c).text() for c in components])} runs in {DTYPE_NAMES[dtype]}."
     if dtype == "bfloat16":
         reason += " It reaches as far as FP32 and keeps 8 bits of detail instead of 11."
     return case.plan(dtypes=dict.fromkeys(components, dtype), moved=moved, reasons=(reason,))
@@ -318,7 +317,7 @@ def _region_reasons(case: _Case, chosen: Sequence[Region]) -> list[str]:
     kept = math.floor(share * 1000) / 10
     return [
         f"{_listed([r.name for r in chosen])} run in FP32, until the numbers are back in range; "
-        f"{kept:g}\u00a0% of the model stays in {_DTYPE_WORDS[case.dtype]}."
+        f"{kept:g}\u00a0% of the model stays in {DTYPE_NAMES[case.dtype]}."
     ]
 
 

@@ -5,7 +5,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import GuardEvent
-from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, DType
 from halftone.gui import theme
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
@@ -85,8 +85,7 @@ class Evidence(QWidget):
         self.pictures.setVisible(not failed.isNull() and not recovered.isNull())
         self.failed.show_image(failed)
         self.recovered.show_image(recovered)
-        names = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}
-        self._failed_words.setText(tr("What {0} gave", names[dtype]))
+        self._failed_words.setText(tr("What {0} gave", DTYPE_NAMES[dtype]))
         full = event.cure in ("float32-component", "float32-all", "upcast-region")
         self._recovered_words.setText(tr("Recovered in FP32") if full else tr("Recovered"))
         self.chart_part.setVisible(bool(event.layers))
@@ -95,7 +94,7 @@ class Evidence(QWidget):
             self._chart_words.setText(component)
             limit = FLOAT_LIMITS[dtype]
             shown = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
-            self._limit_words.setText(tr("{0} limit {1}", names[dtype], shown))
+            self._limit_words.setText(tr("{0} limit {1}", DTYPE_NAMES[dtype], shown))
             self.chart.set_layers(event.layers, dtype)
 
 

@@ -8,7 +8,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from halftone.contract.facts import DeviceFacts, SelfTestReport
-from halftone.contract.words import DType, DTypeState
+from halftone.contract.words import DTYPE_NAMES, DType, DTypeState
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures, meters
@@ -161,7 +161,7 @@ class ChipPart:
 
 def chip_part(dtype: DType, state: DTypeState | None) -> ChipPart:
     """How the chip shows the verdict of the self-test on a dtype; None: not measured."""
-    name = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}[dtype]
+    name = DTYPE_NAMES[dtype]
     match state:
         case "works":
             return ChipPart("circle-check", tr("{0} ok", name), "ok")
@@ -198,7 +198,7 @@ class DeviceChip(HoverButton):
         self._parts = tuple(chip_part(dtype, states.get(dtype)) for dtype in halves) if device else ()
         self._faulty = states.get("float16") == "wrong"
         avoided = any(states.get(dtype) in ("wrong", "slow") for dtype in halves)
-        name = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}[uses]
+        name = DTYPE_NAMES[uses]
         self._uses = tr("uses {0}", name) if avoided else ""
         self.setAccessibleName(", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])]))
         self.updateGeometry()
