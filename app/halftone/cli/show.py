@@ -82,7 +82,8 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         message = finding.message or f"{plain_module(finding.component, finding.module)}: {finding.code}."
         out.print()
         _put(out, f"{index}  {message}", 2, hanging=3)
-        _put(out, _place(finding), 5, "dim")
+        if place := _place(finding):
+            _put(out, place, 5, "dim")
         if (further := further_words(finding)) is not None:
             _put(out, further.text(), 5)
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:

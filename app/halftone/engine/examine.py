@@ -20,6 +20,7 @@ from halftone.engine.capture import Range, effective, range_pass
 from halftone.engine.departure import departure_finding
 from halftone.engine.findings import (
     damage_findings,
+    device_findings,
     finite_or_none,
     ordered,
     overflow_finding,
@@ -82,6 +83,7 @@ class Examination:
         self._emit = emit
         self._control = control
         self._numerics = command.numerics
+        self._tested = tested
         self._states = states(tested) or ASSUMED
         dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
         self._dtype: DType = dtype
@@ -212,7 +214,7 @@ class Examination:
         self, scans: tuple[TensorScan, ...], wide: Range, targets: Mapping[str, Target], base: Plan
     ) -> tuple[Finding, ...]:
         readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
-        found = weight_findings(scans, base.dtypes, readings)
+        found = [*device_findings(self._tested, self._dtype), *weight_findings(scans, base.dtypes, readings)]
         named = {finding.component for finding in found if finding.facts.get("read")}
         for name, target in targets.items():
             own = list(target.findings)

@@ -9,7 +9,7 @@ import msgspec
 from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 
-from halftone.contract.facts import Finding, FurtherLayer
+from halftone.contract.facts import DTypeReport, Finding, FurtherLayer, SelfTestReport
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
 from halftone.library.scan import TensorScan
 from halftone.measure.probe import Reading, ScorePeak, origin
@@ -120,6 +120,20 @@ def _further(reading: Reading) -> FurtherLayer:
     return FurtherLayer(module=reading.module, peak=reading.peak)
 
 
+def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding]:
+    """The device fault of the precision that was asked for, if the self-test saw one. It belongs to no component."""
+    faulty = [report for report in tested.dtypes if report.dtype == dtype and report.state == "wrong"] if tested else []
+    return [
+        Finding(code="device-fault", component="", module="", dtype=dtype, peak=None, limit=None, facts=_failing(report))
+        for report in faulty
+    ]
+
+
+def _failing(report: DTypeReport) -> dict[str, str | int | float]:
+    test = report.failing
+    return {} if test is None else {"operation": test.operation, "size": test.size, "outcome": test.outcome}
+
+
 def damage_findings(scans: Sequence[TensorScan], dtypes: Mapping[str, DType], modules: Mapping[str, nn.Module]) -> list[Finding]:
     """Numbers that are bad in the files and that every run must read: weights of layers in which each goes into every result.
 
@@ -192,12 +206,12 @@ def _numbered(prefix: str) -> bool:
 def ordered(
     findings: Iterable[Finding], orders: Mapping[str, Mapping[str, int]], components: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """In execution order; tight layers after everything that fails."""
+    """In execution order; the device before all, tight layers after everything that fails."""
     far = 1 << 30
 
-    def key(finding: Finding) -> tuple[bool, int, int]:
+    def key(finding: Finding) -> tuple[bool, bool, int, int]:
         order = orders.get(finding.component, {}).get(finding.module, far)
         rank = components.index(finding.component) if finding.component in components else far
-        return finding.code == "tight", rank, order
+        return finding.code != "device-fault", finding.code == "tight", rank, order
 
     return tuple(sorted(findings, key=key))

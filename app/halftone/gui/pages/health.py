@@ -377,14 +377,11 @@ def _copy_words(ended: Ended) -> str:
         finite = (
             tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
         )
+        name, count = Path(report.path).name, report.changed_tensors
+        if report.float32_error == 0:
+            return tr("Saved {0}. {1} tensors changed, the result is identical to the original in FP32. {2}", name, count, finite)
         error = health_words.error_words(report.float32_error)
-        return tr(
-            "Saved {0}. {1} tensors changed, FP32 result differs by {2}. {3}",
-            Path(report.path).name,
-            report.changed_tensors,
-            error,
-            finite,
-        )
+        return tr("Saved {0}. {1} tensors changed, FP32 result differs by {2}. {3}", name, count, error, finite)
     if ended.outcome == "cancelled":
         return tr("Nothing was written: the copy was cancelled.")
     if ended.error is not None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from halftone.contract.facts import DeviceFacts, Finding
 from halftone.contract.plan import Cure, Plan, rescaled_modules
-from halftone.contract.words import FindingCode
+from halftone.contract.words import DTYPE_NAMES, FindingCode
 from halftone.gui import reasons
 from halftone.gui.i18n import listed as commas
 from halftone.gui.i18n import sentences, tr
@@ -57,6 +57,7 @@ def finding_title(finding: Finding) -> str:
         "saturated-output": tr("{0}: finite, but clamped and wrong", where),
         "nonfinite-output": tr("{0}: a bad number between the layers", where),
         "memory-damage": tr("{0}: weights in memory differ from the file", where),
+        "device-fault": tr("This device computes wrongly in {0}", DTYPE_NAMES[finding.dtype]),
     }
     return extra.get(finding.code, where)
 
