@@ -4,8 +4,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QMouseEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
@@ -13,6 +14,7 @@ from tests.helpers import samples, scripted
 from halftone.contract.messages import Generate, JobStarted, PhaseChanged
 from halftone.contract.request import Numerics
 from halftone.gui.pages import create_actions
+from halftone.gui.pages.create_queue import QueuePanel
 from halftone.settings.store import Settings
 
 STARTED = (
@@ -291,6 +293,52 @@ def test_waiting_jobs_move_go_and_come_back(qtbot: QtBot, tmp_path: Path) -> Non
     stage.wait(lambda: len(controller.state.pictures) == 1)
     assert [job.title for job in controller.state.jobs] == ["three", "two"]
     stage.page.queue.pause.click()
+    stage.idle()
+    stage.close()
+
+
+def drag(qtbot: QtBot, panel: QueuePanel, job: str, to: int) -> None:
+    """Drag the row of a job to a height of the panel, and let it go there."""
+    QApplication.processEvents()  # rows are laid out
+    row = panel._rows[job]
+    grip = row.rect().center()
+    there = row.mapFromParent(QPoint(grip.x(), to))
+    qtbot.mousePress(row, Qt.MouseButton.LeftButton, pos=grip)
+    for at in (grip + QPoint(0, 30), there):
+        move = QMouseEvent(
+            QEvent.Type.MouseMove, QPointF(at), QPointF(row.mapToGlobal(at)), Qt.MouseButton.NoButton,
+            Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier,
+        )  # fmt: skip
+        QApplication.sendEvent(row, move)
+    assert not panel._mark.isHidden(), "a line shows where it would go"
+    qtbot.mouseRelease(row, Qt.MouseButton.LeftButton, pos=there)
+    assert panel._mark.isHidden()
+
+
+def test_waiting_jobs_are_dragged_to_another_place(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(tmp_path / "go")), *scripted.usual("generate")]})
+    for prompt in ("one", "two", "three", "four"):
+        stage.page.form.prompt.setPlainText(prompt)
+        stage.page.generate()
+    panel, state = stage.page.queue, lambda: [job.title for job in stage.controller.state.jobs]
+    stage.wait(lambda: panel.isVisible() and panel.height() > 200)
+    jobs = {job.title: job.id for job in stage.controller.state.jobs}
+    bottom = lambda: max(one.geometry().bottom() for one in panel._rows.values())  # noqa: E731 - rows move
+    drag(qtbot, panel, jobs["two"], bottom() - 3)
+    assert state() == ["one", "three", "four", "two"]
+    QApplication.processEvents()
+    drag(qtbot, panel, jobs["two"], 2)
+    assert state() == ["one", "two", "three", "four"], "nothing goes before the running one"
+    QApplication.processEvents()
+    drag(qtbot, panel, jobs["three"], panel._rows[jobs["three"]].geometry().bottom())
+    assert state() == ["one", "two", "three", "four"], "let go over itself, it stays"
+    qtbot.mouseClick(panel._rows[jobs["four"]], Qt.MouseButton.LeftButton)
+    assert state() == ["one", "two", "three", "four"], "a click moves nothing"
+    panel._rows[jobs["four"]].setFocus()
+    qtbot.keyClick(panel._rows[jobs["four"]], Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert panel._rows[jobs["four"]].hasFocus(), "it can be moved on with the keys"
+    stage.controller.clear_waiting()
+    (tmp_path / "go").touch()
     stage.idle()
     stage.close()
 

@@ -24,8 +24,9 @@ from halftone.gui.pages.create_full import FullScreen
 from halftone.gui.pages.create_history import Made, Shelf, unsaved
 from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_notes import NextSteps, UnwatchedNote
+from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
-from halftone.gui.pages.create_side import HistoryPanel, QueuePanel
+from halftone.gui.pages.create_side import HistoryPanel
 from halftone.gui.pages.create_toolbar import CanvasToolbar
 from halftone.gui.pages.create_transport import TransportPanel
 from halftone.gui.state import Ended, Noted
