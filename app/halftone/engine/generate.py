@@ -1,38 +1,34 @@
 """A generate job: pictures one after another, each watched, cured where it fails, saved with its receipt."""
 
 import logging
-import math
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import torch
-from PIL import Image
 
 from halftone.contract.engine import Control, Emit
-from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
-from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PictureReady, PlanChanged, StepDone
-from halftone.contract.plan import Plan
+from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PlanChanged, StepDone
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.contract.words import FLOAT_LIMITS, DType, Phase, ReceiptState
+from halftone.contract.words import DType, Phase, ReceiptState
 from halftone.engine import latents as kept
 from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import effective
+from halftone.engine.delivery import Delivery
+from halftone.engine.first_plan import first_plan, remember_cure
 from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
-from halftone.engine.frames import Pixels, first_frame, frame_count, from_decoder, thumbnail, to_pixels
-from halftone.engine.learned import recall, remember
+from halftone.engine.frames import Pixels, first_frame, frame_count, from_decoder, to_pixels
 from halftone.engine.load import Loaded
-from halftone.engine.parts import role
-from halftone.engine.plans import any_component, apply_plan, base_plan, merged, permitted
+from halftone.engine.picture import Picture, PictureStopped, has_flat_tiles, picture_facts
+from halftone.engine.plans import any_component, apply_plan
 from halftone.engine.preview import Previewer
-from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, kind_of
+from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
-from halftone.engine.saving import keep_if_possible, write_picture
 from halftone.engine.sentinel import Health
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
@@ -40,42 +36,9 @@ from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action, receipt_state
 from halftone.health.precision import granted_precision, states
-from halftone.library.records import load_report, staleness
-from halftone.measure.pictures import flat_tiles, is_dark, is_flat
-from halftone.metadata.parameters import a1111_text, receipt_json
-from halftone.metadata.picture import next_name, numbered, output_error
-from halftone.settings.places import pictures_dir
+from halftone.measure.pictures import is_flat
 
 log = logging.getLogger(__name__)
-
-
-class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
-    """This picture cannot or shall not be finished; the batch goes on. failed: the floats that the failing precision gave."""
-
-    def __init__(self, event: GuardEvent, state: ReceiptState, failed: torch.Tensor | None = None) -> None:
-        super().__init__(event.action)
-        self.event = event
-        self.state: ReceiptState = state
-        self.failed = failed
-
-
-@dataclass
-class _Picture:
-    """What is known of the picture in work."""
-
-    seed: int
-    index: int
-    started: float = field(default_factory=time.perf_counter)
-    events: list[GuardEvent] = field(default_factory=list[GuardEvent])
-    failed: torch.Tensor | None = None
-    peak: float = 0.0
-    steps: int = 0
-    last_good: torch.Tensor | None = None
-    stage: str = kept.DENOISING
-    """What `last_good` is."""
-    phase: str = ""
-    repeated: set[int] = field(default_factory=set[int])
-    """Steps that were done once more without a change."""
 
 
 class Generation:
@@ -105,42 +68,13 @@ class Generation:
         self._states = states(tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
         self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
-        self._plan, self._stored = self._first_plan()
+        self._plan, self._stored = first_plan(self._loaded, device, dtype, request.numerics)
         emit(JobStarted(kind="generate", plan=self._plan))
-        self._picture = _Picture(self._resolved.seed, 0)
+        self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
-        self._pictures: list[PictureFacts] = []
-        self._unsaved: HalftoneError | None = None
-        """Why the first picture that could not be written was not."""
+        self._delivery = Delivery(request, self._loaded.facts.id, emit)
         self._more_reasons: tuple[str, ...] = ()
         self._switches = ExitStack()
-
-    def _first_plan(self) -> tuple[Plan, Plan | None]:
-        """Settings, then the plan the user applied, then what was learned since; and a verified plan that waits as a cure.
-
-        What the settings order outright (the VAE in float32, say) is not undone by either.
-        """
-        base = base_plan(self._loaded, self._dtype, self._request.numerics)
-        report = load_report(self._loaded.facts, self._device, self._dtype)
-        stored: Plan | None = None
-        plan = base
-        if report is not None and report.plan.verified and report.model.fingerprint == self._loaded.facts.fingerprint:
-            stored = report.plan
-            if report.applied and staleness(report, self._loaded.facts, self._device, self._request.numerics) is None:
-                plan = merged(plan, self._allowed(base, stored))
-        learned = recall(self._loaded.facts, self._device, self._dtype)
-        return (plan if learned is None else merged(plan, self._allowed(base, learned))), stored
-
-    def _allowed(self, base: Plan, cure: Plan) -> Plan:
-        """A cure without the components that the settings already moved to another precision, and without what they rule out."""
-        cure = permitted(self._loaded, cure, self._request.numerics) if self._dtype != "float32" else cure
-        free = {name for name, dtype in base.dtypes.items() if dtype == self._dtype and not base.upcast.get(name)}
-        return msgspec.structs.replace(
-            cure,
-            dtypes={name: dtype for name, dtype in cure.dtypes.items() if name in free},
-            rescale={name: own for name, own in cure.rescale.items() if name in free},
-            upcast={name: own for name, own in cure.upcast.items() if name in free},
-        )
 
     def run(self) -> GenerateReport:
         """All pictures. Raises HalftoneError for what stops the whole job, or once all are made if one could not be saved;
@@ -159,15 +93,15 @@ class Generation:
             )
             for index in range(self._request.batch):
                 self._control.check()
-                self._picture = _Picture(self._resolved.seed + index, index)
+                self._picture = Picture(self._resolved.seed + index, index)
                 self._one(flight)
-        if self._unsaved is not None:
-            raise self._unsaved
+        if self._delivery.unsaved is not None:
+            raise self._delivery.unsaved
         times = sorted(flight.seconds_per_step)
         return GenerateReport(
-            images=tuple(self._pictures),
+            images=tuple(self._delivery.pictures),
             plan=msgspec.structs.replace(self._recovery.plan, reasons=(*self._recovery.plan.reasons, *self._more_reasons)),
-            events=tuple(event for picture in self._pictures for event in picture.events),
+            events=tuple(event for picture in self._delivery.pictures for event in picture.events),
             seconds=time.perf_counter() - started,
             seconds_per_step=times[len(times) // 2] if times else None,
         )
@@ -309,8 +243,7 @@ class Generation:
             numerics = effective(self._request.numerics, cured.plan.settings)
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
         self._plan = cured.plan
-        known = recall(self._loaded.facts, self._device, self._dtype)
-        remember(self._loaded.facts, self._device, self._dtype, _learned(cured.plan, diagnosis.component, known))
+        remember_cure(self._loaded, self._device, self._dtype, cured.plan, diagnosis.component)
 
     def _decode_only(self, path: Path, flight: Flight) -> Any:
         """Decode kept latents; nothing else runs."""
@@ -334,7 +267,8 @@ class Generation:
         watched = self._request.numerics.nan_check != "off"
         sound = not watched or (finite and not is_flat(pixels))
         state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
-        self._save(self._facts(state, pixels, finite=finite), pixels, flight.decoded_input)
+        facts = self._facts(state, pixels, finite=finite)
+        self._delivery.save(self._picture, facts, pixels, flight.decoded_input, self._resolved, self._recovery.plan)
 
     def _look_again(self, pixels: Pixels, flight: Flight) -> Pixels:
         """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is
@@ -344,7 +278,7 @@ class Generation:
         found = any_component(self._loaded, "decode")
         if self._request.numerics.nan_check == "off" or found is None:
             return pixels
-        kind = "flat" if is_flat(pixels) else "flat-tiles" if latents is not None and _has_flat_tiles(pixels, latents) else None
+        kind = "flat" if is_flat(pixels) else "flat-tiles" if latents is not None and has_flat_tiles(pixels, latents) else None
         if kind is None:
             return pixels
         started = time.perf_counter()
@@ -352,7 +286,7 @@ class Generation:
             return self._keep_flat(pixels, found[0], started)
         diagnosis = self._recovery.diagnose(Call(found[0], "decode", (latents,), {"return_dict": False}))
         reference = to_pixels(from_decoder(next(tensors_in(diagnosis.reference.result))))
-        if not diagnosis.sound or is_flat(reference) or _has_flat_tiles(reference, latents):
+        if not diagnosis.sound or is_flat(reference) or has_flat_tiles(reference, latents):
             return self._keep_flat(pixels, found[0], started)
         self._picture.failed = torch.from_numpy(pixels).permute(2, 0, 1) / 255
         self._picture.last_good, self._picture.stage = latents, kept.DECODER_INPUT
@@ -378,115 +312,11 @@ class Generation:
         return pixels
 
     def _facts(self, state: ReceiptState, pixels: Pixels | None, *, finite: bool) -> PictureFacts:
-        now = self._picture
-        flat = pixels is None or is_flat(pixels)
-        dtypes: dict[str, DType] = {name: part.dtype for name, part in self._loaded.states.items()}
-        denoiser = next(
-            (dtypes[name] for name, module in self._loaded.modules.items() if role(name, module) == "denoise"), self._dtype
-        )
-        return PictureFacts(
-            path="",
-            seed=now.seed,
-            index=now.index,
-            width=self._resolved.width if pixels is None else pixels.shape[1],
-            height=self._resolved.height if pixels is None else pixels.shape[0],
-            state=state,
-            dtypes=dtypes,
-            black=flat or not finite,
-            finite=finite,
-            dark=pixels is not None and not flat and is_dark(pixels),
-            room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
-            seconds=time.perf_counter() - now.started,
-            steps=self._resolved.steps if self._request.resume_latents is not None else now.steps,
-            events=tuple(now.events),
-        )
-
-    def _save(self, facts: PictureFacts, pixels: Pixels, latents: torch.Tensor | None) -> None:
-        """latents: what was decoded; kept if the picture cannot be written."""
-        self._emit(PhaseChanged(phase="save"))
-        image = Image.fromarray(pixels)
-        facts = _with(facts, seconds=time.perf_counter() - self._picture.started)
-
-        def texts(path: Path) -> tuple[str, str]:
-            there = _with(facts, path=str(path))
-            resolved = _with_size(self._resolved, there)
-            return a1111_text(resolved, there), receipt_json(resolved, there, self._recovery.plan)
-
-        try:
-            path = write_picture(image, *self._path(), texts, overwrite=self._request.overwrite)
-            facts = _with(facts, path=str(path))
-        except HalftoneError as error:
-            facts = self._not_written(facts, latents, error)
-        self._pictures.append(facts)
-        self._announce(facts, thumbnail(image), self._picture.failed)
-
-    def _not_written(self, facts: PictureFacts, latents: torch.Tensor | None, error: HalftoneError) -> PictureFacts:
-        """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""
-        log.error("picture %d was not saved: %s", facts.index, error)
-        file = self._request.resume_latents
-        if file is None and latents is not None:
-            path = keep_if_possible(latents, kept.DECODER_INPUT, facts.seed, self._loaded.facts.id)
-            file = None if path is None else str(path)
-        if self._unsaved is None:
-            self._unsaved = error
-            if file is not None:
-                error.facts["latents"] = file
-                error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
-        return _with(facts, latents=file)
-
-    def _path(self) -> tuple[Path, Path]:
-        """The file for this picture, and the name to number if it is taken."""
-        output = self._request.output
-        try:
-            folder = pictures_dir() if output is None else Path(output).expanduser()
-            if output is None or folder.is_dir():
-                named = next_name(folder, self._picture.seed)
-                return named, named
-        except OSError as error:
-            raise output_error(error, Path(error.filename or "."), 0) from error
-        return (folder, folder) if self._request.batch == 1 else (numbered(folder, self._picture.index), folder)
+        steps = self._resolved.steps if self._request.resume_latents is not None else self._picture.steps
+        return picture_facts(self._picture, self._loaded, self._resolved, state, pixels, finite=finite, steps=steps)
 
     def _give_up(self, stopped: PictureStopped, flight: Flight) -> None:
-        """Keep what is good on disk, say what happened, leave the picture."""
-        now = self._picture
-        now.events.append(stopped.event)
-        path: Path | None = None
-        if now.last_good is not None:
-            path = keep_if_possible(now.last_good, now.stage, now.seed, self._loaded.facts.id)
-        if path is not None and now.stage != kept.DECODER_INPUT:
-            log.info("the last sound step is kept in %s", path)
-            path = None  # nothing can be decoded from it: the picture is made again from its seed
-        facts = _with(self._facts(stopped.state, None, finite=False), latents=None if path is None else str(path))
-        self._pictures.append(facts)
-        self._announce(facts, b"", stopped.failed)
+        """Leave the picture with what happened to it."""
+        self._picture.events.append(stopped.event)
+        self._delivery.give_up(self._picture, self._facts(stopped.state, None, finite=False), stopped.failed)
         flight.decoded_input = None
-
-    def _announce(self, facts: PictureFacts, small: bytes, failed: torch.Tensor | None) -> None:
-        bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
-        self._emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
-
-
-def _has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:
-    if latents.dim() != 4:
-        return False
-    return bool(flat_tiles(pixels, latents[0].float().cpu().numpy()))
-
-
-def _with(facts: PictureFacts, **changes: Any) -> PictureFacts:
-    return msgspec.structs.replace(facts, **changes)
-
-
-def _with_size(request: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:
-    return msgspec.structs.replace(request, width=facts.width, height=facts.height, seed=facts.seed)
-
-
-def _learned(plan: Plan, component: str, before: Plan | None) -> Plan:
-    """What is remembered of a cure for the next pictures: only the component that was cured, beside what was learned before."""
-    part = Plan(
-        dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
-        rescale={component: plan.rescale.get(component, {})},
-        upcast={component: plan.upcast.get(component, ())},
-        verified=True,
-        reasons=(f"{component}: {kind_of(plan, component, 'float16')} worked before on this device.",),
-    )
-    return part if before is None else merged(before, part)

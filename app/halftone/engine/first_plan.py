@@ -1,0 +1,55 @@
+"""Which plan a job starts from, and what is remembered of a cure that worked."""
+
+import msgspec
+
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import DType
+from halftone.engine.learned import recall, remember
+from halftone.engine.load import Loaded
+from halftone.engine.plans import base_plan, merged, permitted
+from halftone.engine.recover import kind_of
+from halftone.library.records import load_report, staleness
+
+
+def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics) -> tuple[Plan, Plan | None]:
+    """Settings, then the plan the user applied, then what was learned since; and a verified plan that waits as a cure.
+
+    What the settings order outright (the VAE in float32, say) is not undone by either.
+    """
+    base = base_plan(loaded, dtype, numerics)
+    report = load_report(loaded.facts, device, dtype)
+    stored: Plan | None = None
+    plan = base
+    if report is not None and report.plan.verified and report.model.fingerprint == loaded.facts.fingerprint:
+        stored = report.plan
+        if report.applied and staleness(report, loaded.facts, device, numerics) is None:
+            plan = merged(plan, _allowed(loaded, base, stored, dtype, numerics))
+    learned = recall(loaded.facts, device, dtype)
+    return (plan if learned is None else merged(plan, _allowed(loaded, base, learned, dtype, numerics))), stored
+
+
+def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Numerics) -> Plan:
+    """A cure without the components that the settings already moved to another precision, and without what they rule out."""
+    cure = permitted(loaded, cure, numerics) if dtype != "float32" else cure
+    free = {name for name, own in base.dtypes.items() if own == dtype and not base.upcast.get(name)}
+    return msgspec.structs.replace(
+        cure,
+        dtypes={name: own for name, own in cure.dtypes.items() if name in free},
+        rescale={name: own for name, own in cure.rescale.items() if name in free},
+        upcast={name: own for name, own in cure.upcast.items() if name in free},
+    )
+
+
+def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, plan: Plan, component: str) -> None:
+    """For the next pictures: only the component that was cured, beside what was learned before."""
+    part = Plan(
+        dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
+        rescale={component: plan.rescale.get(component, {})},
+        upcast={component: plan.upcast.get(component, ())},
+        verified=True,
+        reasons=(f"{component}: {kind_of(plan, component, 'float16')} worked before on this device.",),
+    )
+    before = recall(loaded.facts, device, dtype)
+    remember(loaded.facts, device, dtype, part if before is None else merged(before, part))

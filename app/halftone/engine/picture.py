@@ -1,0 +1,84 @@
+"""One picture while it is made: what is known of it, how it can end early, and the facts of its receipt."""
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import torch
+
+from halftone.contract.facts import GuardEvent, PictureFacts
+from halftone.contract.request import ResolvedRequest
+from halftone.contract.words import FLOAT_LIMITS, DType, ReceiptState
+from halftone.engine.frames import Pixels
+from halftone.engine.latents import DENOISING
+from halftone.engine.load import Loaded
+from halftone.engine.parts import role
+from halftone.measure.pictures import flat_tiles, is_dark, is_flat
+
+
+class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """This picture cannot or shall not be finished; the batch goes on. failed: the floats that the failing precision gave."""
+
+    def __init__(self, event: GuardEvent, state: ReceiptState, failed: torch.Tensor | None = None) -> None:
+        super().__init__(event.action)
+        self.event = event
+        self.state: ReceiptState = state
+        self.failed = failed
+
+
+@dataclass
+class Picture:
+    """What is known of the picture in work."""
+
+    seed: int
+    index: int
+    started: float = field(default_factory=time.perf_counter)
+    events: list[GuardEvent] = field(default_factory=list[GuardEvent])
+    failed: torch.Tensor | None = None
+    peak: float = 0.0
+    steps: int = 0
+    last_good: torch.Tensor | None = None
+    stage: str = DENOISING
+    """What `last_good` is."""
+    phase: str = ""
+    repeated: set[int] = field(default_factory=set[int])
+    """Steps that were done once more without a change."""
+
+
+def picture_facts(
+    now: Picture,
+    loaded: Loaded,
+    resolved: ResolvedRequest,
+    state: ReceiptState,
+    pixels: Pixels | None,
+    *,
+    finite: bool,
+    steps: int,
+) -> PictureFacts:
+    """The receipt of a picture that is not written yet. pixels: None if it could not be finished."""
+    flat = pixels is None or is_flat(pixels)
+    dtypes: dict[str, DType] = {name: part.dtype for name, part in loaded.states.items()}
+    denoiser = next((dtypes[name] for name, module in loaded.modules.items() if role(name, module) == "denoise"), resolved.dtype)
+    return PictureFacts(
+        path="",
+        seed=now.seed,
+        index=now.index,
+        width=resolved.width if pixels is None else pixels.shape[1],
+        height=resolved.height if pixels is None else pixels.shape[0],
+        state=state,
+        dtypes=dtypes,
+        black=flat or not finite,
+        finite=finite,
+        dark=pixels is not None and not flat and is_dark(pixels),
+        room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
+        seconds=time.perf_counter() - now.started,
+        steps=steps,
+        events=tuple(now.events),
+    )
+
+
+def has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:
+    """Whether tiles of one colour lie where the latents are not flat. latents: (1, channels, height, width)."""
+    if latents.dim() != 4:
+        return False
+    return bool(flat_tiles(pixels, latents[0].float().cpu().numpy()))
