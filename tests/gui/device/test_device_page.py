@@ -145,6 +145,19 @@ def test_the_first_picture_waits_for_the_start_and_not_for_a_lost_worker() -> No
     assert device_view.wait_words(AppState(worker="lost")) == ""
 
 
+def test_cards_without_measurements_explain_no_marks(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, measured=False)
+    assert page.tests.matrix.isHidden()
+    assert page.tests._legend_row.isHidden()
+    assert page.speed._hint.text() == ""
+    job = link.last(SelfTest)
+    assert isinstance(job, SelfTest)
+    link.tell(TestDone(job=job.job, result=kit.known_answers()[0], done=1, total=100))
+    page.refresh()
+    assert page.tests.matrix.isVisible()
+    assert page.tests._legend_row.isVisible()
+
+
 def test_no_estimate_before_three_tests(qtbot: QtBot) -> None:
     page, link = open_page(qtbot, measured=False)
     job = link.last(SelfTest)

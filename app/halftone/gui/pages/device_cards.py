@@ -282,12 +282,14 @@ class SpeedCard(QFrame):
         self._body = QVBoxLayout()
         self._body.setSpacing(0)
         self._caption = label("", "small", "secondary", wrap=True)
-        head = row(label(tr("Speed"), "heading-s"), -1, label(tr("higher is better"), "small", "secondary"))
+        self._hint = label("", "small", "secondary")
+        head = row(label(tr("Speed"), "heading-s"), -1, self._hint)
         self.setLayout(column(head, self._caption, 6, self._body, -1, spacing=2, margins=(16, 12, 16, 12)))
 
     def set_report(self, report: SelfTestReport | None) -> None:
         clear(self._body)
         shown = device_view.speeds(report) if report is not None else []
+        self._hint.setText(tr("higher is better") if shown else "")
         self._caption.setText(
             tr("Measured on this processor.")
             if report is not None and report.device.backend == "cpu"
@@ -350,7 +352,8 @@ class TestsCard(QFrame):
         self.detail.hide()
         self._cells: dict[tuple[int, int], tuple[OperationResult, ...]] = {}
         self._tests: tuple[OperationResult, ...] | None = None
-        legend = row(
+        self._legend_row = QWidget()
+        marks = row(
             _LegendMark("right"),
             label(tr("Right answer"), "caption", "secondary"),
             8,
@@ -362,13 +365,17 @@ class TestsCard(QFrame):
             spacing=6,
         )
         head = row(label(tr("Tests with known answers"), "heading-s"), -1, self._summary)
-        self.setLayout(column(head, self.matrix, 10, legend, 8, self.detail, -1, spacing=2, margins=(16, 12, 16, 12)))
+        self._legend_row.setLayout(marks)
+        parts = (head, self.matrix, 10, self._legend_row, 8, self.detail, -1)
+        self.setLayout(column(*parts, spacing=2, margins=(16, 12, 16, 12)))
 
     def set_tests(self, tests: Sequence[OperationResult], numerics: Numerics) -> None:
         self._summary.setText(device_view.matrix_summary(tests, numerics) if tests else tr("Not measured yet."))
         if tuple(tests) == self._tests:
             return
         self._tests = tuple(tests)
+        for part in (self.matrix, self._legend_row):
+            part.setVisible(bool(tests))
         made = device_view.matrix(tests)
         self._cells = made.cells
         self.matrix.set_tests(made.columns, made.rows, made.short)
