@@ -92,7 +92,7 @@ class Flight:
         self._real_steps: list[float] = []
         self._last = time.perf_counter()
         self._pass = _Pass(None)
-        self._sentinel = Sentinel(loaded.device, self._on_health)
+        self._sentinel = Sentinel(loaded.device)
 
     def watch_every_step(self) -> None:
         """From now on look at every step, whatever the setting said: a failure is to be located."""
@@ -172,7 +172,7 @@ class Flight:
         def make(original: Function) -> Function:
             def guarded(*args: Any, **kwargs: Any) -> Any:
                 if method == "decode":
-                    self._sentinel.settle()
+                    self._heed(self._sentinel.settle())
                     self.decoded_input = next(tensors_in((args, list(kwargs.values()))), None)
                 self.hooks.check()
                 self.hooks.on_phase(phase)
@@ -249,7 +249,7 @@ class Flight:
         self._good.append(snapshots.take(index, result, self.loaded.pipe.scheduler, now.generator))
         del self._good[:-3]
         if self._every_step:
-            self._sentinel.note(index, latents)
+            self._heed(self._sentinel.note(index, latents))
         elif index + 1 >= self._steps():
             self._at_the_end(index, latents)
         else:
@@ -264,12 +264,15 @@ class Flight:
 
     def _at_the_end(self, index: int, latents: torch.Tensor) -> None:
         if self._watching:
-            self._sentinel.note(index, latents)
-            self._sentinel.settle()
+            self._heed(self._sentinel.note(index, latents))
+            self._heed(self._sentinel.settle())
         else:
             self._told(index, None)
 
-    def _on_health(self, health: Health) -> None:
+    def _heed(self, health: Health | None) -> None:
+        """Pass on what the sentinel read; leave the loop when it is bad."""
+        if health is None:
+            return
         self._told(health.step, health)
         if health.finite and not health.flat:
             return

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import torch
@@ -20,6 +20,9 @@ from halftone.engine.tensors import DTYPES, NAMES
 log = logging.getLogger(__name__)
 
 Masters = Mapping[str, Mapping[str, torch.Tensor]]
+
+HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
+"""Of a component whose change of state was broken off: it equals no state that can be wanted, and is never exact."""
 
 
 def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
@@ -113,8 +116,10 @@ def apply_state(
     exact = masters
     if exact is None:
         exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+    before = None if force else loaded.states[name]
+    loaded.states[name] = HALF_DONE
     try:
-        realise(module, exact, wanted, None if force else loaded.states[name])
+        realise(module, exact, wanted, None if before == HALF_DONE else before)
     except torch.OutOfMemoryError as error:
         raise HalftoneError("out-of-memory", detail=f"{name} in {wanted.dtype}") from error
     loaded.states[name] = wanted

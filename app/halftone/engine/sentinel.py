@@ -1,6 +1,5 @@
 """The watch over the latents: one fused reduction per step. On a device with its own queue the result is read one step later."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -22,31 +21,28 @@ def _judge(step: int, low: float, high: float) -> Health:
 
 
 class Sentinel:
-    """Tell it the latents after each step; it calls `on_health` with what it read.
+    """Tell it the latents after each step; it answers with what it has read by then.
 
-    On a CPU, and in general wherever nothing is queued, that is at once; on an accelerator one step later, so that the device
-    never waits.
+    On a CPU, and in general wherever nothing is queued, that is the same step; on an accelerator the one before, so that the
+    device never waits.
     """
 
-    def __init__(self, device: torch.device, on_health: Callable[[Health], None]) -> None:
-        self._on_health = on_health
+    def __init__(self, device: torch.device) -> None:
         self._pending: tuple[int, torch.Tensor, torch.Event | None] | None = None
         self._at_once = device.type == "cpu"
 
-    def note(self, step: int, latents: torch.Tensor) -> None:
+    def note(self, step: int, latents: torch.Tensor) -> Health | None:
+        """Look at the latents after a step."""
         low, high = torch.aminmax(latents)
         if self._at_once:
-            self._on_health(_judge(step, float(low), float(high)))
-            return
+            return _judge(step, float(low), float(high))
         earlier, self._pending = self._pending, self._send(step, torch.stack([low, high]).float())
-        if earlier is not None:
-            self._read(earlier)
+        return None if earlier is None else _read(earlier)
 
-    def settle(self) -> None:
-        """Read what is still on its way."""
+    def settle(self) -> Health | None:
+        """What is still on its way."""
         earlier, self._pending = self._pending, None
-        if earlier is not None:
-            self._read(earlier)
+        return None if earlier is None else _read(earlier)
 
     def forget(self) -> None:
         """Drop what is on its way: the loop was left."""
@@ -61,9 +57,10 @@ class Sentinel:
         event.record()
         return step, host, event
 
-    def _read(self, sent: tuple[int, torch.Tensor, torch.Event | None]) -> None:
-        step, pair, event = sent
-        if event is not None:
-            event.synchronize()
-        low, high = pair.tolist()
-        self._on_health(_judge(step, low, high))
+
+def _read(sent: tuple[int, torch.Tensor, torch.Event | None]) -> Health:
+    step, pair, event = sent
+    if event is not None:
+        event.synchronize()
+    low, high = pair.tolist()
+    return _judge(step, low, high)

@@ -1,5 +1,6 @@
 """The engine the worker talks to: one loaded model at a time, kept between jobs."""
 
+import gc
 import logging
 import os
 import time
@@ -91,8 +92,9 @@ class DiffusersEngine:
 
     def unload(self) -> None:
         self._loaded = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        gc.collect()  # the libraries' pipelines hold themselves in circles; only then the memory can be given back
+        if torch.accelerator.is_available():
+            torch.accelerator.empty_cache()
 
     def memory(self) -> MemoryFacts | None:
         return memory(self._used) if self._used else None

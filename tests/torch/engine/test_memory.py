@@ -1,0 +1,90 @@
+"""What stays in memory after a job, and what a change of precision leaves behind that ran out of memory."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.engine_runs import check, generate
+from torch.overrides import TorchFunctionMode
+
+from halftone.contract.errors import HalftoneError
+from halftone.engine.examine import Examination
+from halftone.engine.flight import Flight
+from halftone.engine.load import fresh_component
+from halftone.engine.plans import apply_state
+from halftone.engine.precision import ComponentState
+from halftone.engine.sentinel import Sentinel
+from halftone.engine.service import DiffusersEngine
+from halftone.measure.probe import Probe
+
+OF_A_JOB = (Flight, Sentinel, Examination, Probe)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def alive() -> list[str]:
+    return [type(found).__name__ for found in gc.get_objects() if issubclass(type(found), OF_A_JOB)]
+
+
+@pytest.mark.parametrize("job", [generate, check])
+def test_a_job_leaves_nothing_of_itself_behind(models: dict[str, Path], job: Any) -> None:
+    engine = DiffusersEngine()
+    with no_collection():
+        job(engine, models["sd15"], "float16")
+        assert alive() == []
+
+
+@pytest.mark.parametrize("job", [generate, check])
+def test_unloading_gives_the_weights_back_at_once(models: dict[str, Path], job: Any) -> None:
+    engine = DiffusersEngine()
+    with no_collection():
+        job(engine, models["sd15"], "float16")
+        assert engine.loaded is not None
+        weights = [weakref.ref(parameter) for module in engine.loaded.modules.values() for parameter in module.parameters()]
+        engine.unload()
+        assert weights
+        assert not any(weight() is not None for weight in weights)
+
+
+class Full(TorchFunctionMode):
+    """A device whose memory ends at the n-th conversion of a tensor."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.left = after
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.to:
+            self.left -= 1
+            if self.left < 0:
+                raise torch.OutOfMemoryError("no room")
+        return func(*args, **(kwargs or {}))
+
+
+def test_running_out_of_memory_half_way_through_a_change_of_precision_harms_no_weight(models: dict[str, Path]) -> None:
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], "float32")
+    loaded = engine.loaded
+    assert loaded is not None
+    with Full(9), pytest.raises(HalftoneError) as caught:
+        apply_state(loaded, "unet", ComponentState(dtype="bfloat16"))
+    assert caught.value.code == "out-of-memory"
+    kinds = {parameter.dtype for parameter in loaded.modules["unet"].parameters()}
+    assert kinds == {torch.bfloat16, torch.float32}, "the change was broken off in the middle"
+    apply_state(loaded, "unet", ComponentState(dtype="float32"))
+    in_file = dict(fresh_component(loaded, "unet").named_parameters())
+    for name, parameter in loaded.modules["unet"].named_parameters():
+        assert torch.equal(parameter, in_file[name]), name
