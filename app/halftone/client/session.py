@@ -38,6 +38,10 @@ from halftone.contract.wire import WireError, event_reader, pack
 GRACE_SECONDS: Final = 10.0
 MAX_FAILED_STARTS: Final = 3
 """So many workers in a row that died before they were ready: there is no point in starting another."""
+MAX_QUICK_DEATHS: Final = 4
+"""So many workers in a row that lived only a moment and finished nothing: whatever kills them kills the next one too."""
+QUICK_SECONDS: Final = 120.0
+"""A worker that dies sooner after its start, without a job that came to its end, died quickly."""
 _CRASHES: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 
 log = logging.getLogger(__name__)
@@ -69,6 +73,8 @@ class Session:
         self._running = False
         self._quitting = False
         self._failed_starts = 0
+        self._quick_deaths = 0
+        self._started_at = 0.0
         self._seq = -1
         self.ready: Ready | None = None
         """What the present worker said of itself, None until it did."""
@@ -97,8 +103,12 @@ class Session:
 
     @property
     def may_restart(self) -> bool:
-        """False after Quit, and when one worker after another died before it was ready."""
-        return not self._quitting and self._failed_starts < MAX_FAILED_STARTS
+        """False after Quit, and when one worker after another died before it was ready, or soon after."""
+        return not self._quitting and self._failed_starts < MAX_FAILED_STARTS and self._quick_deaths < MAX_QUICK_DEATHS
+
+    def forgive(self) -> None:
+        """Forget the deaths so far: the user wants another try."""
+        self._failed_starts = self._quick_deaths = 0
 
     @property
     def deadline(self) -> float | None:
@@ -118,6 +128,7 @@ class Session:
         self._reader = event_reader()
         self._running = True
         self._quitting = False
+        self._started_at = self._clock()
         self._seq = -1
         self.ready = None
         frames = [pack(Hello())]
@@ -158,7 +169,7 @@ class Session:
 
         signal: its name if one ended the process; details: the end of the log. Call it once for each worker.
         """
-        self._failed_starts = 0 if self.ready is not None else self._failed_starts + 1
+        self._count_death()
         hopeless = not self.may_restart
         cause = describe_end(exit_code, signal, self.broken)
         self._running = False
@@ -172,6 +183,14 @@ class Session:
         return [msgspec.structs.replace(event, seq=self._seq + number) for number, event in enumerate(events, start=1)]
 
     # -- inside ------------------------------------------------------------------------------------------------------------
+
+    def _count_death(self) -> None:
+        """A worker that was killed because a cancelled job did not end says nothing about the next one."""
+        self._failed_starts = 0 if self.ready is not None else self._failed_starts + 1
+        if self._clock() - self._started_at >= QUICK_SECONDS:
+            self._quick_deaths = 0
+        elif all(job.cancelled_at is None for job in self._jobs.values()):
+            self._quick_deaths += 1
 
     def _open(self, command: JobCommand) -> None:
         if command.job in self._known:
@@ -211,6 +230,8 @@ class Session:
                 job.slowest_step = max(job.slowest_step, event.seconds)
             case JobEnded():
                 del self._jobs[name]
+                if event.outcome == "done":
+                    self._quick_deaths = 0
             case _:
                 pass
 

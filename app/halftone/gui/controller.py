@@ -27,7 +27,7 @@ from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
-from halftone.gui.state import AppState, Noted
+from halftone.gui.state import AppState, Noted, Starting
 from halftone.settings import store
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings
@@ -119,6 +119,11 @@ class Controller(QObject):
         """Start the worker and read the models; called after the first paint."""
         self._link.start()
         self.refresh_models()
+
+    def restart(self) -> None:
+        """Start the worker again after it was given up; what waits goes on."""
+        self.take(Starting())
+        self._link.restart()
 
     def finish(self) -> None:
         """Let the queue come to its end: go on when paused, and queue nothing more by itself."""

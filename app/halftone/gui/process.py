@@ -27,6 +27,10 @@ class Link(QObject):
     def start(self) -> None:
         raise NotImplementedError
 
+    def restart(self) -> None:
+        """Try again after workers were given up."""
+        raise NotImplementedError
+
     def send(self, command: AnyCommand) -> None:
         raise NotImplementedError
 
@@ -40,7 +44,7 @@ class Link(QObject):
 
     @property
     def hopeless(self) -> bool:
-        """True when the worker died again and again before it was ready, and is not started any more."""
+        """True when the worker died again and again, and is not started any more."""
         return False
 
 
@@ -98,6 +102,10 @@ class WorkerLink(Link):
         self._process = process
         process.start(program, arguments)
         self._write(self.session.start())
+
+    def restart(self) -> None:
+        self.session.forgive()
+        self.start()
 
     def send(self, command: AnyCommand) -> None:
         """Send a command; while no worker runs, a job waits for the next one."""

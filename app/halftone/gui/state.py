@@ -222,6 +222,11 @@ class Warming:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Starting:
+    """A worker is started again because the user asked for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceChosen:
     device: DeviceFacts | None
     self_test: SelfTestReport | None = None
@@ -240,7 +245,7 @@ class Dismissed:
     notice: int
 
 
-OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | DeviceChosen | Noted | Dismissed
+OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Starting | DeviceChosen | Noted | Dismissed
 
 
 def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppState:
@@ -256,6 +261,8 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
             return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
         case Ready():
             return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+        case Starting():
+            return replace(state, worker="starting")
         case Warming() | ModelChanged() | MemoryChanged():
             return _apply_memory(state, event)
         case Refused():

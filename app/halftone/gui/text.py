@@ -154,8 +154,10 @@ def _short_notice(notice: Notice) -> Message:
                 "danger", tr("The computing part of Halftone does not start."), said, actions=(Act("copy", tr("Copy details")),)
             )
         case "worker-lost":
-            text = tr("It was started several times and stopped each time. Details are in {0}.", first)
-            return Message("danger", tr("The computing part of Halftone does not start."), text)
+            did = tr("It was started several times and stopped each time, so it stays off. Pictures and waiting jobs are kept.")
+            do = tr("Update the graphics driver or restart the computer, then try again. Details are in {0}.", first)
+            again = (Act("restart", tr("Try again")),)
+            return Message("danger", tr("The computing part of Halftone keeps stopping."), sentences(did, do), actions=again)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
         case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model":

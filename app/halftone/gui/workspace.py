@@ -263,6 +263,8 @@ class Workspace(QObject):
         match key:
             case "retry" if notice.job is not None:
                 self.controller.retry(notice.job)
+            case "restart":
+                self.controller.restart()
             case "copy":
                 self._copy_error(notice.error)
             case "undo":

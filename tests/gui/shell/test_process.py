@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import PATIENCE, link
-from tests.helpers import scripted
+from tests.helpers import samples, scripted
 
+from halftone.client.session import MAX_QUICK_DEATHS
 from halftone.contract.messages import AnyEvent, Cancel, Generate, JobEnded, PictureReady, Ready, WorkerLost
 from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
 from halftone.gui.process import WorkerLink
+from halftone.gui.text import notice_message
+from halftone.library import records
 from halftone.settings.store import Settings
 
 
@@ -95,6 +99,37 @@ def test_a_worker_that_never_gets_ready_is_given_up_and_the_user_is_told(qtbot: 
     assert made.hopeless
     assert [notice.kind for notice in controller.state.notices] == ["worker-lost"]
     assert controller.state.worker == "lost"
+    controller.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_a_self_test_that_kills_the_worker_is_not_started_again_by_itself(qtbot: QtBot) -> None:
+    made = link({"selftest": [scripted.Crash(how="exit")]})
+    ear = Ear(qtbot, made)
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.start()
+    ear.wait(Ready, 2)
+    assert controller.state.jobs == ()
+    controller.measure()
+    ear.wait(Ready, 3)
+    assert len(ear.of(JobEnded)) == 2, "measured again when the user asks, and only then"
+    controller.stop()
+    qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+def test_a_worker_that_dies_again_and_again_stays_down_until_the_user_wants_it_back(qtbot: QtBot) -> None:
+    records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU, complete=True))
+    made = link({"generate": [scripted.Crash(how="exit")]})
+    controller = Controller(made, Settings(first_run_done=True))
+    controller.start()
+    for _ in range(MAX_QUICK_DEATHS + 1):
+        controller.generate(PictureRequest(prompt="hills"))
+    qtbot.waitUntil(lambda: made.hopeless and controller.state.notices[-1].kind == "worker-lost", timeout=PATIENCE)
+    assert len(controller.state.jobs) == 1, "what waits is kept"
+    assert [act.key for act in notice_message(controller.state.notices[-1]).actions] == ["restart"]
+    controller.restart()
+    assert controller.state.worker == "starting"
+    qtbot.waitUntil(lambda: controller.state.jobs == (), timeout=PATIENCE)
     controller.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
 

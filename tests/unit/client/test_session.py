@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import samples
 
-from halftone.client.session import MAX_FAILED_STARTS, Session, describe_end
+from halftone.client.session import MAX_FAILED_STARTS, MAX_QUICK_DEATHS, QUICK_SECONDS, Session, describe_end
 from halftone.contract.messages import (
     AnyCommand,
     AnyEvent,
@@ -205,15 +205,51 @@ def test_workers_that_die_before_they_are_ready_are_not_started_for_ever() -> No
     assert session.open_jobs == ()
 
 
-def test_one_ready_worker_makes_good_for_those_before() -> None:
-    session = Session()
+def test_one_ready_worker_that_lived_makes_good_for_those_before() -> None:
+    now = 0.0
+    session = Session(clock=lambda: now)
     for _ in range(2 * MAX_FAILED_STARTS):
         session.start()
         session.died(1, None, "worker.log")
         session.start()
         session.feed(pack(READY))
+        now += QUICK_SECONDS
         session.died(1, None, "worker.log")
         assert session.may_restart
+
+
+def test_workers_that_die_soon_after_they_were_ready_are_not_started_for_ever() -> None:
+    talk = Talk()
+    for left in reversed(range(MAX_QUICK_DEATHS)):
+        talk.die()
+        assert talk.session.may_restart is (left > 0)
+        talk.session.start()
+        talk.say(READY)
+    talk.session.forgive()
+    assert talk.session.may_restart
+
+
+def test_a_finished_job_makes_good_for_quick_deaths() -> None:
+    talk = Talk()
+    for number in range(2 * MAX_QUICK_DEATHS):
+        talk.session.command(paint(str(number)))
+        talk.say(started(str(number), 1), ended(str(number), 2))
+        talk.die()
+        assert talk.session.may_restart
+        talk.session.start()
+        talk.say(READY)
+
+
+def test_killing_what_does_not_stop_in_time_is_no_sign_against_the_next_worker() -> None:
+    talk = Talk()
+    for number in range(2 * MAX_QUICK_DEATHS):
+        talk.session.command(paint(str(number)))
+        talk.say(started(str(number), 1))
+        talk.session.command(Cancel(job=str(number)))
+        talk.die(None, "SIGKILL")
+        assert talk.session.may_restart
+        talk.session.start()
+        talk.say(READY)
 
 
 @pytest.mark.logs("what cannot be read")

@@ -27,6 +27,7 @@ class DeviceChoice(QObject):
         self._queue = queue
         self._keeper = keeper
         self._writer = writer
+        self._tried: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -43,7 +44,10 @@ class DeviceChoice(QObject):
         return resolve_precision(wanted, state.self_test, state.device)
 
     def choose(self) -> None:
-        """Take the device of the settings, or the preferred one, with what was measured on it before."""
+        """Take the device of the settings, or the preferred one, with what was measured on it before.
+
+        A device that is not known is measured by itself once: what ended that, a crash or the user, would end it again.
+        """
         wanted = self._keeper.settings.device
         devices = self._holder.state.devices
         device = next((d for d in devices if d.id == wanted), devices[0] if devices else None)
@@ -52,7 +56,8 @@ class DeviceChoice(QObject):
         known = records.load_selftest(device)
         self._holder.take(DeviceChosen(device=device, self_test=known))
         self.changed.emit()
-        if known is None and self._holder.state.running is None:
+        if known is None and device.id not in self._tried and self._holder.state.running is None:
+            self._tried.add(device.id)
             self.measure()
 
     def use(self, device: DeviceFacts) -> None:
