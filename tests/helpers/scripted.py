@@ -87,10 +87,14 @@ class Steps(Action, frozen=True, kw_only=True, tag=True):
 
 
 class Picture(Action, frozen=True, kw_only=True, tag=True):
-    """Write a small PNG and say so. path: None for the request's output, or a name in the pictures folder."""
+    """Write a small PNG and say so; of a picture that was given up, or waits for an answer, there is no file.
+
+    path: None for the request's output, or a name in the pictures folder. kept: the file of one that is not recovered.
+    """
 
     path: str | None = None
     state: ReceiptState = "clean"
+    kept: bool = False
 
 
 class Wait(Action, frozen=True, kw_only=True, tag=True):
@@ -287,10 +291,11 @@ class _Player:
     def _picture(self, action: Picture) -> None:
         path = Path(action.path or _output(self._command))
         thumbnail = samples.png()
-        if action.state != "not-recovered":
+        written = action.kept or action.state not in ("not-recovered", "asking")
+        if written:
             path.write_bytes(samples.png(64, 64))
         state: ReceiptState = "recovered" if self._events and action.state == "clean" else action.state
-        facts = samples.picture_facts(str(path), state)
+        facts = samples.picture_facts(str(path) if written else "", state)
         if self._events:
             facts = msgspec.structs.replace(facts, events=tuple(self._events))
         failed = samples.png(colour=(0, 0, 0)) if state == "recovered" else b""

@@ -167,6 +167,30 @@ def test_a_broken_picture_is_not_kept_and_the_banner_says_why(qtbot: QtBot) -> N
     stage.close()
 
 
+def test_a_picture_of_one_colour_is_shown_as_it_is_and_stays(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered", kept=True)]})
+    stage.picture()
+    page = stage.page
+    stage.wait(lambda: page.canvas.image().width() == 64)
+    assert page.canvas.image().pixelColor(1, 1).getRgb()[:3] == (200, 80, 40)
+    assert page.toolbar.save.isEnabled()
+    assert page.toolbar.delete.isEnabled()
+    stage.close()
+    again = Stage(qtbot)
+    again.wait(lambda: len(again.page.history.paths()) == 1)
+    again.idle()
+    again.close()
+
+
+def test_of_a_picture_that_is_not_there_none_is_invented(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered")]})
+    stage.page.generate()
+    stage.idle()
+    stage.wait(lambda: not stage.page.banner.isHidden())
+    assert stage.page.canvas.image().isNull()
+    stage.close()
+
+
 def test_a_picture_stopped_by_setting_says_so(qtbot: QtBot) -> None:
     settings = Settings(first_run_done=True, numerics=Numerics(on_black="stop"))
     stage = Stage(

@@ -211,11 +211,10 @@ class CreatePage(QWidget):
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
-        one_colour = event.facts.finite and bool(event.facts.path)
-        if event.facts.state == "asking" or (event.facts.state == "not-recovered" and not one_colour):
-            self._show_made(unsaved(event.facts, request, failed))
-        else:
+        if event.facts.path:
             self._shelf.add(event.facts, request, thumbnail, failed, self._made)
+        else:
+            self._show_made(unsaved(event.facts, request, failed))
 
     def _made(self, made: Made) -> None:
         self.history.add(made.thumb)
@@ -289,9 +288,6 @@ class CreatePage(QWidget):
             return
         if image.isNull():
             image = made.thumb.image if made.is_file else made.failed
-        if image.isNull():
-            image = QImage(8, 8, QImage.Format.Format_RGB32)
-            image.fill(0)
         self.canvas.set_image(image, (made.facts.width, made.facts.height))
         self.banner.evidence.recovered.show_image(image)
         self._show_canvas(True)

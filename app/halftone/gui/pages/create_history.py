@@ -33,7 +33,7 @@ class Made:
 
     @property
     def is_file(self) -> bool:
-        return bool(self.facts.path) and self.facts.state not in ("not-recovered", "asking")
+        return bool(self.facts.path)
 
 
 def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:
