@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.words import DType
-from halftone.gui import picture_text, text, theme
+from halftone.gui import picture_text, stopping, text, theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages.create import CreatePage
@@ -203,11 +203,9 @@ class Workspace(QObject):
             self.show_messages()
 
     def _escape(self) -> None:
-        if self._page == "create" and self.create_page.escape():
-            return
-        job = self.controller.state.running
+        job = stopping.on_page(self._page, self.controller.state.running)
         if job is not None:
-            self.controller.cancel(job.id)
+            stopping.stop(self.window, self.controller, job)
 
     # --- what is going on -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
-import time
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
-from halftone.gui import picture_text, theme
+from halftone.gui import picture_text, stopping, theme
 from halftone.gui.controller import Controller
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_banner import PictureBanner
@@ -36,8 +35,6 @@ from halftone.gui.widgets.splitter import LineSplitter
 from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
-_ASK_AFTER = 60.0
-"""Seconds of work above which cancelling asks first."""
 
 
 class CreatePage(QWidget):
@@ -126,7 +123,7 @@ class CreatePage(QWidget):
         self.empty.models_wanted.connect(lambda: ask_model(self, controller))
         self.receipt.toggled.connect(self._toggle_sheet)
         self.sheet.message_requested.connect(self._unfold)
-        self.transport.cancel_requested.connect(self.escape)
+        self.transport.cancel_requested.connect(self._cancel)
         self.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
         self.history.collapse.connect(self.toggle_right)
@@ -154,16 +151,10 @@ class CreatePage(QWidget):
         if job is not None:
             self._controller.keep(job.id)
 
-    def escape(self) -> bool:
-        """Cancel the running picture, asking first where more than a minute would be lost. True if there was one."""
+    def _cancel(self) -> None:
         job = self._controller.state.running_kind("Generate")
-        if job is None:
-            return False
-        if job.started is not None and time.monotonic() - job.started > _ASK_AFTER and job.stopping != "cancel":
-            create_actions.ask_to_cancel(self, self._controller, job.id)
-        else:
-            self._controller.cancel(job.id)
-        return True
+        if job is not None:
+            stopping.stop(self, self._controller, job)
 
     def _fix(self) -> None:
         model = self._controller.model

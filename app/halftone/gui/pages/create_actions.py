@@ -1,11 +1,11 @@
-"""What Create does with files and questions: save a copy, move to the bin, show the folder, ask before much work is lost."""
+"""What Create does with files: save a copy, move to the bin, show the folder."""
 
 import shutil
 from pathlib import Path
 
 from PySide6.QtCore import QFile, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
@@ -47,14 +47,3 @@ def move_to_bin(controller: Controller, path: str) -> bool:
 def show_folder(path: str) -> None:
     """Open the folder of a file in the system's file manager."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(path).parent)))
-
-
-def ask_to_cancel(parent: QWidget, controller: Controller, job: str) -> None:
-    """More than a minute of work would be lost: ask, without holding the window up."""
-    box = QMessageBox(parent)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    box.setText(tr("Cancel this picture? More than a minute of work would be lost."))
-    yes = box.addButton(tr("Cancel the picture"), QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(tr("Go on"), QMessageBox.ButtonRole.RejectRole)
-    yes.clicked.connect(lambda: controller.cancel(job))
-    box.open()
