@@ -13,7 +13,7 @@ from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.progress import Progress
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
 from halftone.contract.request import PictureRequest
@@ -83,18 +83,22 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
 
 
 def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> GenerateReport:
-    """Make the pictures and list them in the history."""
+    """Make the pictures and list them in the history: those that were finished before the job failed or was cancelled, too."""
     made: list[tuple[PictureFacts, bytes]] = []
-    with Progress(wanted=not as_json) as progress:
 
-        def listen(event: AnyEvent, blob: bytes) -> None:
-            if isinstance(event, PictureReady):
-                made.append((event.facts, blob[: event.thumbnail_size]))
-            progress(event, blob)
+    def listen(event: AnyEvent, blob: bytes) -> None:
+        if isinstance(event, PictureReady):
+            made.append((event.facts, blob[: event.thumbnail_size]))
+        progress(event, blob)
 
-        report = run_job(tools, Generate(job=JOB, request=request), GenerateReport, listen)
-    _remember(request, made)
-    return report
+    try:
+        with Progress(wanted=not as_json) as progress:
+            return run_job(tools, Generate(job=JOB, request=request), GenerateReport, listen)
+    except (HalftoneError, JobCancelled):
+        tell_notes(f"Finished before that: {facts.path}" for facts, _thumbnail in made if facts.path)
+        raise
+    finally:
+        _remember(request, made)
 
 
 def repair_model(tools: Tools, command: Repair, *, as_json: bool) -> RepairReport:

@@ -173,6 +173,27 @@ def test_a_picture_that_could_not_be_saved_is_not_lost(run: Run, model: str, tmp
     assert run("generate", "a sun", "-m", model, "--latents", str(kept)).code == 2
 
 
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        (Fail(code="out-of-memory", facts={"detail": "x"}), 2, "does not fit"),
+        (Throw(kind="keyboard-interrupt"), 130, "Cancelled"),
+    ],
+)
+def test_what_was_made_is_kept_and_named_when_the_job_does_not_end_well(
+    run: Run, model: str, tmp_path: Path, end: AnyAction, code: int, said: str
+) -> None:
+    path = tmp_path / "a.png"
+    words = ("generate", "a sun", "-m", model, "--precision", "fp16", "-o", str(tmp_path))
+    found = run(*words, generate=[Picture(path=str(path)), end])
+    assert found.code == code
+    first, *rest = found.err.splitlines()
+    assert first == f"Finished before that: {path}"
+    assert said in rest[-1]
+    with History() as history:
+        assert [entry.facts.path for entry in history.recent()] == [str(path)]
+
+
 def test_a_repaired_copy(run: Run, model: str, tmp_path: Path) -> None:
     found = run("repair", model, "--output", str(tmp_path / "copy"), "--json").object
     assert run.code == 0
