@@ -47,10 +47,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.facts.path)
 
 
+class NewerHistoryError(sqlite3.OperationalError):
+    """A newer Halftone wrote the list; it is left as it is."""
+
+
 class History:
     """Opens or makes the list. Several programs may use it at once. A damaged file is set aside and a new one begun.
 
-    Raises sqlite3.OperationalError when the list cannot be opened.
+    Raises sqlite3.OperationalError when the list cannot be opened, NewerHistoryError when it is not ours to write.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -106,7 +110,9 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"version {version} is newer than this program")
+            raise NewerHistoryError(
+                f"{path.name} belongs to a newer Halftone: it has version {version}, this one knows {_VERSION}"
+            )
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         with database:
@@ -119,13 +125,14 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> Path:
+    """Move the file away with its write-ahead log, in which the latest pictures stand until SQLite tidies up."""
     number = 1
     while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
         number += 1
-    path.rename(aside)
-    for leftover in ("-wal", "-shm"):
+    for companion in ("-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + leftover).unlink()
+            path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))
+    path.rename(aside)
     return aside
 
 

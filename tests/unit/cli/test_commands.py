@@ -1,6 +1,7 @@
 """The commands with a scripted engine: what they print, keep and return."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from halftone.cli.objects import finite
 from halftone.gallery.history import History
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
-from halftone.settings.places import pictures_dir
+from halftone.settings.places import data_dir, pictures_dir
 from halftone.settings.store import Settings, load, save
 
 
@@ -192,6 +193,16 @@ def test_what_was_made_is_kept_and_named_when_the_job_does_not_end_well(
     assert said in rest[-1]
     with History() as history:
         assert [entry.facts.path for entry in history.recent()] == [str(path)]
+
+
+def test_a_history_of_a_newer_version_is_no_obstacle_and_is_told(run: Run, model: str) -> None:
+    with sqlite3.connect(data_dir() / "history.sqlite") as newer:
+        newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    assert run("generate", "a sun", "-m", model, "--precision", "fp16").code == 0
+    assert run.err == (
+        "The history could not be kept (history.sqlite belongs to a newer Halftone: it has version 99, this one knows 1).\n"
+    )
 
 
 def test_a_repaired_copy(run: Run, model: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.pictures import picture_facts
 
 from halftone.contract.request import PictureRequest
-from halftone.gallery.history import History
+from halftone.gallery.history import History, NewerHistoryError
 from halftone.settings.places import data_dir
 
 REQUEST = PictureRequest(prompt="日の出", seed=3, options={"eta": 0.5})
@@ -62,16 +62,37 @@ def test_an_entry_that_cannot_be_read_is_left_out(history: History) -> None:
 
 
 @pytest.mark.logs("history was damaged")
-@pytest.mark.parametrize("content", [b"no database at all, but long enough to be taken for one" * 40, None])
-def test_a_damaged_list_is_set_aside(content: bytes | None) -> None:
+def test_a_damaged_list_is_set_aside() -> None:
     path = data_dir() / "history.sqlite"
-    if content is None:
-        newer = sqlite3.connect(path)
-        newer.execute("PRAGMA user_version = 99")
-        newer.close()
-    else:
-        path.write_bytes(content)
+    path.write_bytes(b"no database at all, but long enough to be taken for one" * 40)
     with History() as history:
         history.add(picture_facts(), REQUEST, b"")
         assert len(history.recent()) == 1
     assert (data_dir() / "history-damaged-1.sqlite").exists()
+
+
+@pytest.mark.logs("history was damaged")
+def test_pictures_that_stand_in_the_log_of_a_damaged_list_are_kept_with_it(history: History) -> None:
+    path, log = data_dir() / "history.sqlite", data_dir() / "history.sqlite-wal"
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    history.add(picture_facts(), REQUEST, b"")
+    rows = log.read_bytes()
+    with path.open("r+b") as file:
+        file.write(b"damaged")
+    other.close()
+    History().close()
+    assert (data_dir() / "history-damaged-1.sqlite-wal").read_bytes() == rows != b""
+
+
+def test_a_list_of_a_newer_version_is_left_as_it_is(history: History) -> None:
+    history.add(picture_facts(), REQUEST, b"")
+    newer = sqlite3.connect(data_dir() / "history.sqlite")
+    newer.execute("PRAGMA user_version = 99")
+    newer.commit()
+    before = {path.name for path in data_dir().iterdir()}
+    with pytest.raises(NewerHistoryError, match="a newer Halftone"):
+        History()
+    assert {path.name for path in data_dir().iterdir()} == before
+    assert newer.execute("SELECT COUNT(*) FROM picture").fetchone() == (1,)
+    newer.close()
