@@ -1,5 +1,6 @@
 """Runs the real engine on tiny models and records what it says."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +44,20 @@ class Steady:
 
     def check(self) -> None:
         return
+
+
+class Meddler(Steady):
+    """Does something once while the first picture is made."""
+
+    def __init__(self, meddle: Callable[[], object]) -> None:
+        super().__init__()
+        self._meddle: Callable[[], object] | None = meddle
+
+    def keep(self) -> bool:
+        if self._meddle is not None:
+            self._meddle()
+            self._meddle = None
+        return False
 
 
 @dataclass

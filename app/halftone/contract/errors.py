@@ -25,7 +25,9 @@ ErrorCode = Literal[
     "prompt-empty",
     "image-missing",
     "image-unreadable",
-    "latents-unfinished",
+    "latents-missing",
+    "latents-unreadable",
+    "latents-other-model",
     "option-unknown",
     "output-folder-missing",
     "output-not-folder",
@@ -77,9 +79,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "prompt-empty": ("The prompt is empty.", 'Describe the picture, for example "a red sun over green hills".'),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
-    "latents-unfinished": (
-        "{path} holds a picture that was not denoised to its end, so it cannot be decoded.",
-        "Make the picture again with its seed.",
+    "latents-missing": ("There are no kept latents at {path}.", "Check the path, or make the picture again with its seed."),
+    "latents-unreadable": (
+        "{path} holds no latents that Halftone kept, or the file is damaged.",
+        "Choose a file that Halftone named, or make the picture again with its seed.",
+    ),
+    "latents-other-model": (
+        "{path} belongs to a picture of the model {model}, and {given} would make another picture of it.",
+        "Use the model {model}.",
     ),
     "option-unknown": ("This model's pipeline has no option {name}.", "Known options: {known}."),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),

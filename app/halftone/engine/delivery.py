@@ -10,14 +10,15 @@ from PIL import Image
 
 from halftone.contract.engine import Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import PictureFacts
+from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.frames import Pixels, thumbnail, to_pixels
-from halftone.engine.latents import DECODER_INPUT
+from halftone.engine.latents import forget_latents, keep_if_possible
 from halftone.engine.picture import Picture
-from halftone.engine.saving import keep_if_possible, write_picture
+from halftone.engine.saving import write_picture
+from halftone.health.kept import Kept
 from halftone.metadata.parameters import a1111_text, receipt_json
 from halftone.metadata.picture import next_name, numbered, output_error
 from halftone.settings.places import pictures_dir
@@ -30,7 +31,7 @@ class Delivery:
     written was not.
     """
 
-    def __init__(self, request: PictureRequest, model: str, emit: Emit) -> None:
+    def __init__(self, request: PictureRequest, model: ModelFacts, emit: Emit) -> None:
         self._request = request
         self._model = model
         self._emit = emit
@@ -46,40 +47,51 @@ class Delivery:
         resolved: ResolvedRequest,
         plan: Plan,
     ) -> None:
-        """latents: what was decoded; kept if the picture cannot be written. resolved, plan: for the receipt."""
+        """latents: what was decoded; kept if the picture cannot be written. resolved, plan: for the receipt.
+
+        Kept latents that this picture was decoded from go, once it is written and sound.
+        """
         self._emit(PhaseChanged(phase="save"))
         image = Image.fromarray(pixels)
         facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
 
+        made = msgspec.structs.replace(resolved, width=facts.width, height=facts.height, seed=facts.seed)
+
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))
-            made = msgspec.structs.replace(resolved, width=there.width, height=there.height, seed=there.seed)
             return a1111_text(made, there), receipt_json(made, there, plan)
 
         try:
             path = write_picture(image, *self._path(now), texts, overwrite=self._request.overwrite)
             facts = msgspec.structs.replace(facts, path=str(path))
+            if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
+                forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
-            facts = self._not_written(facts, latents, error)
+            facts = self._not_written(facts, self._keep(latents, facts, made, plan), error)
         self._hand_over(facts, thumbnail(image), now.failed)
 
-    def give_up(self, now: Picture, facts: PictureFacts, failed: torch.Tensor | None) -> None:
-        """A picture that could not be finished: keep what is good on disk, say what happened."""
-        path: Path | None = None
-        if now.last_good is not None:
-            path = keep_if_possible(now.last_good, now.stage, now.seed, self._model)
-        if path is not None and now.stage != DECODER_INPUT:
-            log.info("the last sound step is kept in %s", path)
-            path = None  # nothing can be decoded from it: the picture is made again from its seed
-        self._hand_over(msgspec.structs.replace(facts, latents=None if path is None else str(path)), b"", failed)
+    def give_up(
+        self, now: Picture, facts: PictureFacts, failed: torch.Tensor | None, resolved: ResolvedRequest, plan: Plan
+    ) -> None:
+        """A picture that could not be finished: keep the latents of a failed decode, say what happened.
 
-    def _not_written(self, facts: PictureFacts, latents: torch.Tensor | None, error: HalftoneError) -> PictureFacts:
+        Of a failed step nothing is kept: the picture is made again from its seed.
+        """
+        latents = self._keep(now.decoder_input, facts, resolved, plan)
+        self._hand_over(msgspec.structs.replace(facts, latents=latents), b"", failed)
+
+    def _keep(self, latents: torch.Tensor | None, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> str | None:
+        """The file with the latents of this picture: the one they came from, else a new one."""
+        if self._request.resume_latents is not None or latents is None:
+            return self._request.resume_latents
+        alone = msgspec.structs.replace(resolved, seed=facts.seed, batch=1)
+        kept = Kept(request=alone, picture=facts, plan=plan, path=self._model.path, fingerprint=self._model.fingerprint)
+        path = keep_if_possible(latents, kept)
+        return None if path is None else str(path)
+
+    def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
         """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""
         log.error("picture %d was not saved: %s", facts.index, error)
-        file = self._request.resume_latents
-        if file is None and latents is not None:
-            path = keep_if_possible(latents, DECODER_INPUT, facts.seed, self._model)
-            file = None if path is None else str(path)
         if self.unsaved is None:
             self.unsaved = error
             if file is not None:

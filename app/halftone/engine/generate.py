@@ -5,7 +5,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 import torch
@@ -13,20 +13,21 @@ import torch
 from halftone.contract.engine import Control, Emit
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
 from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PlanChanged, StepDone
+from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.contract.words import DType, Phase, ReceiptState
-from halftone.engine import latents as kept
 from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import effective
 from halftone.engine.delivery import Delivery
 from halftone.engine.first_plan import first_plan, remember_cure
 from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
 from halftone.engine.frames import Pixels, first_frame, frame_count, from_decoder, to_pixels
+from halftone.engine.latents import read_latents
 from halftone.engine.load import Loaded
 from halftone.engine.picture import Picture, PictureStopped, has_flat_tiles, picture_facts
-from halftone.engine.plans import any_component, apply_plan
+from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
-from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding
+from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, only
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
 from halftone.engine.sentinel import Health
@@ -35,10 +36,14 @@ from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action, receipt_state
+from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
 from halftone.measure.pictures import is_flat
 
 log = logging.getLogger(__name__)
+
+_BEFORE_DECODING: Final = ("encoded-again", "went-back-one-step")
+"""What the guard does before a picture is decoded."""
 
 
 class Generation:
@@ -67,12 +72,17 @@ class Generation:
         self._dtype: DType = dtype
         self._states = states(tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
-        self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
+        self._kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
+        if self._kept is None:
+            self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
+        else:
+            check_same_model(self._kept, loaded.facts, request.resume_latents or "")
+            self._resolved = self._kept.request
         self._plan, self._stored = first_plan(self._loaded, device, dtype, request.numerics)
         emit(JobStarted(kind="generate", plan=self._plan))
         self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
-        self._delivery = Delivery(request, self._loaded.facts.id, emit)
+        self._delivery = Delivery(request, self._loaded.facts, emit)
         self._more_reasons: tuple[str, ...] = ()
         self._switches = ExitStack()
 
@@ -93,7 +103,7 @@ class Generation:
             )
             for index in range(self._request.batch):
                 self._control.check()
-                self._picture = Picture(self._resolved.seed + index, index)
+                self._picture = self._begun(index)
                 self._one(flight)
         if self._delivery.unsaved is not None:
             raise self._delivery.unsaved
@@ -131,12 +141,16 @@ class Generation:
 
     # --- one picture -------------------------------------------------------------------------------
 
+    def _begun(self, index: int) -> Picture:
+        """A new picture; of kept latents with what befell its steps (what this decode does is told anew)."""
+        picture = Picture(self._resolved.seed + index, index)
+        if self._kept is not None:
+            picture.events += [event for event in self._kept.picture.events if event.action in _BEFORE_DECODING]
+        return picture
+
     def _one(self, flight: Flight) -> None:
         try:
-            if self._request.resume_latents is not None:
-                decoded = self._decode_only(Path(self._request.resume_latents), flight)
-            else:
-                decoded = self._fly(flight)
+            decoded = self._fly(flight) if self._kept is None else self._decode_only(flight)
             self._tell_frames(decoded)
             self._finish(first_frame(decoded), flight)
         except PictureStopped as stopped:
@@ -173,9 +187,6 @@ class Generation:
     def _recover_step(self, failure: StepFailed) -> Snapshot | None:
         """Cure the denoiser call that failed; the state to go on from."""
         started = time.perf_counter()
-        if failure.good is not None:
-            self._picture.last_good = next(tensors_in(failure.good.result))
-            self._picture.stage = kept.DENOISING
         kind = "flat" if failure.health.flat else "nonfinite"
         diagnosis = self._failing_call(failure)
         self._heed_policy(diagnosis, kind, started, None)
@@ -204,8 +215,7 @@ class Generation:
         failed = from_decoder(next(tensors_in(result))) if call.method == "decode" else None
         self._picture.failed = failed if failed is not None else self._picture.failed
         if call.method == "decode":
-            self._picture.last_good = next(tensors_in((call.args, list(call.kwargs.values()))))
-            self._picture.stage = kept.DECODER_INPUT
+            self._picture.decoder_input = next(tensors_in((call.args, list(call.kwargs.values()))))
         diagnosis = self._recovery.diagnose(call)
         self._heed_policy(diagnosis, "nonfinite", started, failed)
         cured = self._recovery.cure(diagnosis)
@@ -245,13 +255,13 @@ class Generation:
         self._plan = cured.plan
         remember_cure(self._loaded, self._device, self._dtype, cured.plan, diagnosis.component)
 
-    def _decode_only(self, path: Path, flight: Flight) -> Any:
+    def _decode_only(self, flight: Flight) -> Any:
         """Decode kept latents; nothing else runs."""
         found = any_component(self._loaded, "decode")
         assert found is not None
         name, module = found
         self._emit(PhaseChanged(phase="decode"))
-        flight.decoded_input = kept.read_latents(path).to(self._loaded.device)
+        flight.decoded_input = read_latents(Path(self._request.resume_latents or "")).to(self._loaded.device)
         call = Call(name, "decode", (flight.decoded_input,), {"return_dict": False})
         result = run_call(call, module, self._loaded.states[name].dtype)
         if not is_finite(result):
@@ -268,7 +278,7 @@ class Generation:
         sound = not watched or (finite and not is_flat(pixels))
         state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
         facts = self._facts(state, pixels, finite=finite)
-        self._delivery.save(self._picture, facts, pixels, flight.decoded_input, self._resolved, self._recovery.plan)
+        self._delivery.save(self._picture, facts, pixels, flight.decoded_input, self._resolved, self._whole_plan())
 
     def _look_again(self, pixels: Pixels, flight: Flight) -> Pixels:
         """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is
@@ -289,7 +299,7 @@ class Generation:
         if not diagnosis.sound or is_flat(reference) or has_flat_tiles(reference, latents):
             return self._keep_flat(pixels, found[0], started)
         self._picture.failed = torch.from_numpy(pixels).permute(2, 0, 1) / 255
-        self._picture.last_good, self._picture.stage = latents, kept.DECODER_INPUT
+        self._picture.decoder_input = latents
         self._heed_policy(diagnosis, kind, started, self._picture.failed)
         cured = self._recovery.cure(diagnosis)
         self._note(diagnosis, kind, "decoded-again", cured, started)
@@ -312,11 +322,26 @@ class Generation:
         return pixels
 
     def _facts(self, state: ReceiptState, pixels: Pixels | None, *, finite: bool) -> PictureFacts:
-        steps = self._resolved.steps if self._request.resume_latents is not None else self._picture.steps
-        return picture_facts(self._picture, self._loaded, self._resolved, state, pixels, finite=finite, steps=steps)
+        facts = picture_facts(self._picture, self._loaded, self._resolved, state, pixels, finite=finite)
+        if self._kept is None:
+            return facts
+        before, decoder = self._kept.picture, self._decoder()
+        dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
+        return msgspec.structs.replace(facts, dtypes=dtypes, steps=before.steps, room_bits=before.room_bits)
+
+    def _whole_plan(self) -> Plan:
+        """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""
+        plan = self._recovery.plan
+        return plan if self._kept is None else merged(self._kept.plan, only(plan, self._decoder()))
+
+    def _decoder(self) -> str:
+        found = any_component(self._loaded, "decode")
+        assert found is not None, "latents without a decoder"
+        return found[0]
 
     def _give_up(self, stopped: PictureStopped, flight: Flight) -> None:
         """Leave the picture with what happened to it."""
         self._picture.events.append(stopped.event)
-        self._delivery.give_up(self._picture, self._facts(stopped.state, None, finite=False), stopped.failed)
+        facts = self._facts(stopped.state, None, finite=False)
+        self._delivery.give_up(self._picture, facts, stopped.failed, self._resolved, self._whole_plan())
         flight.decoded_input = None

@@ -1,47 +1,79 @@
-"""Latents on disk: kept when a picture could not be finished, and read back to decode them again."""
+"""Latents on disk: kept when a finished picture could not be decoded or saved, and read back to decode them again."""
 
+import logging
 from pathlib import Path
+from typing import Final
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from halftone.contract.errors import HalftoneError
+from halftone.health.kept import RECORD, Kept
 from halftone.settings.atomic import create_atomically
-from halftone.settings.places import data_dir
+from halftone.settings.places import latents_dir
 
-DECODER_INPUT = "decoder-input"
-DENOISING = "denoising"
+log = logging.getLogger(__name__)
+
+LIMIT: Final = 2**30
+"""Bytes that the folder may hold; about a thousand of the largest latents in use. Beyond it the oldest go."""
+_TENSOR: Final = "latents"
 
 
-def keep_latents(latents: torch.Tensor, stage: str, seed: int, model: str) -> Path:
-    """Write latents atomically below the data folder. stage: DECODER_INPUT (can be decoded) or DENOISING (the last good step).
+def keep_latents(latents: torch.Tensor, kept: Kept, limit: int = LIMIT) -> Path:
+    """Write what the decoder is given, and whose it is, atomically into the folder of kept latents.
 
     Raises OSError; then no part of them is left.
     """
-    folder = data_dir() / "latents"
-    folder.mkdir(parents=True, exist_ok=True)
-    content = save({"latents": latents.detach().cpu().contiguous()}, {"stage": stage, "seed": str(seed), "model": model})
+    folder = latents_dir()
+    content = save({_TENSOR: latents.detach().cpu().contiguous()}, {RECORD: msgspec.json.encode(kept).decode()})
     number = 0
     while True:
-        path = folder / f"{seed}-{number}.safetensors"
+        path = folder / f"{kept.picture.seed}-{number}.safetensors"
         try:
             create_atomically(path, content)
         except FileExistsError:
             number += 1
         else:
+            _forget_oldest(folder, path, limit)
             return path
 
 
+def keep_if_possible(latents: torch.Tensor, kept: Kept) -> Path | None:
+    """`keep_latents`; None, with a line in the log, where they cannot be written either."""
+    try:
+        return keep_latents(latents, kept)
+    except OSError:
+        log.exception("the latents of seed %d could not be kept", kept.picture.seed)
+        return None
+
+
 def read_latents(path: Path) -> torch.Tensor:
-    """What `keep_latents` wrote for the decoder. Raises image-unreadable, or latents-unfinished for those of a step."""
+    """What `keep_latents` wrote. Raises latents-unreadable."""
     try:
         with safe_open(path, "pt") as opened:
-            stage = (opened.metadata() or {}).get("stage")
-            if stage == DENOISING:
-                raise HalftoneError("latents-unfinished", path=str(path))
-            if stage != DECODER_INPUT:
-                raise HalftoneError("image-unreadable", path=str(path))
-            return opened.get_tensor("latents")
+            return opened.get_tensor(_TENSOR)
     except (OSError, SafetensorError) as error:
-        raise HalftoneError("image-unreadable", path=str(path)) from error
+        raise HalftoneError("latents-unreadable", str(error), path=str(path)) from error
+
+
+def forget_latents(path: Path) -> None:
+    """Remove what was kept, once its picture is saved; a copy that somebody made elsewhere stays."""
+    if path.resolve().parent != latents_dir().resolve():
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.info("the kept latents %s could not be removed: %s", path, error)
+
+
+def _forget_oldest(folder: Path, newest: Path, limit: int) -> None:
+    files = [path for path in folder.glob("*.safetensors") if path != newest]
+    sizes = {path: path.stat() for path in files}
+    room = limit - newest.stat().st_size
+    for path in sorted(files, key=lambda path: (sizes[path].st_mtime_ns, path.name), reverse=True):
+        room -= sizes[path].st_size
+        if room < 0:
+            log.info("kept latents are too many: %s goes", path)
+            forget_latents(path)

@@ -10,7 +10,6 @@ from halftone.contract.facts import GuardEvent, PictureFacts
 from halftone.contract.request import ResolvedRequest
 from halftone.contract.words import FLOAT_LIMITS, DType, ReceiptState
 from halftone.engine.frames import Pixels
-from halftone.engine.latents import DENOISING
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
@@ -37,9 +36,8 @@ class Picture:
     failed: torch.Tensor | None = None
     peak: float = 0.0
     steps: int = 0
-    last_good: torch.Tensor | None = None
-    stage: str = DENOISING
-    """What `last_good` is."""
+    decoder_input: torch.Tensor | None = None
+    """Of a decode that failed."""
     phase: str = ""
     repeated: set[int] = field(default_factory=set[int])
     """Steps that were done once more without a change."""
@@ -53,7 +51,6 @@ def picture_facts(
     pixels: Pixels | None,
     *,
     finite: bool,
-    steps: int,
 ) -> PictureFacts:
     """The receipt of a picture that is not written yet. pixels: None if it could not be finished."""
     flat = pixels is None or is_flat(pixels)
@@ -72,7 +69,7 @@ def picture_facts(
         dark=pixels is not None and not flat and is_dark(pixels),
         room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
         seconds=time.perf_counter() - now.started,
-        steps=steps,
+        steps=now.steps,
         events=tuple(now.events),
     )
 

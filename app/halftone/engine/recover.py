@@ -242,7 +242,7 @@ class Recovery:
             # what Never rules out for the VAE is still the safety net of a black picture
             numerics = msgspec.structs.replace(self._numerics, vae_float32="when-needed")
             stored = permitted(self.loaded, self._stored, numerics)
-            found.append((kind_of(stored, name, self._asked), _only(stored, name)))
+            found.append((kind_of(stored, name, self._asked), only(stored, name)))
         order = {reading.module: reading.order for reading in diagnosis.reference.readings}
         groups = rescale_groups(name, module)
         plans = candidate_plans(
@@ -258,7 +258,7 @@ class Recovery:
         )
         for kind, plan in plans:
             if kind != "float32-all":
-                found.append((kind, _only(plan, name)))
+                found.append((kind, only(plan, name)))
         last = Plan(dtypes={name: "float32"}, rescale={name: {}}, upcast={name: ()})
         found.append(("float32-component", last))
         return [(kind, with_settings(self.loaded, merged(self.plan, plan))) for kind, plan in found]
@@ -281,7 +281,7 @@ class Recovery:
         )
 
 
-def _only(plan: Plan, name: str) -> Plan:
+def only(plan: Plan, name: str) -> Plan:
     """What a plan says about one component, leaving nothing of that component to an earlier plan."""
     return Plan(
         dtypes={name: plan.dtypes[name]} if name in plan.dtypes else {},

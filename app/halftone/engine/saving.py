@@ -1,21 +1,14 @@
-"""A finished picture is not lost: it takes the next free name when its own is taken, and its latents stay when nothing can be
-written.
-"""
+"""A finished picture is not lost: it takes the next free name when its own is taken."""
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import torch
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
-from halftone.engine.latents import keep_latents
 from halftone.metadata.picture import numbered, output_error, save_picture
-
-log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 100
 """Names that are tried while others keep taking them."""
@@ -50,12 +43,3 @@ def free_name(path: Path) -> Path:
     while os.path.lexists(found := numbered(path, index)):
         index += 1
     return found
-
-
-def keep_if_possible(latents: torch.Tensor, stage: str, seed: int, model: str) -> Path | None:
-    """`keep_latents`; None, with a line in the log, where they cannot be written either."""
-    try:
-        return keep_latents(latents, stage, seed, model)
-    except OSError:
-        log.exception("the latents of seed %d could not be kept", seed)
-        return None

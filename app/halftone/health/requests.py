@@ -5,6 +5,7 @@ from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.health.kept import check_kept
 from halftone.metadata.picture import check_output
 
 SIZE_MULTIPLE: Final = 8
@@ -36,14 +37,13 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-empty, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, output-*, disk-full."""
+    setting-bad-value, image-*, latents-*, output-*, disk-full."""
     if not request.prompt.strip() and request.resume_latents is None:
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     _range("Number of pictures", request.batch, *BATCH_RANGE)
     _check_given(request)
-    if request.resume_latents is not None and not Path(request.resume_latents).is_file():
-        raise HalftoneError("image-unreadable", path=request.resume_latents)
+    check_kept(request)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)

@@ -47,6 +47,11 @@ def checks_dir() -> Path:
     return _made(data_dir() / "checks")
 
 
+def latents_dir() -> Path:
+    """Latents of pictures that could not be decoded or saved; each goes once its picture was."""
+    return _made(data_dir() / "latents")
+
+
 def settings_file() -> Path:
     """The settings file; it does not exist until something differs from its default."""
     return _made(_override("") or _platform("user_config_path")) / "settings.toml"

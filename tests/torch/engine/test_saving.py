@@ -1,34 +1,18 @@
 """A finished picture is never lost, and one that has a single colour is told as such."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from tests.helpers.engine_runs import Recorder, Steady, generate
+from tests.helpers.engine_runs import Meddler, Recorder, generate
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Generate, PictureReady
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.engine import latents as kept
 from halftone.engine.service import DiffusersEngine
 from halftone.metadata.picture import read_picture
-
-
-class Meddler(Steady):
-    """Does something once while the first picture is made."""
-
-    def __init__(self, meddle: Callable[[], object]) -> None:
-        super().__init__()
-        self._meddle: Callable[[], object] | None = meddle
-
-    def keep(self) -> bool:
-        if self._meddle is not None:
-            self._meddle()
-            self._meddle = None
-        return False
 
 
 def test_a_name_that_was_taken_meanwhile_gets_a_number(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
@@ -70,13 +54,6 @@ def test_a_picture_that_cannot_be_written_keeps_its_latents_and_the_batch_goes_o
     again, _ = generate(engine, models["sd15"], resume_latents=ready[0].latents)
     assert (again.images[0].state, again.images[0].steps) == ("clean", 3)
     assert "Steps: 3" in (read_picture(Path(again.images[0].path)).parameters or "")
-
-
-def test_latents_of_a_step_on_the_way_are_refused_as_such(tmp_path: Path) -> None:
-    path = kept.keep_latents(torch.zeros(1, 4, 4, 4), kept.DENOISING, 1, "m")
-    with pytest.raises(HalftoneError) as caught:
-        kept.read_latents(path)
-    assert caught.value.code == "latents-unfinished"
 
 
 @pytest.mark.parametrize("precision", ["float16", "float32"])

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.helpers import samples
+from tests.helpers.kept import write_kept
 from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngine, Steps, Throw
 
@@ -161,8 +162,7 @@ def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
 
 
 def test_a_picture_that_could_not_be_saved_is_not_lost(run: Run, model: str, tmp_path: Path) -> None:
-    kept = tmp_path / "kept.safetensors"
-    kept.touch()
+    kept = write_kept(tmp_path / "kept.safetensors", model)
     facts: dict[str, str | int | float] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
     words = ["generate", "a sun", "-m", model, "--seed", "7", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
     run(*words, generate=[Fail(code="disk-full", facts=facts)])

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from tests.helpers.kept import write_kept
+from tests.helpers.reports import MODEL
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 
 
@@ -31,3 +34,36 @@ def test_a_mask_needs_a_picture(tmp_path: Path) -> None:
         check_request(PictureRequest(prompt="a", mask=str(mask)))
     assert caught.value.facts["name"] == "--mask"
     check_request(PictureRequest(prompt="a", mask=str(mask), image=str(mask)))
+
+
+def test_kept_latents_need_no_prompt_and_are_one_picture(tmp_path: Path) -> None:
+    path = str(write_kept(tmp_path / "kept.safetensors"))
+    check_request(PictureRequest(prompt="", resume_latents=path))
+    with pytest.raises(HalftoneError) as caught:
+        check_request(PictureRequest(prompt="", resume_latents=path, batch=3))
+    assert str(caught.value) == "Number of pictures cannot be 3. Use 1 with kept latents."
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 20, b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
+def test_a_file_without_the_record_is_no_kept_picture(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kept.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(HalftoneError) as caught:
+        read_kept(path)
+    assert caught.value.code == "latents-unreadable"
+
+
+@pytest.mark.parametrize(
+    ("path", "fingerprint", "same"),
+    [("/m/tiny", "abc", True), ("/m/tiny", "mended", True), ("/copy/tiny", "abc", True), ("/m/other", "else", False)],
+)
+def test_latents_belong_to_a_model_where_it_lay_or_to_a_copy_of_it(
+    tmp_path: Path, path: str, fingerprint: str, same: bool
+) -> None:
+    kept = read_kept(write_kept(tmp_path / "kept.safetensors", path, fingerprint))
+    if same:
+        check_same_model(kept, MODEL, "x")
+        return
+    with pytest.raises(HalftoneError) as caught:
+        check_same_model(kept, MODEL, "x")
+    assert "Use the model /m/other." in str(caught.value)
