@@ -167,7 +167,7 @@ def facts(output: str) -> dict[str, str]:
     for line in reversed(output.splitlines()):
         if line.startswith("{"):
             return {name: str(value) for name, value in json.loads(line).items()}
-    return {"torch": "", "device": "", "name": ""}
+    return {}
 
 
 def prove(recipe: Recipe, reporter: Reporter, had_one: bool) -> dict[str, str]:
@@ -190,7 +190,7 @@ def prove(recipe: Recipe, reporter: Reporter, had_one: bool) -> dict[str, str]:
     windows = " and Microsoft's Visual C++ runtime" if sys.platform == "win32" else ""
     raise LaunchError(
         f"The new environment did not pass its check ({last}); {kept}: "
-        f"close other programs that use the graphics card, update its driver{windows}, and start again."
+        f"update the graphics card's driver{windows}, and start again."
     )
 
 
@@ -223,13 +223,16 @@ def build(home: str, want: Wanted, made: Recipe, reporter: Reporter) -> str:
         runner.run_steps(made.steps, made.environ, reporter, had_one)
         connect(made.env)
         known = prove(made, reporter, had_one)
-        places.write_stamp(made.env, Stamp(want.runtime, want.dev, base_python(made.env), known["torch"], known["device"]))
+        torch, device = known.get("torch", ""), known.get("device", "")
+        places.write_stamp(made.env, Stamp(want.runtime, want.dev, base_python(made.env), torch, device))
         places.make_current(home, made.env)
     finally:
         # Failed or stopped: nothing half-finished stays. Done: the predecessor goes, unless a window still runs from it.
         guard.sweep(home, places.current(home))
-    reporter.line(f"PyTorch {known['torch']} will compute on: {known['name']}")
-    if known["device"] == "cpu" and folders.graphics_card():
+    reporter.line(f"PyTorch {torch} will compute on: {known.get('name', '')}")
+    if known.get("note"):
+        reporter.line(f"In a first try {known['note']}. Halftone measures what the device can do and takes what works there.")
+    if device == "cpu" and folders.graphics_card():
         reporter.line("This machine seems to have a graphics card, but the installed PyTorch build cannot use it.")
     return made.env
 

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from installer import build, guard, places, runner, words
+from installer import build, guard, places, runner, verify, words
 from installer.places import Wanted
 from installer.runner import Step
 
@@ -103,6 +103,41 @@ def test_a_card_that_refuses_the_build_gets_another(home: Path, reporter: words.
     older = Step("the older build", (sys.executable, "-c", f"open({str(other)!r}, 'w').close()"))
     new = recipe(home / "env-00000001", proof=proof, remedies=(useless, older))
     assert build.build_once(str(home), WANT, reporter, lambda: new, again=False) == places.current(str(home))
+
+
+@pytest.mark.parametrize("note", ["cuda computes wrongly even in FP32", "cuda cannot compute: CUDA out of memory"])
+def test_a_card_that_computes_badly_is_told_and_no_obstacle(home: Path, reporter: words.Reporter, note: str) -> None:
+    proof = f"import json; print(json.dumps({{'torch': '9.9', 'device': 'cuda', 'name': 'a card', 'note': {note!r}}}))"
+    new = recipe(home / "env-00000001", proof=proof)
+    assert build.build_once(str(home), WANT, reporter, lambda: new, again=False) == places.current(str(home))
+    assert f"In a first try {note}. Halftone measures" in Path(reporter.log.name).read_text(encoding="utf-8")
+
+
+def raising(text: str) -> bool:
+    raise RuntimeError(text)
+
+
+VERDICTS: list[tuple[str, Callable[[], bool], int, str]] = [
+    ("cuda", lambda: True, 0, ""),
+    ("cuda", lambda: False, 0, "cuda computes wrongly even in FP32"),
+    ("cuda", lambda: raising("CUDA out of memory\nTried to"), 0, "cuda cannot compute: CUDA out of memory"),
+    ("cuda", lambda: raising("CUDA error: no kernel image is available"), verify.NO_CODE, "no kernel image"),
+    ("cpu", lambda: raising("could not create a primitive"), verify.DEVICE_FAILED, "cpu cannot compute: could not create"),
+]
+
+
+@pytest.mark.parametrize(("device", "computes", "code", "said"), VERDICTS)
+def test_only_a_build_without_code_for_the_card_is_exchanged(
+    device: str, computes: Callable[[], bool], code: int, said: str
+) -> None:
+    found, note = verify.judge(device, computes)
+    assert found == code
+    assert said in note if said else note == ""
+
+
+def test_the_first_computation_is_right_on_a_sound_device() -> None:
+    code = "from installer.verify import compute; raise SystemExit(0 if compute('cpu') else 1)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=places.ROOT, check=False).returncode == 0
 
 
 def test_a_step_that_cannot_work_here_is_done_in_the_other_way(tmp_path: Path, reporter: words.Reporter) -> None:
