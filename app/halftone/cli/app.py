@@ -3,14 +3,15 @@
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from halftone import __version__
 from halftone.cli import flags as given
-from halftone.cli.inputs import known_device, known_model, prompt_notes, ready_inputs, ready_request
+from halftone.cli.inputs import kept_request, known_device, known_model, new_request, prompt_notes, ready_inputs, ready_request
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
 from halftone.contract.messages import Examine, Repair
-from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.contract.request import CheckInputs
 from halftone.library.copies import check_copy
 from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
@@ -134,7 +135,9 @@ def check(
 
 def generate(
     context: typer.Context,
-    prompt: Annotated[str, typer.Argument(help="What you want to see.")],
+    prompt: Annotated[
+        str | None, typer.Argument(help="What you want to see. Needed unless --latents is given.", show_default=False)
+    ] = None,
     model: given.ModelOption = None,
     output: Annotated[
         str | None,
@@ -145,7 +148,10 @@ def generate(
     latents: Annotated[
         str | None,
         typer.Option(
-            "--latents", metavar="FILE", help="Only decode and save what was kept of an earlier picture.", show_default=False
+            "--latents",
+            metavar="FILE",
+            help="Only decode and save a picture that was kept, as it was asked for.",
+            show_default=False,
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")] = False,
@@ -163,19 +169,10 @@ def generate(
     """
     tools: Tools = context.obj
     saved = load()
-    facts = known_model(model, saved)
-    request = PictureRequest(
-        prompt=prompt,
-        model=facts.id,
-        device=known_device(device, saved),
-        sampler=sampler,
-        batch=batch,
-        output=output,
-        overwrite=overwrite,
-        resume_latents=latents,
-        numerics=given.numerics_of(flags, saved.numerics),
-        **inputs,
-    )
+    asked = dict(prompt=prompt, sampler=sampler, batch=batch, **inputs)
+    base = new_request(asked, model, device, saved) if latents is None else kept_request(latents, asked, model, device, saved)
+    facts = known_model(base.model, saved)
+    request = replace(base, output=output, overwrite=overwrite, numerics=given.numerics_of(flags, base.numerics))
     ready = ready_request(request, facts, saved)
     from halftone.cli.objects import generate_object, put
     from halftone.cli.work import choose_precision, is_good, make_pictures, tell_notes

@@ -16,7 +16,6 @@ from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCa
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
-_REPLACED: Final = ("--output", "-o", "--latents")
 _FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "model-broken")
 """Errors that are an answer about the model and no bad input."""
 
@@ -31,7 +30,7 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT
     except HalftoneError as error:
-        return tell(error.as_facts(), as_json="--json" in words, kept=kept_hint(error, words))
+        return tell(error.as_facts(), as_json="--json" in words, kept=kept_hint(error))
     except (JobCancelled, KeyboardInterrupt):
         sys.stderr.write("Cancelled. Everything finished is kept.\n")
         return EXIT_CANCELLED
@@ -46,18 +45,12 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         return tell(facts, as_json="--json" in words)
 
 
-def kept_hint(error: HalftoneError, words: Sequence[str]) -> str:
+def kept_hint(error: HalftoneError) -> str:
     """How to save a picture that was made and could not be written; empty for every other error."""
     if "latents" not in error.facts:
         return ""
-    again = [word for index, word in enumerate(words) if not _is_replaced(words, index)]
-    command = command_line(*again, "--latents", str(error.facts["latents"]), "--output", "OTHER.png")
+    command = command_line("generate", "--latents", str(error.facts["latents"]), "--output", "OTHER.png")
     return f"\nThe picture is not lost; save it elsewhere with:  {command}"
-
-
-def _is_replaced(words: Sequence[str], index: int) -> bool:
-    """Whether the word is an option that the new command gives anew, or its value."""
-    return words[index].partition("=")[0] in _REPLACED or (index > 0 and words[index - 1] in _REPLACED)
 
 
 def tell(error: ErrorFacts, *, as_json: bool, kept: str = "") -> int:

@@ -3,15 +3,18 @@
 import logging
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from halftone.cli.hardware import names_here, possible_kinds
+from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
 from halftone.library.models import POCKET, describe, runnable
@@ -24,6 +27,7 @@ from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
 _LAST_WORDS: Final = 5
+_USUAL_BATCH: Final = 1
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
 log = logging.getLogger(__name__)
@@ -49,6 +53,48 @@ def known_device(device: str | None, saved: Settings) -> str:
     if not _DEVICE.fullmatch(name) or name.partition(":")[0] not in ("auto", *possible_kinds()):
         raise HalftoneError("device-unknown", device=device or saved.device, known=names_here())
     return name
+
+
+def new_request(asked: Mapping[str, Any], model: str | None, device: str | None, saved: Settings) -> PictureRequest:
+    """The request for a picture that is to be made. asked: field -> value. Raises HalftoneError usage without a prompt."""
+    if asked["prompt"] is None:
+        command = command_line("generate")
+        raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+    facts = known_model(model, saved)
+    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **asked)
+
+
+def kept_request(
+    latents: str, asked: Mapping[str, Any], model: str | None, device: str | None, saved: Settings
+) -> PictureRequest:
+    """The request of a picture whose latents were kept: what was asked for then stands in their file, and is not asked again.
+
+    asked: field -> value; nothing but defaults may stand in it. Raises HalftoneError setting-bad-value, latents-*, model-*.
+    """
+    for name, value in asked.items():
+        if value not in (None, _USUAL_BATCH):
+            flag = "A prompt" if name == "prompt" else "--option" if name == "options" else "--" + name.replace("_", "-")
+            allowed = "only --latents: its file holds what was asked for"
+            raise HalftoneError("setting-bad-value", name=flag, value="given together with --latents", allowed=allowed)
+    path = Path(latents).expanduser().absolute()
+    kept = read_kept(path)
+    facts = known_model(model or kept.request.model, saved)
+    check_same_model(kept, facts, latents)
+    then = kept.request  # its options stay in the file: some belong to an input picture, which decoding does without
+    return PictureRequest(
+        prompt=then.prompt,
+        negative=then.negative,
+        model=facts.id,
+        device=known_device(device or then.device, saved),
+        width=then.width,
+        height=then.height,
+        steps=then.steps,
+        guidance=then.guidance,
+        sampler=then.sampler or None,
+        seed=then.seed,
+        resume_latents=str(path),
+        numerics=then.numerics,
+    )
 
 
 def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -> PictureRequest:

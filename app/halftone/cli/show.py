@@ -55,7 +55,7 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
     "recovered": ("✓", "yellow", "recovered"),
     "unwatched": ("–", "yellow", "not watched"),
     "not-recovered": ("✗", "red", "not recovered"),
-    "asking": ("?", "yellow", "stopped to ask; --on-black recover finishes it"),
+    "asking": ("?", "yellow", "stopped to ask"),
 }
 
 
@@ -173,6 +173,9 @@ def show_pictures(report: GenerateReport, model: str, precision: ChosenPrecision
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
+        if picture.state == "asking" and picture.latents:
+            finish = command_line("generate", "--latents", picture.latents, "--on-black", "recover")
+            out.print(Text(f"  Finish it with:  {finish}", style="bold"), soft_wrap=True)
         if picture.dark:
             _put(out, "This picture is almost black, but its numbers are fine.", 2)
     if not report.images:

@@ -147,10 +147,11 @@ def _remember(request: PictureRequest, made: list[tuple[PictureFacts, bytes]]) -
             save(replace(saved, last_model=request.model))
         from halftone.gallery.history import History
 
+        asked = replace(request, resume_latents=None)  # the next picture of these settings is made anew
         with History() as history:
             for facts, thumbnail in made:
                 if facts.path:
-                    history.add(facts, request, thumbnail)
+                    history.add(facts, asked, thumbnail)
     except (OSError, sqlite3.Error) as error:
         _note(f"The history could not be kept ({error}).")
 

@@ -1,6 +1,7 @@
 """The commands with a scripted engine: what they print, keep and return."""
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.helpers import samples
-from tests.helpers.kept import write_kept
+from tests.helpers.kept import ASKED, write_kept
 from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngine, Steps, Throw
 
@@ -161,17 +162,38 @@ def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
     assert "No picture was made" in run.out
 
 
-def test_a_picture_that_could_not_be_saved_is_not_lost(run: Run, model: str, tmp_path: Path) -> None:
+def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_for(run: Run, model: str, tmp_path: Path) -> None:
     kept = write_kept(tmp_path / "kept.safetensors", model)
     facts: dict[str, str | int | float] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
-    words = ["generate", "a sun", "-m", model, "--seed", "7", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
+    words = ["generate", "a sun", "-m", model, "--batch", "3", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
     run(*words, generate=[Fail(code="disk-full", facts=facts)])
     assert run.code == 2
-    again = f"halftone generate 'a sun' -m {model} --seed 7 --precision fp16 --latents {kept} --output OTHER.png\n"
-    assert run.err.endswith(again)
-    assert run("generate", "a sun", "-m", model, "--precision", "fp16", "--latents", str(kept)).code == 0
+    said, _, command = run.err.rpartition(":  halftone ")
+    assert said.endswith("The picture is not lost; save it elsewhere with")
+    other = tmp_path / "other.png"
+    again = shlex.split(command.replace("OTHER.png", str(other)))
+    assert run(*again).code == 0
+    with History() as history:
+        request = history.recent()[0].request
+    assert (request.prompt, request.negative, request.seed, request.steps) == (ASKED.prompt, ASKED.negative, 7, 4)
+    assert (request.model, request.sampler, request.width, request.height) == (model, "Euler", 64, 48)
+    assert request.resume_latents is None, "the next picture of these settings is made anew"
+
+
+@pytest.mark.parametrize("more", [["a sun"], ["--seed", "8"], ["--batch", "2"], ["--option", "eta=1"], ["--sampler", "DDIM"]])
+def test_kept_latents_say_themselves_what_was_asked_for(run: Run, model: str, tmp_path: Path, more: list[str]) -> None:
+    kept = write_kept(tmp_path / "kept.safetensors", model)
+    assert run("generate", *more, "--latents", str(kept)).code == 2
+    assert "given together with --latents. Use only --latents" in run.err
+
+
+def test_kept_latents_of_another_model_or_none_are_refused(run: Run, model: str, tmp_path: Path) -> None:
+    kept = write_kept(tmp_path / "kept.safetensors", str(tmp_path / "fragile"))
+    assert run("generate", "--latents", str(kept), "-m", model, "--json").object["error"]["code"] == "latents-other-model"
     kept.unlink()
-    assert run("generate", "a sun", "-m", model, "--latents", str(kept)).code == 2
+    assert run("generate", "--latents", str(kept), "--json").object["error"]["code"] == "latents-missing"
+    (tmp_path / "a.png").write_bytes(b"x")
+    assert run("generate", "--latents", str(tmp_path / "a.png"), "--json").object["error"]["code"] == "latents-unreadable"
 
 
 @pytest.mark.parametrize(

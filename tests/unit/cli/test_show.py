@@ -7,8 +7,8 @@ from rich.console import Console
 from tests.helpers import samples
 
 from halftone.cli.precision import ChosenPrecision
-from halftone.cli.show import show_check
-from halftone.contract.facts import CheckReport, Finding
+from halftone.cli.show import show_check, show_pictures
+from halftone.contract.facts import CheckReport, Finding, GenerateReport
 from halftone.health.explain import explain
 
 AS_SET = ChosenPrecision("float16", "FP16, as set.", measured=False)
@@ -50,3 +50,12 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
 
 def finding_remedy(finding: Finding) -> str:
     return explain(finding).remedy
+
+
+def test_a_picture_that_waits_for_an_answer_is_finished_by_a_command() -> None:
+    asking = replace(samples.picture_facts("", "asking"), latents="/kept/7-0.safetensors")
+    report = GenerateReport(images=(asking,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+    out = Console(file=io.StringIO(), width=60, highlight=False)
+    show_pictures(report, "pocket", AS_SET, console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert "  Finish it with:  halftone generate --latents /kept/7-0.safetensors --on-black recover\n" in out.file.getvalue()
