@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import DeviceFacts, SettingEffect
 from halftone.contract.words import DType
+from halftone.health.faults import raise_if_lost
 from halftone.measure.modes import MODES, in_mode, seconds_of, switched
 from halftone.measure.stats import peak_bits
 
@@ -106,6 +107,7 @@ def measure_effects(
         try:
             effects += measure()
         except RuntimeError as error:
+            raise_if_lost(error, f"effect of {values[0][0]}")
             log.warning("effects of %s could not be measured: %s", values[0][0], str(error).partition("\n")[0])
             effects += [_note(setting, value, "Could not be measured on this device.") for setting, value in values]
     return (*effects, *_without_price())
@@ -197,6 +199,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
         try:
             own = _error(_result(piece), exact)
         except RuntimeError as problem:
+            raise_if_lost(problem, f"attention backend {name}")
             log.info("attention backend %s: %s", name, problem)
             effects.append(_note("attention_backend", name, "Not available on this device."))
             continue

@@ -31,6 +31,7 @@ from halftone.contract.facts import (
     SpeedResult,
 )
 from halftone.contract.words import DType
+from halftone.health.faults import raise_if_lost
 from halftone.health.precision import choose_auto
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.effects import measure_effects
@@ -56,6 +57,7 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
     """Everything that is measured of one device; seconds, not minutes.
 
     on_test(result, done, total) is called after each test; check() before each one, and may raise to end the run (JobCancelled).
+    Raises RuntimeError, naming the test, when the device was lost: nothing measured after it would be true.
     """
     started = time.perf_counter()
     modes = modes_for(device)
@@ -85,7 +87,10 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
 
 
 def run_case(case: Case, mode: Mode, device: str) -> OperationResult:
-    """One test. An operation that this device lacks, or that does not fit, is "missing"; any other error is "wrong"."""
+    """One test. An operation that this device lacks, or that does not fit, is "missing"; any other error is "wrong".
+
+    Raises RuntimeError when the device was lost in it.
+    """
     inputs = _inputs(case, mode)
     expected = _reference(case, inputs)
     started = time.perf_counter()
@@ -210,6 +215,7 @@ def _reference(case: Case, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 
 def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> OperationResult:
+    raise_if_lost(error, f"{case.name} in {mode.name}")
     text = str(error).lower()
     missing = isinstance(error, NotImplementedError | torch.OutOfMemoryError) or any(word in text for word in _MISSING_WORDS)
     log.log(logging.INFO if missing else logging.WARNING, "self-test %s in %s: %s", case.name, mode.name, _first_line(error))
@@ -241,6 +247,7 @@ def _speeds(
             try:
                 speeds.append(_speed(case, mode, device))
             except RuntimeError as error:
+                raise_if_lost(error, f"speed of {case.name} in {mode.name}")
                 log.warning("speed of %s in %s: %s", case.name, mode.name, _first_line(error))
     return speeds
 
@@ -266,6 +273,7 @@ def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, 
             with in_mode(mode):
                 got = (left.to(device) @ right.to(device)).cpu().to(torch.float64)
         except (RuntimeError, NotImplementedError) as error:
+            raise_if_lost(error, f"bits of {mode.name}")
             log.warning("bits of %s: %s", mode.name, _first_line(error))
             continue
         expected = left.to(torch.float64) @ right.to(torch.float64)

@@ -42,7 +42,8 @@ from halftone.contract.messages import (
     Unload,
     WorkerLost,
 )
-from halftone.worker.failures import error_facts, forget_frames, is_device_lost
+from halftone.health.faults import is_device_lost
+from halftone.worker.failures import error_facts, forget_frames
 
 Send = Callable[[AnyEvent, bytes], None]
 WorkCommand = Hello | Load | Unload | Generate | Examine | SelfTest | Repair

@@ -140,6 +140,12 @@ def test_an_odd_driver_is_no_crash_but_a_fault() -> None:
     assert found.outcome == "wrong"
 
 
+def test_a_lost_device_is_no_wrong_result() -> None:
+    lost = RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA")
+    with pytest.raises(RuntimeError, match=r"^matmul, 4 × 4 in float16: CUDA error: an illegal memory access was encountered$"):
+        run_case(broken(fails_on_half(lost)), MODE["float16"], "cpu")
+
+
 def test_an_operation_that_gives_zeros_is_caught() -> None:
     run = broken(lambda x: x * 0 if x.dtype == torch.float16 else x)
     assert run_case(run, MODE["float16"], "cpu").outcome == "zeros"

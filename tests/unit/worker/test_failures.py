@@ -6,7 +6,8 @@ import weakref
 import pytest
 
 from halftone.contract.errors import HalftoneError, say
-from halftone.worker.failures import error_facts, first_line, forget_frames, is_device_lost, is_out_of_memory
+from halftone.health.faults import first_line, is_device_lost, is_out_of_memory, raise_if_lost
+from halftone.worker.failures import error_facts, forget_frames
 
 OUT_OF_MEMORY = [
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB",
@@ -41,6 +42,15 @@ def test_out_of_memory_is_seen_on_each_backend(text: str) -> None:
 def test_a_lost_device_is_seen_on_each_backend(text: str) -> None:
     assert is_device_lost(RuntimeError(text))
     assert not is_out_of_memory(RuntimeError(text))
+
+
+@pytest.mark.parametrize("text", LOST)
+def test_the_work_that_lost_the_device_is_named_and_still_seen_as_such(text: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        raise_if_lost(RuntimeError(text), "matmul in float16")
+    assert is_device_lost(caught.value)
+    assert first_line(caught.value).startswith("matmul in float16: ")
+    raise_if_lost(RuntimeError("odd driver"), "matmul in float16")
 
 
 @pytest.mark.parametrize("text", NEITHER)

@@ -1,0 +1,41 @@
+"""What the words of an error say about the device; torch has no type for most of it."""
+
+import re
+from typing import Final
+
+_OUT_OF_MEMORY: Final = re.compile(
+    r"out of memory|OUT_OF_(DEVICE|HOST)_MEMORY|can't allocate memory|failed to allocate|CUBLAS_STATUS_ALLOC_FAILED",
+    re.IGNORECASE,
+)
+# Errors after which a CUDA or HIP context answers nothing any more (CUDA runtime API, error codes marked as "the process must be
+# terminated and relaunched"); others, such as a missing kernel image, leave the device usable.
+_DEVICE_LOST: Final = re.compile(
+    r"illegal memory access|device-side assert|unspecified launch failure|misaligned address|launch timed out|illegal instruction"
+    r"|hardware stack error|ECC error|DEVICE_LOST|STATUS_EXECUTION_FAILED|GPU is lost|driver shutting down",
+    re.IGNORECASE,
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for Python's MemoryError and for what torch raises on each backend (a RuntimeError that says so)."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error))))
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """True when the device answers nothing more to this process, so that only a new process can go on."""
+    return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(_DEVICE_LOST.search(str(error)))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the message without its full stop, or the name of the exception."""
+    lines = str(error).strip().splitlines()
+    line = lines[0].strip().rstrip(".") if lines else ""
+    return line or type(error).__name__
+
+
+def raise_if_lost(error: BaseException, work: str) -> None:
+    """Raise a RuntimeError that names the work if the device was lost in it: whatever follows would fail as well, so nothing
+    that is measured after it is true.
+    """
+    if is_device_lost(error):
+        raise RuntimeError(f"{work}: {first_line(error)}") from error
