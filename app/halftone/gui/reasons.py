@@ -134,6 +134,11 @@ def fragment(words: str) -> str:
     )
 
 
+def problem(error: Exception) -> str:
+    """What the system says of a file that could not be read or written, in the language in force."""
+    return fragment((error.strerror if isinstance(error, OSError) else None) or str(error))
+
+
 def recognised(sentence: str) -> bool:
     """True when a template fits."""
     return any(_pattern(template).fullmatch(sentence) for template in (*TEMPLATES, *FRAGMENTS))

@@ -295,6 +295,15 @@ def test_save_as_copies_the_file(qtbot: QtBot, tmp_path: Path) -> None:
     stage.wait(lambda: bool(stage.controller.state.notices))
     assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
     assert stage.controller.state.notices[-1].kind == "saved"
+    create_actions.copy_to(stage.controller, source, source)
+    stage.wait(lambda: len(stage.controller.state.notices) == 2)
+    assert stage.controller.state.notices[-1].kind == "saved"
+    assert (tmp_path / "copy.png").read_bytes() == source.read_bytes()
+    create_actions.copy_to(stage.controller, source, tmp_path / "none" / "copy.png")
+    stage.wait(lambda: len(stage.controller.state.notices) == 3)
+    error = stage.controller.state.notices[-1].error
+    assert error is not None
+    assert error.code == "output-folder-missing"
     stage.close()
 
 

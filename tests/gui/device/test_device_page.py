@@ -248,9 +248,10 @@ def test_export_writes_every_number(qtbot: QtBot, tmp_path: Path) -> None:
     assert dialog is not None
     dialog.fileSelected.emit(str(tmp_path / "device.json"))
     dialog.close()
+    qtbot.waitUntil(lambda: page._measured.text().startswith("Report saved"))
     assert len(json.loads((tmp_path / "device.json").read_text())["tests"]) == 100
     page.export(str(tmp_path / "none" / "device.json"))
-    assert page._measured.text().startswith("The report could not be written")
+    qtbot.waitUntil(lambda: page._measured.text().startswith("The report could not be written"))
 
 
 def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> None:

@@ -324,6 +324,7 @@ def test_export_writes_json_and_a_page_without_paths(qtbot: QtBot, tmp_path: Pat
     assert dialog is not None
     dialog.fileSelected.emit(str(tmp_path / "out.html"))
     dialog.close()
+    qtbot.waitUntil(lambda: page.cure.note.text() != "")
     html, data = (tmp_path / "out.html").read_text("utf-8"), json.loads((tmp_path / "out.json").read_text("utf-8"))
     assert "data:image/png;base64," in html
     assert "vae.decoder" in html
@@ -332,9 +333,24 @@ def test_export_writes_json_and_a_page_without_paths(qtbot: QtBot, tmp_path: Pat
     assert page.cure.note.text().startswith("Report saved")
 
 
+@pytest.mark.parametrize(("asked", "beside"), [("notes.html", "notes.json"), ("notes.json", "notes.html")])
+def test_an_export_replaces_only_the_file_that_was_asked_about(qtbot: QtBot, tmp_path: Path, asked: str, beside: str) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    (tmp_path / asked).write_text("OLD")
+    (tmp_path / beside).write_text("MINE")
+    page.export(str(tmp_path / asked))
+    qtbot.waitUntil(lambda: page.cure.note.text() != "")
+    assert (tmp_path / beside).read_text() == "MINE"
+    assert (tmp_path / asked).read_text("utf-8") != "OLD"
+    free = (tmp_path / beside).with_stem("notes-2")
+    assert free.stat().st_size > 1000
+    assert free.name in page.cure.note.text()
+
+
 def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, tmp_path: Path) -> None:
     page, _ = open_page(qtbot, kit.report())
     page.export(str(tmp_path / "none" / "out.html"))
+    qtbot.waitUntil(lambda: page.cure.note.text() != "")
     assert page.cure.note.text().startswith("The report could not be written")
 
 

@@ -1,15 +1,18 @@
 """What Create does with files: save a copy, move to the bin, show the folder."""
 
-import shutil
 from pathlib import Path
 
 from PySide6.QtCore import QFile, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from halftone.contract.errors import HalftoneError
+from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.state import Noted
+from halftone.metadata.picture import output_error
+from halftone.settings.atomic import write_atomically
 
 
 def save_as(parent: QWidget, controller: Controller, source: Path) -> None:
@@ -27,10 +30,23 @@ def save_as(parent: QWidget, controller: Controller, source: Path) -> None:
 def copy_to(controller: Controller, source: Path, target: Path) -> None:
     """Copy a picture file off the UI thread; says where it went, or why it could not."""
     controller.background.run(
-        lambda: shutil.copyfile(source, target),
+        lambda: _copy(source, target),
         lambda _done: controller.take(Noted(kind="saved", facts=(target.name, str(target)))),
-        lambda error: controller.take(Noted(kind="not-written", facts=(str(error),))),
+        lambda error: controller.take(_not_written(error)),
     )
+
+
+def _copy(source: Path, target: Path) -> None:
+    data = source.read_bytes()
+    try:
+        write_atomically(target, data)
+    except OSError as error:
+        raise output_error(error, target, len(data)) from error
+
+
+def _not_written(error: Exception) -> Noted:
+    known = error.as_facts() if isinstance(error, HalftoneError) else None
+    return Noted(kind="not-written", facts=(reasons.problem(error),), error=known)
 
 
 def move_to_bin(controller: Controller, path: str) -> bool:

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from halftone.contract.messages import SelfTest
+from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_report, device_view, health_files
@@ -298,5 +299,8 @@ class DevicePage(Page):
         report = self._controller.state.self_test
         if report is None:
             return
-        problem = device_report.save(report, Path(path))
-        self._measured.setText(problem or tr("Report saved: {0}", Path(path).name))
+        self._controller.background.run(
+            lambda: device_report.save(report, Path(path)),
+            lambda _done: self._measured.setText(tr("Report saved: {0}", Path(path).name)),
+            lambda error: self._measured.setText(tr("The report could not be written: {0}.", reasons.problem(error))),
+        )

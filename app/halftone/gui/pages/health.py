@@ -353,17 +353,17 @@ class HealthPage(Page):
         report = self._view.report
         if report is None:
             return
-        try:
-            page, data = health_report.save(report, Path(path))
-        except OSError as error:
-            self.cure.set_note(
-                tr("The report could not be written: {0}.", reasons.fragment(error.strerror or str(error))), cancel=False
-            )
-            return
-        words = tr("Report saved: {0} and {1}.", page.name, data.name)
-        if (model := self.model) is not None:
-            self._notes[model.id] = words
-        self.cure.set_note(words, cancel=False)
+        name = report.model.id
+        self._controller.background.run(
+            lambda: health_report.save(report, Path(path)),
+            lambda files: self._note(name, tr("Report saved: {0} and {1}.", files[0].name, files[1].name)),
+            lambda error: self._note(name, tr("The report could not be written: {0}.", reasons.problem(error))),
+        )
+
+    def _note(self, model: str, words: str) -> None:
+        """Below the cures of this model, until something newer is to be said."""
+        self._notes[model] = words
+        self._show_copy()
 
 
 def _file_name(report: CheckReport) -> str:

@@ -1,6 +1,8 @@
 """The check as files: JSON with every number, and one self-contained page to read. Neither holds a prompt or a path."""
 
+import contextlib
 import html
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,7 @@ from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_w
 from halftone.gui.widgets.headroom_chart_model import build, lay_out, log2_peak, room_bits
 from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.explain import further_words
-from halftone.settings.atomic import write_atomically
+from halftone.settings.atomic import create_atomically, write_atomically
 
 _STYLE = """
 :root { color-scheme: light dark; --bg: #f4f5f6; --card: #fff; --line: #d9dbdf;
@@ -165,9 +167,24 @@ def _layers(report: CheckReport) -> str:
 
 
 def save(report: CheckReport, path: Path) -> tuple[Path, Path]:
-    """Write <name>.html and <name>.json next to each other; returns both. Raises OSError."""
+    """Write the page and the JSON next to each other; returns both. Runs on another thread. Raises OSError.
+
+    Only `path` itself, about which the user was asked, may be replaced; the other file takes a name that is free.
+    """
     stem = path.with_suffix("") if path.suffix.lower() in (".html", ".htm", ".json") else path
-    page, data = stem.with_name(stem.name + ".html"), stem.with_name(stem.name + ".json")
-    write_atomically(page, as_html(report).encode())
-    write_atomically(data, as_json(report))
-    return page, data
+    page = path if path.suffix.lower() in (".html", ".htm") else stem.with_name(stem.name + ".html")
+    data = path if path.suffix.lower() == ".json" else stem.with_name(stem.name + ".json")
+    return _write(page, as_html(report).encode(), path), _write(data, as_json(report), path)
+
+
+def _write(wanted: Path, data: bytes, agreed: Path) -> Path:
+    """Write to `wanted` if that was agreed, otherwise to the first free name like it."""
+    if wanted == agreed:
+        write_atomically(wanted, data)
+        return wanted
+    for number in itertools.count(1):
+        place = wanted if number == 1 else wanted.with_stem(f"{wanted.stem}-{number}")
+        with contextlib.suppress(FileExistsError):
+            create_atomically(place, data)
+            return place
+    raise AssertionError
