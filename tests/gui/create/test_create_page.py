@@ -12,7 +12,7 @@ from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
 
 from halftone.contract.messages import Generate, JobStarted, PhaseChanged
-from halftone.contract.request import Numerics
+from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.settings.store import Settings
@@ -230,6 +230,20 @@ def test_vary_makes_four_pictures_with_the_next_seeds(qtbot: QtBot) -> None:
     job = stage.controller.state.jobs[0]
     assert isinstance(job.command, Generate)
     assert (job.command.request.seed, job.command.request.batch) == (seed + 1, 4)
+    stage.idle()
+    stage.close()
+
+
+def test_variations_of_a_rescued_picture_are_pictures_of_their_own(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    kept = msgspec.structs.replace(samples.picture_facts("", "asking"), latents="/kept/latents.safetensors")
+    stage.controller.recover(kept, PictureRequest(prompt="hills"))
+    stage.idle()
+    stage.wait(lambda: len(stage.page.history.paths()) == 1)
+    stage.page._toolbar_act("vary")
+    command = stage.controller.state.jobs[0].command
+    assert isinstance(command, Generate)
+    assert (command.request.resume_latents, command.request.batch, command.request.seed) == (None, 4, 8)
     stage.idle()
     stage.close()
 

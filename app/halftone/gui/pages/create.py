@@ -20,7 +20,7 @@ from halftone.gui.pages.create_banner import PictureBanner
 from halftone.gui.pages.create_empty import EmptyCanvas
 from halftone.gui.pages.create_form import CreateForm, examples
 from halftone.gui.pages.create_full import FullScreen
-from halftone.gui.pages.create_history import Made, Shelf, unsaved
+from halftone.gui.pages.create_history import Made, Shelf, request_of, unsaved
 from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_notes import NextSteps, UnwatchedNote
 from halftone.gui.pages.create_queue import QueuePanel
@@ -197,7 +197,7 @@ class CreatePage(QWidget):
         job = self._controller.state.job(event.job or "")
         if job is None or not isinstance(job.command, Generate):
             return
-        request = msgspec.structs.replace(job.command.request, seed=event.facts.seed, batch=1)
+        request = request_of(job.command.request, event.facts)
         self.form.learn(event.facts, request.model)
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size

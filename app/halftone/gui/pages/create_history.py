@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 
@@ -34,6 +35,11 @@ class Made:
     @property
     def is_file(self) -> bool:
         return bool(self.facts.path)
+
+
+def request_of(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
+    """What makes this one picture again, or another like it: its seed, and nothing of the latents it was rescued from."""
+    return msgspec.structs.replace(request, seed=facts.seed, batch=1, resume_latents=None)
 
 
 def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:
@@ -76,7 +82,7 @@ def _made(entry: Entry, failed: bytes = b"") -> Made:
         keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
         image = image.scaled(_THUMB, _THUMB, keep, smooth)
     thumb = Thumb(entry.facts.path, image, entry.facts.state, _moment(entry.made_at), entry.request.prompt)
-    return Made(entry.facts, entry.request, thumb, QImage.fromData(failed) if failed else QImage())
+    return Made(entry.facts, request_of(entry.request, entry.facts), thumb, QImage.fromData(failed) if failed else QImage())
 
 
 def _moment(text: str) -> datetime:
