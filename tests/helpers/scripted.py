@@ -90,11 +90,13 @@ class Picture(Action, frozen=True, kw_only=True, tag=True):
     """Write a small PNG and say so; of a picture that was given up, or waits for an answer, there is no file.
 
     path: None for the request's output, or a name in the pictures folder. kept: the file of one that is not recovered.
+    events: what the sentinel did, besides what the steps before tell.
     """
 
     path: str | None = None
     state: ReceiptState = "clean"
     kept: bool = False
+    events: tuple[GuardEvent, ...] = ()
 
 
 class Wait(Action, frozen=True, kw_only=True, tag=True):
@@ -296,8 +298,8 @@ class _Player:
             path.write_bytes(samples.png(64, 64))
         state: ReceiptState = "recovered" if self._events and action.state == "clean" else action.state
         facts = samples.picture_facts(str(path) if written else "", state)
-        if self._events:
-            facts = msgspec.structs.replace(facts, events=tuple(self._events))
+        if self._events or action.events:
+            facts = msgspec.structs.replace(facts, events=(*self._events, *action.events))
         failed = samples.png(colour=(0, 0, 0)) if state == "recovered" else b""
         self.pictures.append(facts)
         self._emit(PictureReady(facts=facts, thumbnail_size=len(thumbnail), failed_size=len(failed)), thumbnail + failed)

@@ -194,6 +194,8 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     kind: "nonfinite", "flat", "flat-tiles".
     action: "decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked".
     layers: peaks through the component in float32, for the chart; seconds: time this cost.
+    sound_in_float32: whether float32 gives something better from the same inputs, None where that was not tried.
+    why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held); "" otherwise.
     """
 
     step: int | None
@@ -207,6 +209,8 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     plan: Plan | None = None
     layers: tuple[LayerPeak, ...] = ()
+    sound_in_float32: bool | None = None
+    why: str = ""
 
 
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -233,12 +233,14 @@ class Generation:
             return
         log.info("%s: %s", action.word, action.reason)
         event = self._recovery.event(diagnosis, kind, action.word, None, time.perf_counter() - started)
+        event = msgspec.structs.replace(event, why=action.why)
         raise PictureStopped(event, "asking" if action.kind == "ask" else "not-recovered", failed)
 
     def _note(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, started: float) -> None:
         seconds = time.perf_counter() - started
         if cured is None:
             event = self._recovery.event(diagnosis, kind, "stopped", None, seconds)
+            event = msgspec.structs.replace(event, why="no-cure")
             raise PictureStopped(event, "not-recovered", self._picture.failed)
         event = self._recovery.event(diagnosis, kind, action, cured, seconds)
         self._picture.events.append(event)
@@ -293,11 +295,11 @@ class Generation:
             return pixels
         started = time.perf_counter()
         if latents is None or self._loaded.states[found[0]].dtype == "float32":
-            return self._keep_flat(pixels, found[0], started)
+            return self._keep_flat(pixels, found[0], started, compared=latents is not None)
         diagnosis = self._recovery.diagnose(Call(found[0], "decode", (latents,), {"return_dict": False}))
         reference = to_pixels(from_decoder(next(tensors_in(diagnosis.reference.result))))
         if not diagnosis.sound or is_flat(reference) or has_flat_tiles(reference, latents):
-            return self._keep_flat(pixels, found[0], started)
+            return self._keep_flat(pixels, found[0], started, compared=True)
         self._picture.failed = torch.from_numpy(pixels).permute(2, 0, 1) / 255
         self._picture.decoder_input = latents
         self._heed_policy(diagnosis, kind, started, self._picture.failed)
@@ -306,8 +308,11 @@ class Generation:
         assert cured is not None
         return to_pixels(from_decoder(next(tensors_in(cured.result))))
 
-    def _keep_flat(self, pixels: Pixels, component: str, started: float) -> Pixels:
-        """float32 gives nothing better. Flat tiles alone may be the picture's own; one colour everywhere is told."""
+    def _keep_flat(self, pixels: Pixels, component: str, started: float, *, compared: bool) -> Pixels:
+        """Nothing better is known. Flat tiles alone may be the picture's own; one colour everywhere is told.
+
+        compared: float32 gave nothing better.
+        """
         if is_flat(pixels):
             event = GuardEvent(
                 step=None,
@@ -317,6 +322,7 @@ class Generation:
                 action="kept",
                 cure="none",
                 seconds=time.perf_counter() - started,
+                sound_in_float32=False if compared else None,
             )
             self._picture.events.append(event)
         return pixels

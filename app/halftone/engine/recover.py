@@ -278,6 +278,7 @@ class Recovery:
             seconds=seconds,
             plan=None if cured is None else cured.plan,
             layers=diagnosis.layers,
+            sound_in_float32=diagnosis.sound,
         )
 
 

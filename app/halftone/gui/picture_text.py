@@ -5,11 +5,12 @@ from dataclasses import replace
 from halftone import __version__
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
-from halftone.contract.words import FLOAT_LIMITS, OnBlack
+from halftone.contract.words import FLOAT_LIMITS
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.text import TYPE_NAMES, component_name
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
+from halftone.health.explain import note_for, too_large
 
 
 def main_event(picture: PictureFacts) -> GuardEvent | None:
@@ -17,7 +18,7 @@ def main_event(picture: PictureFacts) -> GuardEvent | None:
     return picture.events[-1] if picture.events else None
 
 
-def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, policy: OnBlack = "recover") -> Message | None:
+def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> Message | None:
     """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
     event = main_event(picture)
     if event is not None and event.action == "kept":
@@ -32,7 +33,7 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, p
     if picture.state == "asking":
         return _asking(event, kept=picture.latents is not None)
     if picture.state == "not-recovered":
-        return _stopped(event, price) if policy == "stop" and event is not None else _not_recovered(event)
+        return _stopped(event, price)
     if picture.dark:
         return Message(
             level="info",
@@ -44,11 +45,17 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0, *, p
 
 
 def _one_colour(event: GuardEvent) -> Message:
-    """Full precision gave nothing better."""
+    """Full precision gave nothing better, where that was tried."""
+    compared = event.sound_in_float32 is False
+    help_ = tr("Its numbers are finite: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
+    if compared:
+        help_ = tr("Its numbers are finite, so no cure can help: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
     return Message(
         level="danger",
-        title=tr("This picture came out in one colour, also in full precision."),
-        text=tr("Its numbers are finite, so no cure can help: the prompt, a LoRA, a wrong VAE or a damaged file can do this."),
+        title=tr("This picture came out in one colour, also in full precision.")
+        if compared
+        else tr("This picture came out in one colour."),
+        text=help_,
         strong=tr("The picture and its seed are kept."),
         actions=(Act("check", tr("Check the model"), "activity", "primary"), Act("copy", tr("Copy details"), "copy", "quiet")),
         details=_details(event, 0),
@@ -73,9 +80,9 @@ def _took(event: GuardEvent) -> str:
 
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     if event.action == "encoded-again":
-        what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
-        if event.cure in _NO_OVERFLOW:
-            what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
+        what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
+        if too_large(event):
+            what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
         did = tr("Halftone read it again {0}.", _how(event))
     else:
         what = _decoder_failed(event)
@@ -91,12 +98,8 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     )
 
 
-_NO_OVERFLOW = ("none", "read-again")
-"""Done again in the same type, and right: no number was too large for it."""
-
-
 def _decoder_failed(event: GuardEvent) -> str:
-    if event.cure in _NO_OVERFLOW:
+    if event.kind == "nonfinite" and not too_large(event):
         return tr("The part of the model that turns its result into a picture (the VAE decoder) gave bad numbers.")
     if event.kind == "nonfinite":
         return tr(
@@ -146,59 +149,37 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
     )
 
 
-def _stopped(event: GuardEvent, price: str) -> Message:
-    """The user asked for no recovery."""
-    if event.step is not None:
-        what = tr("A bad number appeared at step {0}.", event.step)
-    else:
-        what = tr("The numbers went bad while the picture was decoded.")
-    return Message(
-        level="warn",
-        title=tr("This picture came out black. Halftone stopped it, as set."),
-        text=what,
-        strong=tr("Your prompt and seed are kept."),
-        actions=_fix_actions(),
-        price=price,
-        details=_details(event, 0),
+def _stopped(event: GuardEvent | None, price: str) -> Message:
+    """M3, and pictures that were stopped: the words are those of `explain`, the actions follow from what is known."""
+    if event is None:
+        return Message("danger", tr("This picture could not be recovered."), strong=tr("Your prompt and seed are kept."))
+    note = note_for(event)
+    curable = event.sound_in_float32 is True and event.why != "no-cure"
+    check = (
+        Act("check", tr("Check the model file"), "activity", "primary"),
+        Act("copy", tr("Copy details"), "copy", "quiet"),
+        Act("fold", tr("Not now"), "", "quiet"),
     )
-
-
-def _not_recovered(event: GuardEvent | None) -> Message:
-    return broken_message(event.step if event is not None else None, _details(event, 0) if event is not None else ())
-
-
-def broken_message(step: int | None, details: tuple[tuple[str, str], ...] = ()) -> Message:
-    """M3: nothing could be saved of a picture."""
-    if step is not None:
-        where = tr("The numbers were already broken at step {0}, also in FP32.", step)
-    else:
-        where = tr("The numbers were already broken, also in FP32.")
-    cause = tr("This usually means a damaged model file or VAE.")
     return Message(
-        level="danger",
-        title=tr("This picture could not be recovered."),
-        text=sentences(where, cause),
-        strong=tr("Your prompt and seed are kept."),
-        actions=(
-            Act("check", tr("Check the model file"), "activity", "primary"),
-            Act("copy", tr("Copy details"), "copy", "quiet"),
-            Act("fold", tr("Not now"), "", "quiet"),
-        ),
-        details=details,
+        level=note.level,
+        title=note.title.text(tr),
+        text=note.text.text(tr),
+        actions=_fix_actions() if curable else check,
+        price=price if curable else "",
+        details=_details(event, 0),
     )
 
 
 def _asking(event: GuardEvent | None, *, kept: bool) -> Message:
     """kept: the result before the decode is there; without it the picture is made again."""
-    text = tr("Halftone can decode it again in FP32 from the saved result.")
-    if not kept:
-        step = event.step if event is not None else None
-        text = tr("Halftone can make it again from the same seed and repair the part that failed.")
-        if step is not None:
-            text = sentences(tr("A bad number appeared at step {0}.", step), text)
+    again = tr("Halftone can make it again from the same seed and repair the part that failed.")
+    title, text = tr("This picture came out black."), again
+    if event is not None:
+        note = note_for(event)
+        title, text = note.title.text(tr), note.text.text(tr) if kept else again
     return Message(
         level="warn",
-        title=tr("This picture came out black."),
+        title=title,
         text=text,
         actions=(
             Act("recover", tr("Recover"), "rotate-ccw", "primary"),
@@ -264,7 +245,13 @@ def _followed(event: GuardEvent) -> str:
     return {
         "flat": tr("One colour in every pixel, though the result before was not flat"),
         "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
-    }.get(event.kind, tr("inf in this layer, then NaN in what follows it, then black"))
+    }.get(event.kind, _bad_numbers(event))
+
+
+def _bad_numbers(event: GuardEvent) -> str:
+    if event.module and too_large(event):
+        return tr("A value above the limit in this layer, then bad numbers in what follows it")
+    return tr("Bad numbers (NaN or infinity) in the result")
 
 
 def _done(event: GuardEvent) -> str:

@@ -11,7 +11,10 @@ from halftone.gui.i18n import language, listed, tr
 
 TEMPLATES: Final = (
     "Not checked on this device yet.",
-    "No cure passed the check: the numbers are bad in every precision.",
+    "The file holds numbers that are not numbers.",
+    "The numbers go bad in FP32, and no cure reaches further.",
+    "No cure passed the check.",
+    "The check found no cure.",
     "Passed the check with its cure.",
     "A value passed the limit, or a bad number appeared. A cure is ready.",
     "No value passed the limit, but the smallest room is below 2 bits.",

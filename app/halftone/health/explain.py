@@ -52,7 +52,7 @@ def further_words(finding: Finding) -> Words | None:
 
 def note_for(event: GuardEvent) -> Note:
     """The message for one act of the sentinel."""
-    build = _NOTES.get(event.action, _not_recovered)
+    build = _NOTES.get(event.action, _stopped)
     return build(event)
 
 
@@ -190,60 +190,53 @@ def _encoded_again(event: GuardEvent) -> Note:
     )
 
 
-def _not_recovered(event: GuardEvent) -> Note:
-    return Note(
-        level="danger",
-        title=Words("This picture could not be recovered."),
-        text=Words(
-            "The numbers were already broken {0}, also in FP32. This usually means a damaged model file, LoRA or VAE. "
-            "Your prompt and seed are kept.",
-            (_when(event),),
-        ),
-    )
-
-
 def _stopped(event: GuardEvent) -> Note:
-    """Stopped by the user's setting, or because no cure held: the numbers are sound in float32."""
-    if not _sound_in_float32(event):
-        return _not_recovered(event)
+    """Only what was tried is said of FP32."""
+    if event.sound_in_float32 is False:
+        title = "This picture could not be recovered."
+        text = "The numbers were already broken {0}, also in FP32. This usually means a damaged model file, LoRA or VAE."
+    elif event.why == "setting":
+        title = "This picture came out black. Halftone stopped it, as set."
+        text = "A bad number appeared {0}. The setting for black pictures says to stop there."
+    elif event.why == "no-cure":
+        title = "This picture could not be recovered."
+        text = "A bad number appeared {0}, and no cure that Halftone tried held."
+    else:
+        title = "This picture was stopped at a bad number."
+        text = "A bad number appeared {0}."
     return Note(
-        level="danger",
-        title=Words("This picture was stopped at a bad number."),
-        text=Words(
-            "A bad number appeared {0}. In FP32 the same numbers stay in range, with a peak of {1}. "
-            "Your prompt and seed are kept.",
-            (_when(event), number(event.peak or 0.0)),
-        ),
+        level="warn" if event.why == "setting" and event.sound_in_float32 is not False else "danger",
+        title=Words(title),
+        text=Words("{0}{1} Your prompt and seed are kept.", (Words(text, (_when(event),)), _in_float32(event))),
     )
 
 
-def _kept(_event: GuardEvent) -> Note:
-    return Note(
-        level="danger",
-        title=Words("This picture has only one colour. It was kept as it is."),
-        text=Words(
-            "It has only one colour in FP32 too, so no cure helps. This usually means a damaged model file or VAE. "
-            "Your prompt and seed are kept."
-        ),
-    )
+def _in_float32(event: GuardEvent) -> Words | str:
+    if not event.sound_in_float32:
+        return ""
+    if event.peak is None or headroom_bits(event.peak, "float32") is None:
+        return Words(" In FP32 the same numbers stay in range.")
+    return Words(" In FP32 the same numbers stay in range, with a peak of {0}.", (number(event.peak),))
+
+
+def _kept(event: GuardEvent) -> Note:
+    text = "Your prompt and seed are kept."
+    if event.sound_in_float32 is False:
+        text = "FP32 gives nothing better, so no cure helps. This usually means a damaged model file or VAE. " + text
+    return Note(level="danger", title=Words("This picture has only one colour. It was kept as it is."), text=Words(text))
 
 
 def _asked(event: GuardEvent) -> Note:
-    if event.step is None:
-        title = Words("This picture came out black.")
-        text = Words("Halftone can decode it again in FP32 from the saved result.")
-    else:
+    if event.step is not None:
         title = Words("A bad number appeared at step {0}.", (event.step,))
         text = Words("Halftone can go back one step and finish the picture with a cure.")
-    return Note(
-        level="warn",
-        title=title,
-        text=text,
-    )
-
-
-def _sound_in_float32(event: GuardEvent) -> bool:
-    return event.peak is not None and headroom_bits(event.peak, "float32") is not None
+    elif _decoding(event):
+        title = Words("This picture came out black.")
+        text = Words("Halftone can decode it again from the saved result, with a cure.")
+    else:
+        title = Words("A bad number appeared before the first step.")
+        text = Words("Halftone can compute that part again with a cure and go on.")
+    return Note(level="warn", title=title, text=text)
 
 
 def cure_words(event: GuardEvent) -> Words:
@@ -254,17 +247,27 @@ def cure_words(event: GuardEvent) -> Words:
 def _when(event: GuardEvent) -> Words:
     if event.step is not None:
         return Words("at step {0}", (event.step,))
-    decoding = event.component.startswith("vae") and not event.module.startswith(("encoder", "quant_conv"))
-    return Words("while the picture was decoded") if decoding else Words("before the first step")
+    return Words("while the picture was decoded") if _decoding(event) else Words("before the first step")
+
+
+def _decoding(event: GuardEvent) -> bool:
+    return event.component.startswith("vae") and not event.module.startswith(("encoder", "quant_conv"))
+
+
+def too_large(event: GuardEvent) -> bool:
+    """Whether a number above the limit was measured. Done again in the same type, and right: it was not."""
+    known = event.peak is not None and event.limit is not None and event.peak > event.limit
+    return known and event.cure not in ("none", "read-again")
 
 
 def damage(event: GuardEvent) -> str:
-    """What the decoder did. Done again in the same type, and right: no number was too large for it."""
-    return "gave bad numbers" if event.cure in ("none", "read-again") else _DAMAGE.get(event.kind, _DAMAGE["nonfinite"])
+    """What the decoder did, as far as it is known."""
+    if event.kind in _DAMAGE:
+        return _DAMAGE[event.kind]
+    return "made numbers too large for half precision, so every pixel was lost" if too_large(event) else "gave bad numbers"
 
 
 _DAMAGE: Final[dict[str, str]] = {
-    "nonfinite": "made numbers too large for half precision, so every pixel was lost",
     "flat": "gave a picture of one single colour",
     "flat-tiles": "gave tiles of one single colour",
 }

@@ -15,12 +15,13 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """What to do.
 
     kind: "cure": try the cures in their order and repeat where it failed; "stop": give this picture up, keep its latents, go on
-    with the batch; "ask": keep the latents and ask. word: the action as a GuardEvent spells it. reason: a sentence for the log.
+    with the batch; "ask": keep the latents and ask. word and why: as a GuardEvent spells them. reason: a sentence for the log.
     """
 
     kind: ActionKind
     word: str
     reason: str
+    why: str = ""
 
 
 _WORDS: Final[dict[Where, str]] = {"encode": "encoded-again", "step": "went-back-one-step", "decode": "decoded-again"}
@@ -33,12 +34,12 @@ def next_action(policy: OnBlack, where: Where, available: Sequence[CureKind], *,
     no cure helps.
     """
     if policy == "stop":
-        return _stop("The setting says to stop at a black picture.")
+        return _stop("setting", "The setting says to stop at a black picture.")
     if bad_in_float32:
-        return _stop("The numbers are bad in FP32 too.")
+        return _stop("float32", "The numbers are bad in FP32 too.")
     cure = next((kind for kind in available if kind != "none"), None)
     if cure is None:
-        return _stop("There is no cure to try.")
+        return _stop("no-cure", "There is no cure to try.")
     if policy == "ask":
         return Action(kind="ask", word="asked", reason="The setting says to ask first.")
     return Action(kind="cure", word=_WORDS[where], reason=f"The cheapest cure: {cure}.")
@@ -55,5 +56,5 @@ def receipt_state(*, watched: bool, recovered: bool, asking: bool, sound: bool) 
     return "clean" if watched else "unwatched"
 
 
-def _stop(reason: str) -> Action:
-    return Action(kind="stop", word="stopped", reason=reason)
+def _stop(why: str, reason: str) -> Action:
+    return Action(kind="stop", word="stopped", reason=reason, why=why)

@@ -12,6 +12,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
 
+Broken = Literal["file", "float32", "no-cure", "no-cure-known"]
 BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
 
 _HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
@@ -111,7 +112,7 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
         return Badge("unchecked", None, changed)
     room = smallest_room(report.layers, report.precision)
     if report.verdict == "broken":
-        return Badge("broken", room, "No cure passed the check: the numbers are bad in every precision.")
+        return Badge("broken", room, _WHY_BROKEN[why_broken(report)])
     if report.applied and report.plan.verified:
         room = smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
         return Badge("cured", room, "Passed the check with its cure.")
@@ -120,6 +121,24 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
     if report.verdict == "tight":
         return Badge("tight", room, "No value passed the limit, but the smallest room is below 2 bits.")
     return Badge("healthy", room, "Every layer has at least 2 bits of room.")
+
+
+def why_broken(report: CheckReport) -> Broken:
+    """What a verdict "broken" rests on: numbers in the file, numbers that went bad in float32, or cures that did not hold."""
+    serious = [finding for finding in report.findings if not _unread(finding)]
+    if any(finding.code == "weights-nonfinite" for finding in serious):
+        return "file"
+    if any(_incurable(finding) for finding in serious):
+        return "float32"
+    return "no-cure" if report.cures else "no-cure-known"
+
+
+_WHY_BROKEN: Final[dict[Broken, str]] = {
+    "file": "The file holds numbers that are not numbers.",
+    "float32": "The numbers go bad in FP32, and no cure reaches further.",
+    "no-cure": "No cure passed the check.",
+    "no-cure-known": "The check found no cure.",
+}
 
 
 def _unread(finding: Finding) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QMouseEvent
+from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -172,7 +172,7 @@ def test_a_picture_of_one_colour_is_shown_as_it_is_and_stays(qtbot: QtBot) -> No
     stage.picture()
     page = stage.page
     stage.wait(lambda: page.canvas.image().width() == 64)
-    assert page.canvas.image().pixelColor(1, 1).getRgb()[:3] == (200, 80, 40)
+    assert page.canvas.image().pixelColor(1, 1) == QColor(200, 80, 40)
     assert page.toolbar.save.isEnabled()
     assert page.toolbar.delete.isEnabled()
     stage.close()
@@ -193,9 +193,8 @@ def test_of_a_picture_that_is_not_there_none_is_invented(qtbot: QtBot) -> None:
 
 def test_a_picture_stopped_by_setting_says_so(qtbot: QtBot) -> None:
     settings = Settings(first_run_done=True, numerics=Numerics(on_black="stop"))
-    stage = Stage(
-        qtbot, {"generate": [*STARTED, scripted.Steps(nan_at=2), scripted.Picture(state="not-recovered")]}, settings=settings
-    )
+    stopped = msgspec.structs.replace(samples.GUARDED, action="stopped", cure="none", why="setting", sound_in_float32=True)
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered", events=(stopped,))]}, settings=settings)
     stage.page.generate()
     stage.idle()
     stage.wait(lambda: not stage.page.banner.isHidden())

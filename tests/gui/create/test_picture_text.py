@@ -5,6 +5,8 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.facts import GuardEvent
+from halftone.contract.words import ReceiptState
+from halftone.gui.i18n import table
 from halftone.gui.picture_text import picture_message, receipt
 from halftone.health.explain import note_for
 
@@ -30,7 +32,9 @@ def test_what_needed_no_wider_type_claims_none(action: str, cure: str, said: str
 
 
 def test_one_colour_in_full_precision_too_is_told_and_kept() -> None:
-    happened = msgspec.structs.replace(event("kept", "none"), kind="flat", module="", peak=None, limit=None)
+    happened = msgspec.structs.replace(
+        event("kept", "none"), kind="flat", module="", peak=None, limit=None, sound_in_float32=False
+    )
     picture = msgspec.structs.replace(
         samples.picture_facts("a.png", "not-recovered"), black=True, finite=True, events=(happened,)
     )
@@ -41,3 +45,47 @@ def test_one_colour_in_full_precision_too_is_told_and_kept() -> None:
     assert [act.key for act in message.actions] == ["check", "copy"]
     assert receipt(picture)[2] == "One colour"
     assert receipt(msgspec.structs.replace(picture, state="clean"))[2] == "One colour"
+
+
+STATES: tuple[tuple[ReceiptState, str], ...] = (("not-recovered", "stopped"), ("asking", "asked"))
+
+
+@pytest.mark.parametrize(("state", "action"), STATES)
+@pytest.mark.parametrize("step", [None, 3])
+@pytest.mark.parametrize("component", ["vae", "text_encoder"])
+@pytest.mark.parametrize(("sound", "why"), [(None, ""), (True, "setting"), (True, "no-cure"), (False, "float32")])
+def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
+    state: ReceiptState, action: str, step: int | None, component: str, sound: bool | None, why: str
+) -> None:
+    happened = msgspec.structs.replace(
+        samples.GUARDED, action=action, cure="none", step=step, component=component, sound_in_float32=sound, why=why
+    )
+    picture = msgspec.structs.replace(samples.picture_facts("", state), events=(happened,), latents="/kept")
+    message = picture_message(picture)
+    assert message is not None
+    note = note_for(happened)
+    assert (message.title, message.text) == (note.title.text(), note.text.text())
+    if sound is not False:
+        assert "also in FP32" not in message.spoken
+    known = table("zh_CN")
+    unknown: list[str] = []
+
+    def look_up(template: str) -> str:
+        if template not in known:
+            unknown.append(template)
+        return template
+
+    for words in (note.title, note.text):
+        words.text(look_up)
+    assert unknown == []
+
+
+def test_a_cure_is_offered_only_where_one_may_hold() -> None:
+    stopped = msgspec.structs.replace(samples.GUARDED, action="stopped", cure="none")
+    offered: dict[str, bool] = {}
+    for why, sound in (("setting", True), ("no-cure", True), ("float32", False), ("", None)):
+        known = msgspec.structs.replace(stopped, why=why, sound_in_float32=sound)
+        message = picture_message(msgspec.structs.replace(samples.picture_facts("", "not-recovered"), events=(known,)))
+        assert message is not None
+        offered[why] = "fix" in [act.key for act in message.actions]
+    assert offered == {"setting": True, "no-cure": False, "float32": False, "": False}

@@ -152,6 +152,7 @@ def test_nan_in_the_file_is_broken_and_named(engine: DiffusersEngine, models: di
     picture = made.images[0]
     assert (picture.state, picture.finite, picture.black, picture.path) == ("not-recovered", False, True, "")
     assert picture.events[0].action == "stopped"
+    assert (picture.events[0].why, picture.events[0].sound_in_float32) == ("float32", False)
 
 
 @pytest.mark.parametrize("tensor", ["embeddings.token_embedding.weight", "nobody.reads.weight"])

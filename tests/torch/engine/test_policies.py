@@ -41,6 +41,7 @@ def test_stop_explains_keeps_the_latents_and_goes_on_with_the_batch(black: Path)
     assert first.latents is not None
     assert Path(first.latents).is_file()
     assert (first.events[0].action, first.events[0].module) == ("stopped", "decoder.conv_in")
+    assert (first.events[0].why, first.events[0].sound_in_float32) == ("setting", True)
     assert all(event.failed_size > 0 for event in events.of(PictureReady))
 
 

@@ -9,7 +9,7 @@ from halftone.contract.facts import GuardEvent
 
 STEP = replace(GUARDED, component="unet", module="mid_block", action="went-back-one-step", step=3)
 ENCODED = replace(GUARDED, component="text_encoder", module="", action="encoded-again")
-LOST = replace(GUARDED, action="stopped", cure="", peak=None)
+LOST = replace(GUARDED, action="stopped", cure="", peak=None, sound_in_float32=False)
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,39 @@ def test_messages_of_the_specification() -> None:
     assert "decoded it again in full precision. Nothing was lost. It took 2\u00a0s more." in decoded.text.text()
     back = note_for(event("went-back-one-step", step=12))
     assert back.title.text().startswith("A bad number appeared at step 12. Halftone went back one step")
-    lost = note_for(event("stopped", step=3, peak=None))
+    lost = note_for(event("stopped", step=3, peak=None, sound_in_float32=False, why="float32"))
     assert lost.level == "danger"
     assert "already broken at step 3, also in FP32" in lost.text.text()
 
 
 def test_a_picture_stopped_by_the_setting_is_not_called_broken_in_float32() -> None:
-    assert "In FP32 the same numbers stay in range" in note_for(event("stopped")).text.text()
+    note = note_for(event("stopped", sound_in_float32=True, why="setting"))
+    assert note.title.text().endswith("Halftone stopped it, as set.")
+    assert "In FP32 the same numbers stay in range, with a peak of 212\u202f000." in note.text.text()
+    silent = note_for(event("stopped", sound_in_float32=True, why="setting", peak=None)).text.text()
+    assert "In FP32 the same numbers stay in range." in silent
+
+
+@pytest.mark.parametrize("action", ["stopped", "kept", "asked"])
+@pytest.mark.parametrize("why", ["", "setting", "no-cure"])
+@pytest.mark.parametrize("peak", [None, 212000.0])
+def test_nothing_is_said_of_float32_where_it_was_not_tried(action: str, why: str, peak: float | None) -> None:
+    note = note_for(event(action, why=why, peak=peak))
+    assert "FP32" not in note.title.text() + note.text.text()
+
+
+@pytest.mark.parametrize("why", ["setting", "no-cure"])
+def test_nothing_is_called_broken_in_float32_that_was_sound_there(why: str) -> None:
+    text = note_for(event("stopped", why=why, sound_in_float32=True)).text.text()
+    assert "stay in range" in text
+    assert "also in FP32" not in text
+    assert "damaged" not in text
+
+
+@pytest.mark.parametrize(("peak", "limit", "claimed"), [(212000.0, 65504.0, True), (9.0, 65504.0, False), (None, None, False)])
+def test_numbers_are_called_too_large_only_where_one_was_measured(peak: float | None, limit: float | None, claimed: bool) -> None:
+    note = note_for(event("decoded-again", peak=peak, limit=limit))
+    assert ("too large" in note.text.text()) is claimed
 
 
 @pytest.mark.parametrize("kind", get_args(CureKind))
@@ -95,9 +121,9 @@ def test_every_cure_has_words(kind: CureKind) -> None:
 
 
 def test_one_colour_in_float32_too_is_not_called_a_bad_number() -> None:
-    note = note_for(event("kept", kind="flat", module="", cure="none", peak=None, limit=None))
+    note = note_for(event("kept", kind="flat", module="", cure="none", peak=None, limit=None, sound_in_float32=False))
     assert note.title.text() == "This picture has only one colour. It was kept as it is."
-    assert "one colour in FP32 too" in note.text.text()
+    assert "FP32 gives nothing better" in note.text.text()
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,20 @@ def test_words_of_the_action_say_where_it_happened() -> None:
 def test_bad_in_float32_is_not_cured(policy: OnBlack, where: Where, available: list[CureKind]) -> None:
     assert next_action(policy, where, available, bad_in_float32=True).kind == "stop"
     assert "FP32" in next_action("recover", where, available, bad_in_float32=True).reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "available", "bad", "why"),
+    [
+        ("stop", KINDS, False, "setting"),
+        ("recover", KINDS, True, "float32"),
+        ("recover", (), False, "no-cure"),
+        ("ask", KINDS, False, ""),
+        ("recover", KINDS, False, ""),
+    ],
+)
+def test_a_stop_names_its_reason(policy: OnBlack, available: tuple[CureKind, ...], bad: bool, why: str) -> None:
+    assert next_action(policy, "decode", available, bad_in_float32=bad).why == why
 
 
 def test_receipts() -> None:

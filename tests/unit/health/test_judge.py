@@ -7,7 +7,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, FindingCode, Verdict
-from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, still_applied, tried
+from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, still_applied, tried, why_broken
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -148,6 +148,21 @@ def test_badges(found: CheckReport | None, state: str, room: float | None) -> No
     assert shown.state == state
     assert shown.reason.endswith(".")
     assert shown.room_bits == (None if room is None else pytest.approx(room, abs=0.05))
+
+
+@pytest.mark.parametrize(
+    ("findings", "cures", "why"),
+    [
+        ((finding("weights-nonfinite"),), (), "file"),
+        ((finding("weights-nonfinite", read=False), finding("activation-overflow")), (), "no-cure-known"),
+        ((finding("activation-overflow", "float32"),), (), "float32"),
+        ((finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan(), refusal="too far"),), "no-cure"),
+    ],
+)
+def test_a_broken_model_is_told_by_what_was_found(findings: tuple[Finding, ...], cures: tuple[Cure, ...], why: str) -> None:
+    found = msgspec.structs.replace(report("broken"), findings=findings, cures=cures)
+    assert why_broken(found) == why
+    assert "every precision" not in badge(found, MODEL, DEVICE, Numerics()).reason
 
 
 def test_a_stale_report_is_no_check_and_says_why() -> None:

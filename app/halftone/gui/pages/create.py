@@ -295,7 +295,6 @@ class CreatePage(QWidget):
             facts,
             picture_text.price_line(self._controller.report(self._controller.model)),
             facts.steps,
-            policy=made.request.numerics.on_black,
         )
         quiet = made.request.numerics.on_black == "quiet" and facts.state == "recovered"
         if message is None or made.key in self._folded or quiet:

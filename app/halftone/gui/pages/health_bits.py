@@ -16,6 +16,7 @@ from halftone.gui.pages.health_view import HealthView
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, button, clear, column, health_word, hline, icon_button, label, row
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.judge import why_broken
 
 
 class Tag(QFrame):
@@ -237,7 +238,7 @@ def _no_cure_words(view: HealthView) -> str:
         return tr("The cures and their measured prices appear when the check is done.")
     if view.state == "ok":
         return tr("No cure is needed.")
-    if view.state == "broken":
+    if view.state == "broken" and view.report is not None and why_broken(view.report) == "file":
         return tr("No cure can help: the numbers in the file itself are damaged. Download the file again.")
     if view.state in ("unchecked", "stale", "missing", "failed"):
         return tr("A check finds the cures and measures what each of them costs.")

@@ -16,6 +16,8 @@ from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import build, log2_peak, part_key, part_names, room_bits
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.explain import finding_words
+from halftone.health.judge import why_broken
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stale", "missing"]
 
@@ -208,7 +210,7 @@ def of_report(report: CheckReport, stale_reason: str | None) -> HealthView:
         report.layers,
         report.findings,
         None if state == "broken" else _fine(report.layers, report.findings, report.precision),
-        () if state == "broken" else offered(report.cures),
+        () if state == "broken" and why_broken(report) != "no-cure" else offered(report.cures),
         None if report.plan.is_plain or state == "broken" else report.plan,
         report.applied,
         report=report,
@@ -243,7 +245,7 @@ def _verdict(report: CheckReport, state: State, stale_reason: str | None) -> tup
     if state == "tight":
         return tr("Works in {0}, with little room", name), _tight_text(report)
     if state == "broken":
-        return tr("This model file is damaged"), _broken_text(report)
+        return _broken_title(report), _broken_text(report)
     if state == "cured":
         return tr("Cured: no layer overflows any more"), _cured_text(report)
     title = tr("In {0}, this model turns some pictures black {1}", name, where)
@@ -273,7 +275,22 @@ def _tight_text(report: CheckReport) -> str:
     return sentences(words, tr("Halftone watches while pictures are made, and a cure gives more room."))
 
 
+def _broken_title(report: CheckReport) -> str:
+    return {
+        "file": tr("This model file is damaged"),
+        "float32": tr("This model gives bad numbers in FP32"),
+        "no-cure": tr("No cure passed the check"),
+        "no-cure-known": tr("The check found no cure"),
+    }[why_broken(report)]
+
+
 def _broken_text(report: CheckReport) -> str:
+    why = why_broken(report)
+    if why in ("no-cure", "no-cure-known"):
+        found = finding_words(report.findings[0])[0].text(tr) if report.findings else ""
+        return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
+    if why == "float32":
+        return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
     names = [f"{one.component}.{one.module}" for one in report.findings if one.code == "weights-nonfinite"]
     where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
     return sentences(where, tr("No setting can cure that: download the file again."))

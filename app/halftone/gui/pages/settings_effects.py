@@ -38,7 +38,7 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
     now = getattr(numerics, field)
     if field == "on_black":
         return _quiet(
-            tr("Only when it happens"), tr("Decoded in FP32") if now in ("recover", "quiet") else tr("Nothing is hidden")
+            tr("Only when it happens"), tr("Repaired with a cure") if now in ("recover", "quiet") else tr("Nothing is hidden")
         )
     if report is None:
         return unmeasured()
