@@ -30,9 +30,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One way to keep the model finite, with its four prices. A price that was not measured is None.
+    """One way to keep the model finite, with its four prices. A price that is not known is None.
 
-    time_ratio: seconds with the cure over seconds without it (1.0: no cost). memory_bytes, disk_bytes: additional bytes.
+    time_ratio: seconds with the cure over seconds without it (1.0: no cost), measured. memory_bytes: additional bytes of the
+    parameters, computed from their sizes; what passes between the layers is not in it. disk_bytes: of the copy that is written.
     psnr: dB between the picture under the cure and the float32 picture (peak 1.0).
     refusal: why the cure is not offered, None when it is.
     """

@@ -23,10 +23,10 @@ from halftone.engine.calls import Call
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import invoke
-from halftone.engine.sentinel import Health, Sentinel
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
 from halftone.engine.wrapping import all_replaced
+from halftone.measure.sentinel import Health, Sentinel
 
 Function = Callable[..., Any]
 

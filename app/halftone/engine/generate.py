@@ -30,7 +30,6 @@ from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, only
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
 from halftone.engine.samplers import make_scheduler
-from halftone.engine.sentinel import Health
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
@@ -39,6 +38,7 @@ from halftone.health.guard import Where, next_action, receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
 from halftone.measure.pictures import is_flat
+from halftone.measure.sentinel import Health
 
 log = logging.getLogger(__name__)
 

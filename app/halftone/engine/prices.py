@@ -1,4 +1,6 @@
-"""Candidate plans and their prices, measured: time, memory, disk, and how close the picture stays to float32."""
+"""Candidate plans and their prices: time and how close the picture stays to float32, measured; memory and disk, computed from the
+sizes of the parameters and files.
+"""
 
 import logging
 import time

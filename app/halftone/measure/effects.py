@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -22,7 +23,7 @@ from halftone.contract.facts import DeviceFacts, SettingEffect
 from halftone.contract.words import DType
 from halftone.health.faults import raise_if_lost
 from halftone.measure.modes import MODES, in_mode, seconds_of, switched
-from halftone.measure.stats import peak_bits
+from halftone.measure.sentinel import Sentinel
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ _FAULTY: Final = 0.1
 """Relative error above which an attention backend is called wrong."""
 _SAME_DB: Final = 150.0
 _STEPS: Final = 28
+_LOOKS: Final = {"every-step": _STEPS, "at-end": 1}
+"""Steps after which the sentinel looks, by the setting of the NaN check."""
 _MODE: Final = {m.dtype: m for m in MODES if not m.tf32 and not m.half_sums}
 
 Run = Callable[[], Tensor]
@@ -143,8 +146,9 @@ def _upcasts(bench: Bench) -> list[SettingEffect]:
             effects += [_note(setting, value, _ALL_FULL) for value in ("always", "never")]
             continue
         usual, full = build(bench, bench.auto), build(bench, "float32")
-        error = _error(_result(usual), _result(full))
-        effects.append(_effect(setting, "always", _seconds(bench, full) / _seconds(bench, usual), 0.0, error))
+        exact = _result(full)
+        ratio = _seconds(bench, full) / _seconds(bench, usual)
+        effects.append(_effect(setting, "always", ratio, _error(_result(full), exact), _error(_result(usual), exact)))
         effects.append(_note(setting, "never", f"Costs and saves nothing until {until}."))
     return effects
 
@@ -156,7 +160,8 @@ def _sampling(bench: Bench) -> list[SettingEffect]:
     whole, low = _steps(bench, "float32"), _steps(bench, bench.auto)
     call = _seconds(bench, _denoiser(bench, bench.auto)) * _STEPS
     ratio = (call + _seconds(bench, low)) / (call + _seconds(bench, whole))
-    return [_effect("upcast_sampling", "false", ratio, _error(_result(low), _result(whole)), 0.0)]
+    exact = _result(whole)
+    return [_effect("upcast_sampling", "false", ratio, _error(_result(low), exact), _error(_result(whole), exact))]
 
 
 def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
@@ -211,11 +216,27 @@ def _backends(bench: Bench) -> list[SettingEffect]:
 
 
 def _nan_check(bench: Bench) -> list[SettingEffect]:
-    """What looking at the latents after each step costs, as a share of a piece of the denoiser."""
+    """What the sentinel takes for the latents of 28 steps, as a share of 28 calls of a piece of the denoiser.
+
+    Timed by itself: between the calls it is too little to stand out from their unrest. An accelerator does part of it beside
+    its other work, so there it costs at most this.
+    """
     latents = torch.randn(1, 4, bench.edge, bench.edge, device=bench.id)
-    look = seconds_of(lambda: peak_bits(latents), bench.id)
-    call = _seconds(bench, _denoiser(bench, bench.auto))
-    return [SettingEffect(setting="nan_check", value=value, time_ratio=call / (call + look)) for value in ("at-end", "off")]
+    calls = _STEPS * _seconds(bench, _denoiser(bench, bench.auto))
+    looks = {value: seconds_of(partial(_look, latents, steps), bench.id) for value, steps in _LOOKS.items()}
+    usual = calls + looks["every-step"]
+    return [
+        SettingEffect(setting="nan_check", value="at-end", time_ratio=(calls + looks["at-end"]) / usual),
+        SettingEffect(setting="nan_check", value="off", time_ratio=calls / usual),
+    ]
+
+
+def _look(latents: Tensor, steps: int) -> None:
+    """What the sentinel does for a picture."""
+    sentinel = Sentinel(latents.device)
+    for step in range(steps):
+        sentinel.note(step, latents)
+    sentinel.settle()
 
 
 def _without_price() -> list[SettingEffect]:

@@ -18,9 +18,9 @@ from halftone.engine.flight import Flight
 from halftone.engine.load import fresh_component
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState
-from halftone.engine.sentinel import Sentinel
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.probe import Probe
+from halftone.measure.sentinel import Sentinel
 
 OF_A_JOB = (Flight, Sentinel, Examination, Probe)
 

@@ -74,6 +74,13 @@ def test_every_setting_has_an_effect_or_a_reason(
     assert ("tf32", "Only on NVIDIA cards.") in notes
 
 
+def test_each_look_at_the_latents_has_its_price(report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]]) -> None:
+    found = {e.value: e.time_ratio for e in report[0].effects if e.setting == "nan_check"}
+    assert found["off"] is not None
+    assert found["at-end"] is not None
+    assert 0 < found["off"] < found["at-end"] < 1
+
+
 def test_float32_on_the_processor_has_no_finding_near_the_limit(
     report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]],
 ) -> None:
