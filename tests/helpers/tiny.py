@@ -224,14 +224,14 @@ def save_tiny(folder: Path, family: str, dtype: torch.dtype = torch.float32) -> 
     pipe = FAMILIES[family]()
     for part in pipe.components.values():
         if isinstance(part, torch.nn.Module):
-            _liven(part)
+            liven(part)
             if dtype != torch.float32:
                 part.to(dtype)
     pipe.save_pretrained(folder)
     return folder
 
 
-def _liven(module: torch.nn.Module) -> None:
+def liven(module: torch.nn.Module) -> None:
     """Give gates and tables that start at zero some value, so that every part of the network matters."""
     with torch.no_grad():
         for parameter in module.parameters():
