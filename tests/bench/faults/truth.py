@@ -127,6 +127,36 @@ def run_float32(pipe: Any, arguments: dict[str, Any]) -> Run:
     return run
 
 
+def run_beside(pipe: Any, arguments: dict[str, Any], halves: Mapping[str, nn.Module]) -> torch.Tensor:
+    """The picture when the networks in `halves` compute in float16 and the others in float32."""
+
+    def narrowed(name: str, method: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = repeat(Called(name, method, args, kwargs, None, None), halves[name])
+            if isinstance(result, Mapping):
+                for key, value in cast("Any", result).items():
+                    cast("Any", result)[key] = _widened(value)
+                return result
+            return _widened(result)
+
+        return call
+
+    with ExitStack() as stack, torch.no_grad():
+        for name, module in networks(pipe).items():
+            method = "decode" if callable(getattr(module, "decode", None)) else "forward"
+            if name in halves:
+                stack.enter_context(_replaced(module, method, narrowed(name, method)))
+        return _picture(pipe(**arguments, output_type="pt"))
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.float() if value.dtype == torch.float16 else value
+    if isinstance(value, tuple | list):
+        return type(value)(_widened(part) for part in cast("list[Any]", value))
+    return value
+
+
 def with_encode(run: Run, pipe: Any) -> Run:
     """The run, and the encoding of its picture, as image-to-image would do it."""
     decodes = [call for call in run.calls if call.method == "decode"]
