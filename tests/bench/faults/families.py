@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from diffusers import DiffusionPipeline
 from tests.bench.faults import architectures as more
-from tests.bench.faults import truth
+from tests.bench.faults import truth, videos
 from tests.helpers import tiny
 
 from halftone.contract.request import OptionValue
@@ -48,14 +48,14 @@ FAMILIES: Final = {
         Family("hunyuandit", more.hunyuandit, {"use_resolution_binning": False}, size=64),
         Family("lumina2", more.lumina2, {"max_sequence_length": 192}),
         Family("auraflow", more.auraflow, {"max_sequence_length": 32}),
-        Family("qwen-image", more.qwen_image, {"max_sequence_length": 256}),
-        Family("kandinsky3", more.kandinsky3),
-        Family("kandinsky22", more.kandinsky22),
+        Family("qwen-image", videos.qwen_image, {"max_sequence_length": 256}),
+        Family("kandinsky3", videos.kandinsky3),
+        Family("kandinsky22", videos.kandinsky22),
         Family("cogview4", more.cogview4, {"max_sequence_length": 32}),
         Family("z-image", more.z_image, {"max_sequence_length": 64}),
-        Family("wan", more.wan, {"max_sequence_length": 32}, frames=5),
-        Family("ltx", more.ltx, {"max_sequence_length": 32}, frames=9),
-        Family("cogvideox", more.cogvideox, {"max_sequence_length": 16}, frames=9),
+        Family("wan", videos.wan, {"max_sequence_length": 32}, frames=5),
+        Family("ltx", videos.ltx, {"max_sequence_length": 32}, frames=9),
+        Family("cogvideox", videos.cogvideox, {"max_sequence_length": 16}, frames=9),
     )
 }
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 from tests.bench.faults.families import FAMILIES, Sound, make_sound
-from tests.bench.faults.inject import CONTROLS, KINDS, make_case
+from tests.bench.faults.inject import make_case
+from tests.bench.faults.kinds import CONTROLS, KINDS
 from tests.bench.faults.score import measure
 from tests.bench.faults.table import table
 

@@ -11,7 +11,8 @@ import torch
 from PIL import Image
 from tests.bench.faults import truth
 from tests.bench.faults.families import PROMPT, SEED, STEPS, Sound
-from tests.bench.faults.inject import CONTROLS, Case
+from tests.bench.faults.inject import Case
+from tests.bench.faults.kinds import CONTROLS
 
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.messages import Examine, Generate
