@@ -17,6 +17,8 @@ from halftone.contract.request import OptionValue
 PROMPT: Final = "a red sun"
 STEPS: Final = 3
 SEED: Final = 5
+CLOSE: Final = 40.0
+"""dB that a sound model's picture keeps in float16."""
 
 
 @dataclass(frozen=True)
@@ -127,4 +129,5 @@ def unsound(sound: Sound) -> str:
         found = truth.fate(component, module, sound.run.calls)
         if found.module is not None or found.error > truth.WRONG / 4:
             return f"in float16: {found}"
-    return ""
+    closeness = truth.psnr(picture, truth.run_beside(sound.pipe, arguments(sound.family), sound.halves))
+    return "" if closeness > CLOSE else f"float16 alone changes the picture ({closeness:.1f} dB)"
