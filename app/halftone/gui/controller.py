@@ -16,7 +16,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, WorkerLost
 from halftone.contract.request import Numerics
-from halftone.contract.words import DType
+from halftone.contract.words import DType, Precision
 from halftone.gui.background import Background
 from halftone.gui.control.checks import Checks
 from halftone.gui.control.devices import DeviceChoice
@@ -101,6 +101,7 @@ class Controller(QObject):
         self.undo_cure = self._checks.undo
         self.repair = self._checks.repair
         self.update_settings = self._keeper.update
+        self.choose_precision = self._keeper.choose_precision
 
     def _connect(self) -> None:
         self._holder.changed.connect(self.changed)
@@ -208,6 +209,16 @@ class Controller(QObject):
     @property
     def settings(self) -> Settings:
         return self._keeper.settings
+
+    @property
+    def numerics(self) -> Numerics:
+        """As they hold for the next picture."""
+        return self._keeper.numerics
+
+    @property
+    def once(self) -> Precision | None:
+        """The precision chosen on Create, None: as the settings say."""
+        return self._keeper.once
 
     @property
     def precision(self) -> tuple[DType, str]:

@@ -11,7 +11,6 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence, QShor
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.words import DType
 from halftone.gui import picture_text, stopping, text, theme
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
@@ -215,10 +214,9 @@ class Workspace(QObject):
         running = state.running
         self.top.ring.show_jobs(running.fraction if running is not None else None, len(state.jobs) if running else 0)
         dtype, reason = controller.precision
-        auto: DType = state.self_test.auto if state.self_test is not None else dtype
-        self.top.chip.show_device(state.device, state.self_test, auto)
+        self.top.chip.show_device(state.device, state.self_test, dtype)
         self.status.memory.show_memory(state.device, state.memory)
-        numerics = controller.settings.numerics
+        numerics = controller.numerics
         precision = text.precision_words(numerics.precision, state.self_test, measuring=state.measuring)
         self.status.show_numerics(numerics, precision, reason)
         words, icon, token = text.activity(state, self._device_words())

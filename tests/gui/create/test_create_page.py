@@ -11,10 +11,12 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
 
-from halftone.contract.messages import Generate, JobStarted, PhaseChanged
+from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_queue import QueuePanel
+from halftone.library import records
+from halftone.library.models import describe
 from halftone.settings.store import Settings
 
 STARTED = (
@@ -120,6 +122,47 @@ def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
     page.receipt.click()
     page.sheet.message_requested.emit()
     assert not page.banner.isHidden()
+    stage.close()
+
+
+def test_a_fix_is_about_the_precision_the_picture_was_made_in(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
+    form, controller = stage.page.form, stage.controller
+    asked: list[Examine] = []
+
+    def look() -> None:
+        job = controller.state.running
+        if job is not None and isinstance(job.command, Examine) and job.command not in asked:
+            asked.append(job.command)
+
+    controller.changed.connect(look)
+    form.precision.button("bfloat16").click()
+    assert controller.precision[0] == "bfloat16"
+    stage.picture()
+    form.precision.button("settings").click()
+    assert controller.precision[0] != "bfloat16"
+    stage.wait(lambda: not stage.page.banner.isHidden())
+    stage.page._banner_act("fix")
+    stage.idle()
+    assert {command.numerics.precision for command in asked} == {"bfloat16"}
+    assert form.precision.value() == "bfloat16", "the form shows what the check was about"
+    assert form.request().numerics.precision == "bfloat16"
+    stage.close()
+
+
+def test_the_badge_is_about_the_precision_that_generate_will_use(qtbot: QtBot) -> None:
+    report = samples.check_report(describe("pocket"))
+    records.save_report(report)
+    assert report.precision == "float16"
+    stage = Stage(qtbot)
+    controller, precision = stage.controller, stage.page.form.precision
+    assert controller.precision[0] == "float32"
+    assert controller.badge(controller.model).state == "unchecked"
+    precision.button("float16").click()
+    assert controller.badge(controller.model).state == "healthy"
+    assert "FP16" in stage.workspace.status.precision.accessibleName()
+    precision.button("settings").click()
+    assert controller.badge(controller.model).state == "unchecked"
     stage.close()
 
 

@@ -61,7 +61,7 @@ class Checks(QObject):
         device = self._holder.state.device
         if model is None or device is None:
             return Badge(state="unchecked", room_bits=None, reason="")
-        return badge(self.report(model), model, device, self._keeper.settings.numerics)
+        return badge(self.report(model), model, device, self._keeper.numerics)
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""
@@ -78,7 +78,7 @@ class Checks(QObject):
             model=model.id,
             device=self._devices.id,
             depth=depth,
-            numerics=self._keeper.settings.numerics,
+            numerics=self._keeper.numerics,
         )
         return self._queue.submit(command, model.name, first=True, then=then)
 
@@ -98,7 +98,7 @@ class Checks(QObject):
 
     def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
         """Queue writing a rescaled copy of the model."""
-        numerics = self._keeper.settings.numerics
+        numerics = self._keeper.numerics
         command = Repair(job=new_job_id(), model=model.id, output=output, device=self._devices.id, numerics=numerics)
         return self._queue.submit(command, model.name, first=True, then=then)
 
@@ -129,7 +129,7 @@ class Checks(QObject):
             model=chosen.model.id,
             device=self._devices.id,
             depth=chosen.depth,
-            numerics=self._keeper.settings.numerics,
+            numerics=self._keeper.numerics,
             plan=chosen.plan,
         )
         return self._queue.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))

@@ -38,7 +38,7 @@ class DeviceChoice(QObject):
     @property
     def precision(self) -> tuple[DType, str]:
         """The dtype that the next picture runs in, and why."""
-        state, wanted = self._holder.state, self._keeper.settings.numerics.precision
+        state, wanted = self._holder.state, self._keeper.numerics.precision
         if state.device is None:
             return ("float32" if wanted == "auto" else wanted), ""
         return resolve_precision(wanted, state.self_test, state.device)

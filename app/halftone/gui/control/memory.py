@@ -75,4 +75,4 @@ class ModelMemory(QObject):
             return
         self._asked = model.id
         self._holder.take(Warming(model=model.name))
-        self._link.send(Load(model=model.id, device=device.id, numerics=self._keeper.settings.numerics))
+        self._link.send(Load(model=model.id, device=device.id, numerics=self._keeper.numerics))

@@ -3,9 +3,12 @@
 import logging
 from collections.abc import Callable
 
+import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Numerics
+from halftone.contract.words import Precision
 from halftone.gui.background import Background
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue
@@ -52,12 +55,27 @@ class SettingsKeeper(QObject):
     def __init__(self, settings: Settings, holder: StateHolder, background: Background, parent: QObject) -> None:
         super().__init__(parent)
         self.settings = settings
+        self.once: Precision | None = None
+        """The precision chosen on Create, which holds until another is chosen there and is never written."""
         self._holder = holder
         self._background = background
         self._writer = QTimer(self)
         self._writer.setSingleShot(True)
         self._writer.setInterval(_WRITE_MS)
         self._writer.timeout.connect(self._write)
+
+    @property
+    def numerics(self) -> Numerics:
+        """As they hold for the next picture: those of the settings, with the precision chosen for this picture only."""
+        if self.once is None:
+            return self.settings.numerics
+        return msgspec.structs.replace(self.settings.numerics, precision=self.once)
+
+    def choose_precision(self, precision: Precision | None) -> None:
+        """For the next pictures only, and never written; None: as the settings say."""
+        if precision != self.once:
+            self.once = precision
+            self.numerics_changed.emit()
 
     def update(self, settings: Settings) -> None:
         """Take new settings at once and write them."""

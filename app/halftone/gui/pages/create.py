@@ -338,9 +338,11 @@ class CreatePage(QWidget):
         controller, made = self._controller, self._shown
         match key:
             case "fix":
+                self._as_made()
                 self._fix()
                 self._fold()
             case "health" | "check":
+                self._as_made()
                 controller.go("health")
                 if key == "check":
                     self._check()
@@ -355,6 +357,11 @@ class CreatePage(QWidget):
                     self._fix()
             case _:
                 self._fold()
+
+    def _as_made(self) -> None:
+        """What follows is about the shown picture: in the precision that it was asked for in."""
+        if self._shown is not None:
+            self.form.take_precision(self._shown.request.numerics.precision)
 
     def _fold(self) -> None:
         if self._shown is not None:

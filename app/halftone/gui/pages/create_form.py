@@ -146,7 +146,7 @@ class CreateForm(QWidget):
         self.precision = Segmented(
             [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
-        self.precision.set_value("settings")
+        self.precision.set_value(self._controller.once or "settings")
         self.precision.setToolTip(tr("Precision for this picture only. Normally leave it as it is set."))
         inside = _part(
             self.precision,
@@ -190,7 +190,8 @@ class CreateForm(QWidget):
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        self.precision.chosen.connect(self._show_precision)
+        self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
+        controller.badges_changed.connect(self._show_precision)
         self.generate_button.clicked.connect(lambda _on=False: self.submit())
         self.more.clicked.connect(self._open_menu)
 
@@ -200,10 +201,6 @@ class CreateForm(QWidget):
         """What the form asks for, as it stands."""
         width, height = self.size_field.size_value()
         settings = self._controller.settings
-        numerics = settings.numerics
-        chosen = self.precision.value()
-        if chosen != "settings":
-            numerics = msgspec.structs.replace(numerics, precision=_precision(chosen))
         sampler = self.sampler.currentData()
         return PictureRequest(
             prompt=self.prompt.toPlainText().strip(),
@@ -218,7 +215,7 @@ class CreateForm(QWidget):
             seed=self.seed.seed_for_next(),
             batch=self.batch.value(),
             output=settings.pictures_folder,
-            numerics=numerics,
+            numerics=self._controller.numerics,
         )
 
     def set_request(self, request: PictureRequest, *, seed: bool = True) -> None:
@@ -236,6 +233,14 @@ class CreateForm(QWidget):
             self.seed.set_seed(request.seed)
         self.batch.setValue(request.batch)
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
+
+    def take_precision(self, precision: Precision) -> None:
+        """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
+        if precision == self._controller.numerics.precision:
+            return
+        chosen = "settings" if precision == self._controller.settings.numerics.precision else precision
+        self.precision.set_value(chosen)
+        self._controller.choose_precision(_precision(chosen))
 
     def submit(self, *, count: int | None = None, endless: bool = False, precision: Precision | None = None) -> bool:
         """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
@@ -413,8 +418,7 @@ class CreateForm(QWidget):
 
     def _show_precision(self) -> None:
         state = self._controller.state
-        chosen = self.precision.value()
-        wanted = self._controller.settings.numerics.precision if chosen in ("settings", "") else _precision(chosen)
+        wanted = self._controller.numerics.precision
         self.numerics_row.value.setText(text.precision_words(wanted, state.self_test, measuring=state.measuring))
 
     def _open_menu(self) -> None:
@@ -436,9 +440,10 @@ class CreateForm(QWidget):
         self.model_row.set_compact(narrow)
 
 
-def _precision(value: str) -> Precision:
+def _precision(value: str) -> Precision | None:
+    """The precision that a choice stands for; None: as the settings say."""
     table: dict[str, Precision] = {"auto": "auto", "float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
-    return table[value]
+    return table.get(value)
 
 
 def _part(*items: QWidget | QLayout | int, spacing: int = 6) -> QWidget:

@@ -191,7 +191,7 @@ class DeviceChip(HoverButton):
         self.setToolTip(tr("Device: what it really does"))
 
     def show_device(self, device: DeviceFacts | None, report: SelfTestReport | None, uses: DType) -> None:
-        """uses: the dtype that Auto takes."""
+        """uses: the dtype that the next picture runs in."""
         self._device = device
         states: dict[DType, DTypeState] = {entry.dtype: entry.state for entry in report.dtypes} if report is not None else {}
         halves: tuple[DType, DType] = ("float16", "bfloat16")
