@@ -84,6 +84,7 @@ FRAGMENTS: Final = (
     "a value that the pipeline takes",
     "used without a picture",
     "--image as well",
+    "1 with kept latents",
     "it lies inside the model's own folder",
     "(no path)",
     "its messages could not be read: {0}",
