@@ -23,6 +23,8 @@ ErrorCode = Literal[
     "size-not-multiple",
     "value-out-of-range",
     "prompt-empty",
+    "prompt-no-text",
+    "prompt-too-long",
     "image-missing",
     "image-unreadable",
     "latents-missing",
@@ -37,6 +39,7 @@ ErrorCode = Literal[
     "output-failed",
     "disk-full",
     "out-of-memory",
+    "model-too-large",
     "no-rescale",
     "worker-lost",
     "worker-start",
@@ -77,6 +80,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
     "value-out-of-range": ("{name} cannot be {value}.", "Choose a value from {low} to {high}."),
     "prompt-empty": ("The prompt is empty.", 'Describe the picture, for example "a red sun over green hills".'),
+    "prompt-no-text": ("The prompt holds bytes that are no text.", "Type it anew, or set the terminal to UTF-8."),
+    "prompt-too-long": (
+        "The prompt is too long for what {path} can hold beside the picture.",
+        "End the name with .png, or shorten the prompt.",
+    ),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
     "latents-missing": ("There are no kept latents at {path}.", "Check the path, or make the picture again with its seed."),
@@ -97,6 +105,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "output-failed": ("{path} could not be saved: {detail}.", "Choose another folder."),
     "disk-full": ("No room to save: {need} needed, {free} free in {folder}.", "Free some space or choose another folder."),
     "out-of-memory": ("This size does not fit: {detail}.", "Choose a smaller size, or FP16 or BF16."),
+    "model-too-large": (
+        "The model {model} does not fit into the free memory of {device}.",
+        "Close other programs that use it, choose FP16 or BF16, or another device.",
+    ),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",
@@ -104,7 +116,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "worker-start": ("The part of Halftone that computes could not start: {detail}.", "Details are in {log}."),
     "protocol-mismatch": ("The window speaks protocol {wanted}, the worker {got}.", "Start Halftone again."),
-    "internal": ("Something inside Halftone failed: {detail}.", "Nothing was lost; details are in {log}."),
+    "internal": ("Something inside Halftone failed: {detail}.", "Everything finished is kept; details are in {log}."),
 }
 
 

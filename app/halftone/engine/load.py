@@ -103,9 +103,7 @@ def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:
     try:
         module.to(device)
     except torch.OutOfMemoryError as error:
-        raise HalftoneError(
-            "out-of-memory", detail=f"the model {facts.name} is larger than the free memory of {device}"
-        ) from error
+        raise HalftoneError("model-too-large", model=facts.name, device=str(device)) from error
 
 
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:

@@ -121,7 +121,9 @@ def apply_state(
     try:
         realise(module, exact, wanted, None if before == HALF_DONE else before)
     except torch.OutOfMemoryError as error:
-        raise HalftoneError("out-of-memory", detail=f"{name} in {wanted.dtype}") from error
+        raise HalftoneError(
+            "model-too-large", f"{name} in {wanted.dtype}", model=loaded.facts.name, device=str(loaded.device)
+        ) from error
     loaded.states[name] = wanted
     _lay_out(module, role(name, module), wanted, loaded.device)
     log.info(

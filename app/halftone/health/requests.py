@@ -6,7 +6,7 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept
-from halftone.metadata.picture import check_output
+from halftone.metadata.picture import check_output, check_room_for_text
 
 SIZE_MULTIPLE: Final = 8
 """Pixels per latent of the Stable Diffusion families; every other family that is supported uses a multiple of it."""
@@ -36,7 +36,7 @@ FIELDS: Final[dict[str, str]] = {
 
 
 def check_request(request: PictureRequest) -> None:
-    """Raise HalftoneError for a picture request that cannot work: prompt-empty, value-out-of-range, size-not-multiple,
+    """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
     setting-bad-value, image-*, latents-*, output-*, disk-full."""
     if not request.prompt.strip() and request.resume_latents is None:
         raise HalftoneError("prompt-empty")
@@ -47,6 +47,7 @@ def check_request(request: PictureRequest) -> None:
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
+        check_room_for_text(Path(request.output), request.prompt + request.negative)
 
 
 def check_inputs(inputs: CheckInputs) -> None:
@@ -56,6 +57,8 @@ def check_inputs(inputs: CheckInputs) -> None:
 
 
 def _check_given(values: PictureRequest | CheckInputs) -> None:
+    for text in (values.prompt, values.negative):
+        _check_text(text or "")
     for name, value in values.options.items():
         if name in FIELDS:
             raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
@@ -63,6 +66,14 @@ def _check_given(values: PictureRequest | CheckInputs) -> None:
         raise HalftoneError("setting-bad-value", name="--mask", value="used without a picture", allowed="--image as well")
     for path in (values.image, values.mask):
         _check_image(path)
+
+
+def _check_text(text: str) -> None:
+    """Python stands lone surrogates in the place of bytes that it cannot decode; no tokenizer takes them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise HalftoneError("prompt-no-text") from error
 
 
 def _check_numbers(values: PictureRequest | CheckInputs) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 ALLOWED: Final = (".png", ".jpg", ".jpeg", ".webp")
+_JPEG: Final = (".jpg", ".jpeg")
 RECEIPT_KEY: Final = "halftone"
 _MIN_FREE: Final = 2**20
 """Bytes; below this not even a small picture can be saved."""
@@ -29,6 +30,8 @@ _EXIF_FOLDER: Final = 0x8769
 _UNICODE: Final = b"UNICODE\0"
 _NOTE_PREFIX: Final = b"halftone\0"
 _MAX_EXIF: Final = 65_000
+_OTHER_PARAMETERS: Final = 4_000
+"""Bytes of EXIF that are kept free for what stands beside the prompts."""
 _NO_ROOM: Final = {errno.ENOSPC}
 _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
@@ -65,6 +68,12 @@ def check_output(output: str | Path, *, overwrite: bool = False, pictures: int =
     except OSError as error:
         raise output_error(error, path, _MIN_FREE) from error
     return path
+
+
+def check_room_for_text(path: Path, prompts: str) -> None:
+    """Raise HalftoneError prompt-too-long if a JPEG could not hold the prompts: its EXIF ends at 64 KB."""
+    if path.suffix.lower() in _JPEG and len(prompts.encode("utf-16-be", errors="replace")) > _MAX_EXIF - _OTHER_PARAMETERS:
+        raise HalftoneError("prompt-too-long", path=str(path))
 
 
 def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str, *, overwrite: bool = False) -> None:
@@ -149,7 +158,7 @@ def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) ->
         chunks.add_text("parameters", parameters)
         chunks.add_text(RECEIPT_KEY, receipt)
         image.save(buffer, "PNG", pnginfo=chunks, compress_level=6)
-    elif ending in {".jpg", ".jpeg"}:
+    elif ending in _JPEG:
         image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=_exif(parameters, receipt))
     elif ending == ".webp":
         image.save(buffer, "WEBP", quality=95, exif=_exif(parameters, receipt))

@@ -81,7 +81,7 @@ def test_running_out_of_memory_half_way_through_a_change_of_precision_harms_no_w
     assert loaded is not None
     with Full(9), pytest.raises(HalftoneError) as caught:
         apply_state(loaded, "unet", ComponentState(dtype="bfloat16"))
-    assert caught.value.code == "out-of-memory"
+    assert caught.value.code == "model-too-large"
     kinds = {parameter.dtype for parameter in loaded.modules["unet"].parameters()}
     assert kinds == {torch.bfloat16, torch.float32}, "the change was broken off in the middle"
     apply_state(loaded, "unet", ComponentState(dtype="float32"))

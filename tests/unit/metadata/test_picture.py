@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
-from halftone.metadata.picture import check_output, next_name, numbered, output_error, read_picture, save_picture
+from halftone.metadata.picture import check_output, check_room_for_text, next_name, numbered, output_error, read_picture, save_picture
 
 TEXT = "a sun\nNegative prompt: rain\nSteps: 20, Sampler: Euler, Seed: 1"
 RECEIPT = '{"schema":1}'
@@ -44,6 +44,18 @@ def test_latin_text_is_stored_as_text_and_other_text_as_international_text(tmp_p
 def test_a_receipt_too_long_for_exif_is_left_out(tmp_path: Path) -> None:
     save_picture(picture(), tmp_path / "a.jpg", TEXT, "x" * 70_000)
     assert read_picture(tmp_path / "a.jpg") == read_picture(tmp_path / "a.jpg").__class__(TEXT, None)
+
+
+def test_prompts_that_are_let_through_fit_into_a_jpeg_with_all_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    longest = "日" * 30_000
+    check_room_for_text(path, longest)
+    save_picture(picture(), path, longest + "\nSteps: 20, Model: " + "m" * 255, RECEIPT)
+    with pytest.raises(HalftoneError, match=r"too long for what .*a\.jpg can hold"):
+        check_room_for_text(path, longest + "日" * 1_000)
+    for ending in (".png", ".webp"):
+        check_room_for_text(path.with_suffix(ending), longest * 10)
+        save_picture(picture(), path.with_suffix(ending), longest * 10, RECEIPT)
 
 
 def test_an_existing_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
