@@ -1,16 +1,17 @@
 """New folders appear whole or not at all; what a run that was killed left behind, the next one clears away."""
 
 import contextlib
-import os
 import secrets
 import shutil
+import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 _ENDING: Final = ".halftone-part"
 _MARK: Final = ".halftone-part"
-"""A file in each unfinished folder, with the number of the process that fills it: what has none is not ours to remove."""
+"""A file in each unfinished folder: what has none is not ours to remove. Whoever fills the folder holds a lock on it, which dies
+with its process, on another machine and in another container too; once the folder is whole, the file is empty."""
 
 
 @contextlib.contextmanager
@@ -23,8 +24,13 @@ def new_folder(target: Path) -> Generator[Path]:
     part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}{_ENDING}")
     part.mkdir()
     try:
-        (part / _MARK).write_text(str(os.getpid()))
-        yield part
+        with (part / _MARK).open("xb") as mark:
+            with contextlib.suppress(OSError):  # a file system without locks: then nobody else gets one either
+                _lock(mark)
+            mark.write(b"half-done")
+            mark.flush()
+            yield part
+            mark.truncate(0)
         (part / _MARK).unlink()
         if target.is_dir():
             target.rmdir()
@@ -34,16 +40,29 @@ def new_folder(target: Path) -> Generator[Path]:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove unfinished folders of `new_folder` whose process is no more."""
+    """Remove unfinished folders of `new_folder` that nobody fills any more."""
     for part in folder.glob(f".*{_ENDING}"):
         if not part.is_symlink() and _is_abandoned(part / _MARK):
             shutil.rmtree(part, ignore_errors=True)
 
 
 def _is_abandoned(mark: Path) -> bool:
-    import psutil
-
     try:
-        return not psutil.pid_exists(int(mark.read_text()))
-    except (OSError, ValueError):
+        with mark.open("r+b") as file:
+            _lock(file)
+            return file.read(1) != b""
+    except OSError:
         return False
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Hold the system's lock until the file is closed. Raises OSError if somebody has it, or if there are no locks here."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,7 +8,15 @@ import pytest
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
-from halftone.metadata.picture import check_output, check_room_for_text, next_name, numbered, output_error, read_picture, save_picture
+from halftone.metadata.picture import (
+    check_output,
+    check_room_for_text,
+    next_name,
+    numbered,
+    output_error,
+    read_picture,
+    save_picture,
+)
 
 TEXT = "a sun\nNegative prompt: rain\nSteps: 20, Sampler: Euler, Seed: 1"
 RECEIPT = '{"schema":1}'

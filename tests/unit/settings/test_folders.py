@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from halftone.settings.folders import new_folder
+from halftone.settings.folders import clear_leftovers, new_folder
 
 
 def left_by_a_killed_process(target: Path) -> None:
@@ -71,3 +71,19 @@ def test_the_next_run_clears_what_a_killed_one_left_and_nothing_else(tmp_path: P
         assert running.is_dir()
         fill(part)
     assert sorted(os.listdir(tmp_path)) == [".mine.halftone-part", ".new.part", "new", "running"]
+
+
+def marked(folder: Path, text: str) -> None:
+    """Say another process number than the true one, as a machine or a container that shares the disk would."""
+    next(folder.glob(".halftone-part")).write_text(text)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a file that is locked cannot be written to there")
+def test_who_fills_a_folder_is_known_by_a_lock_and_by_no_number(tmp_path: Path) -> None:
+    left_by_a_killed_process(tmp_path / "other")
+    marked(next(tmp_path.glob(".other.*")), str(os.getpid()))
+    with new_folder(tmp_path / "running") as running:
+        marked(running, "999999999")
+        clear_leftovers(tmp_path)
+        assert running.is_dir()
+    assert os.listdir(tmp_path) == ["running"]
