@@ -8,7 +8,11 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, replacing what was there in one step. Raises OSError; then the old file is untouched."""
+    """Write `data` to `path`, replacing what was there in one step. Raises OSError; then the old file is untouched.
+
+    A link stays one: the file that it leads to is replaced.
+    """
+    path = Path(os.path.realpath(path))
     with _temporary(path, data) as temporary:
         os.replace(temporary, path)
     _flush_folder(path.parent)

@@ -81,7 +81,9 @@ def load_with_problems(path: Path | None = None) -> Loaded:
 
 
 def save(settings: Settings, path: Path | None = None) -> None:
-    """Write what differs from the defaults; comments and unknown names in the file stay. Raises OSError."""
+    """Write what differs from the defaults. Comments stay, and so does what was not understood: names, and values that nobody
+    changed since. Raises OSError.
+    """
     import tomlkit
 
     path = path or settings_file()
@@ -92,11 +94,13 @@ def save(settings: Settings, path: Path | None = None) -> None:
     except ValueError as error:
         log.warning("%s", _set_aside(path, error))
         document = tomlkit.document()
+    before = _flat(document.unwrap())
     for name, (value, default) in _values(settings).items():
         table, _, key = name.partition(".")
         if value == default:
             if isinstance(found := document.get(table), dict):
-                found.pop(key, None)
+                if key in found and _is_understood(name, before[name]):
+                    found.pop(key)
                 if not found:
                     document.pop(table)
             continue
@@ -115,12 +119,26 @@ def _from_content(content: dict[str, Any]) -> Loaded:
         if field is None:
             problems.append(_unknown(name))
             continue
-        into, types = (numerics, _NUMERICS_TYPES) if name.startswith("numerics.") else (others, _TYPES)
+        into = numerics if name.startswith("numerics.") else others
         try:
-            into[field] = msgspec.convert(value, types[field])
+            into[field] = _understood(name, value)
         except msgspec.ValidationError:
             problems.append(f"The setting {name} cannot be {value!r}. Its default is used.")
     return Loaded(Settings(numerics=Numerics(**numerics), **others), tuple(problems))
+
+
+def _understood(name: str, value: Any) -> Any:
+    """The value as its field takes it. Raises msgspec.ValidationError."""
+    types = _NUMERICS_TYPES if name.startswith("numerics.") else _TYPES
+    return msgspec.convert(value, types[_FIELDS[name]])
+
+
+def _is_understood(name: str, value: Any) -> bool:
+    try:
+        _understood(name, value)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:

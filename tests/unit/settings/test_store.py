@@ -1,3 +1,4 @@
+import os
 import tempfile
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halftone.contract.request import Numerics
-from halftone.settings.store import Settings, load, load_with_problems, save
+from halftone.settings.store import Loaded, Settings, load, load_with_problems, save
 
 CHANGED = Settings(
     numerics=Numerics(precision="float16", tf32=True, upcast_sampling=False),
@@ -55,6 +56,26 @@ def test_a_value_that_cannot_be_is_reported_and_the_rest_is_kept(tmp_path: Path)
     loaded = load_with_problems(path)
     assert loaded.settings == Settings(numerics=Numerics(tf32=True))
     assert len(loaded.problems) == 3
+
+
+def test_a_value_of_a_newer_version_survives_a_change_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('[numerics]\nprecision = "float8"\ntf32 = true\n')
+    save(msgspec.structs.replace(load_with_problems(path).settings, theme="light", numerics=Numerics()), path)
+    assert path.read_text() == '[numerics]\nprecision = "float8"\n\n[appearance]\ntheme = "light"\n'
+    save(Settings(numerics=Numerics(precision="bfloat16")), path)
+    assert load_with_problems(path) == Loaded(Settings(numerics=Numerics(precision="bfloat16")))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there that users lack")
+def test_settings_that_are_a_link_stay_one(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    link, real = tmp_path / "settings.toml", tmp_path / "mine" / "halftone.toml"
+    real.touch()
+    link.symlink_to(Path("mine", "halftone.toml"))
+    save(CHANGED, link)
+    assert link.is_symlink()
+    assert load_with_problems(real).settings == CHANGED
 
 
 def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
