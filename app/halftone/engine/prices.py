@@ -32,6 +32,7 @@ from halftone.engine.torch_settings import torch_settings
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
 from halftone.measure.pictures import psnr
+from halftone.measure.probe import Reading
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class Pricing:
         return {name: tensor_peaks(self._masters[name], groups) for name, groups in own.items()}
 
     def after(self, plan: Plan) -> dict[tuple[str, str], float]:
-        """(component, module) -> peak under the plan, for components that it rescales."""
+        """(component, module) -> peak under a plan that rescales: of every module, those it leaves alone too."""
         if not plan.rescale:
             return {}
         groups, layers = self._groups, self._layers
@@ -149,7 +150,8 @@ class Pricing:
         for (component, module), peak in peaks_after(groups, shifts, layers).items():
             key = (component, module.removesuffix(INSIDE).rstrip("."))
             found[key] = max(found.get(key, 0.0), peak)
-        return {key: peak for key, peak in found.items() if key[0] in plan.rescale}
+        scaled = {key: peak for key, peak in found.items() if key[0] in plan.rescale}
+        return {key: peak for own in self._wide.readings.values() for key, peak in _with_holders(own, scaled).items()}
 
     def _over_base(self, plan: Plan) -> Plan:
         """A candidate together with what the settings order outright."""
@@ -352,6 +354,25 @@ def _book(call: Call, result: Any, reference: Any, tally: _Tally) -> None:
     if call.method == "decode" and finite:
         found = _picture_psnr(result, reference)
         tally.psnr = found if tally.psnr is None else min(tally.psnr, found)
+
+
+def _with_holders(readings: Sequence[Reading], scaled: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Peaks of all modules of a component: what holds others hands on what the last of them made, and the rest is as it was.
+
+    readings: in order of completion, so those inside stand before what holds them.
+    """
+    found: dict[tuple[str, str], float] = {}
+    factors: dict[str, float] = {}
+    for reading in readings:
+        key = (reading.component, reading.module)
+        factor = factors.get(reading.module, 1.0)
+        found[key] = scaled.get(key, reading.peak * factor)
+        own = found[key] / reading.peak if reading.peak else 1.0
+        holder = reading.module
+        while holder:
+            holder = holder.rpartition(".")[0]
+            factors[holder] = own
+    return found
 
 
 def _refusal(tally: _Tally) -> str | None:

@@ -41,6 +41,16 @@ def test_a_quick_check_runs_cures_until_one_holds(engine: DiffusersEngine, fragi
     assert (whole.plan.verified, whole.plan.error) == (True, 0.0), "it runs exactly as it did in the range pass"
 
 
+def test_every_layer_has_its_peak_under_a_rescaling(engine: DiffusersEngine, fragile: Path) -> None:
+    report, _ = check(engine, fragile, "float16")
+    assert report.plan.rescale
+    for layer in report.layers:
+        assert layer.peak_after is not None, layer
+        assert layer.peak_after < 65504
+        if layer.component not in report.plan.rescale:
+            assert layer.peak_after == layer.peak
+
+
 def test_the_memory_of_a_cure_is_what_it_takes_when_applied(engine: DiffusersEngine, fragile: Path) -> None:
     report, _ = check(engine, fragile)
     loaded = engine.loaded
