@@ -142,8 +142,8 @@ class Pricing:
 
     def after(self, plan: Plan) -> dict[tuple[str, str], float]:
         """(component, module) -> peak under a plan that rescales: of every module, those it leaves alone too."""
-        if not plan.rescale:
-            return {}
+        if not plan.rescale or not set(plan.rescale) <= set(self._sick):
+            return {}  # (of a plan from elsewhere it is not known by how much its groups are shifted)
         groups, layers = self._groups, self._layers
         shifts = choose_shifts(groups, layers, self._asked, tensors=self._tensors)
         found: dict[tuple[str, str], float] = {}
