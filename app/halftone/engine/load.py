@@ -19,6 +19,7 @@ from halftone.engine.parts import components
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
 from halftone.engine.wide_kernels import put_wide_kernels
+from halftone.health.faults import first_line, is_out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -42,30 +43,29 @@ class Loaded:
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
-    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, out-of-
-    memory.
+    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, model-too-
+    large.
     """
     folder = Path(facts.path)
     if folder.is_file():
         raise HalftoneError("model-unsupported", path=facts.path, detail="single files are not supported yet")
     started = time.perf_counter()
     stored = stored_dtypes(folder)
-    pipe = _from_folder(folder, stored)
+    pipe = _from_folder(folder, stored, facts)
     pipe.set_progress_bar_config(disable=True)
     loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
     _leave_upcast_to_the_plan(loaded)
     for name, module in loaded.modules.items():
         module.eval().requires_grad_(False)
+        dtype = stored.setdefault(name, torch.float32)
         _move(module, device, facts)
-        dtype = stored.get(name, torch.float32)
-        stored.setdefault(name, dtype)
         loaded.states[name] = ComponentState(dtype=NAMES[dtype])
         put_wide_kernels(module, device, dtype)
     log.info("loaded %s in %.1f s on %s", facts.name, time.perf_counter() - started, device)
     return loaded
 
 
-def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
+def _from_folder(folder: Path, stored: dict[str, torch.dtype], facts: ModelFacts) -> Any:
     import diffusers
     import transformers
 
@@ -79,6 +79,7 @@ def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
             folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
         )
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+        raise_if_too_large(error, facts, torch.device("cpu"))
         log.exception("loading %s failed", folder)
         detail = str(error).strip().splitlines()
         raise HalftoneError(
@@ -102,8 +103,15 @@ def _leave_upcast_to_the_plan(loaded: Loaded) -> None:
 def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:
     try:
         module.to(device)
-    except torch.OutOfMemoryError as error:
-        raise HalftoneError("model-too-large", model=facts.name, device=str(device)) from error
+    except (RuntimeError, MemoryError) as error:
+        raise_if_too_large(error, facts, device)
+        raise
+
+
+def raise_if_too_large(error: BaseException, model: ModelFacts, device: torch.device) -> None:
+    """Raise model-too-large if the error means that the device has no room for the weights."""
+    if is_out_of_memory(error):
+        raise HalftoneError("model-too-large", first_line(error), model=model.name, device=str(device)) from error
 
 
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:

@@ -8,11 +8,10 @@ import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
-from halftone.engine.load import Loaded, fresh_component
+from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.parts import parameter_count, role
 from halftone.engine.precision import ComponentState, exact_weights, realise, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
@@ -120,10 +119,9 @@ def apply_state(
     loaded.states[name] = HALF_DONE
     try:
         realise(module, exact, wanted, None if before == HALF_DONE else before)
-    except torch.OutOfMemoryError as error:
-        raise HalftoneError(
-            "model-too-large", f"{name} in {wanted.dtype}", model=loaded.facts.name, device=str(loaded.device)
-        ) from error
+    except (RuntimeError, MemoryError) as error:
+        raise_if_too_large(error, loaded.facts, loaded.device)
+        raise
     loaded.states[name] = wanted
     _lay_out(module, role(name, module), wanted, loaded.device)
     log.info(

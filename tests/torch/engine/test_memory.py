@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests.helpers.engine_runs import check, generate
-from torch.overrides import TorchFunctionMode
+from tests.helpers.memory import Full
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.examine import Examination
@@ -57,21 +57,6 @@ def test_unloading_gives_the_weights_back_at_once(models: dict[str, Path], job: 
         engine.unload()
         assert weights
         assert not any(weight() is not None for weight in weights)
-
-
-class Full(TorchFunctionMode):
-    """A device whose memory ends at the n-th conversion of a tensor."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self.left = after
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.Tensor.to:
-            self.left -= 1
-            if self.left < 0:
-                raise torch.OutOfMemoryError("no room")
-        return func(*args, **(kwargs or {}))
 
 
 def test_running_out_of_memory_half_way_through_a_change_of_precision_harms_no_weight(models: dict[str, Path]) -> None:
