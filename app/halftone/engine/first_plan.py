@@ -48,8 +48,9 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, plan: Plan,
         dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
         rescale={component: plan.rescale.get(component, {})},
         upcast={component: plan.upcast.get(component, ())},
+        settings=plan.settings,
         verified=True,
-        reasons=(f"{component}: {kind_of(plan, component, 'float16')} worked before on this device.",),
+        reasons=(f"{component}: {kind_of(plan, component, dtype)} worked before on this device.",),
     )
     before = recall(loaded.facts, device, dtype)
     remember(loaded.facts, device, dtype, part if before is None else merged(before, part))

@@ -22,10 +22,13 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone
 from halftone.engine.examine import Examination
+from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.plans import apply_plan
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
+from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import describe, runnable
 from halftone.library.records import load_selftest, save_selftest
@@ -87,7 +90,11 @@ class DiffusersEngine:
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         facts = describe(command.model)
-        self._ready(facts, find_device(command.device), emit)
+        device = find_device(command.device)
+        loaded = self._ready(facts, device, emit)
+        dtype, _ = granted_precision(command.numerics.precision, load_selftest(device), device)
+        with quiet_libraries():
+            apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
         return facts
 
     def unload(self) -> None:

@@ -1,0 +1,74 @@
+"""What the engine keeps between jobs: the model as it was asked for, and what cured it."""
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.engine_runs import Recorder
+from tests.helpers.memory import Full
+
+from halftone.contract.errors import HalftoneError, say
+from halftone.contract.messages import Load
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import DType
+from halftone.engine.first_plan import first_plan, remember_cure
+from halftone.engine.learned import recall
+from halftone.engine.load import Loaded
+from halftone.engine.plans import apply_state
+from halftone.engine.precision import ComponentState
+from halftone.engine.service import DiffusersEngine
+from halftone.measure.devices import find_device
+
+CPU = find_device("cpu")
+
+
+def load(model: Path, numerics: Numerics) -> Loaded:
+    engine = DiffusersEngine()
+    engine.load(Load(model=str(model), numerics=numerics), Recorder())
+    assert engine.loaded is not None
+    return engine.loaded
+
+
+def test_a_model_is_loaded_as_its_first_picture_will_need_it(models: dict[str, Path]) -> None:
+    numerics = Numerics(precision="float16", vae_float32="always")
+    loaded = load(models["sd15"], numerics)
+    assert {name: state.dtype for name, state in loaded.states.items()} == {
+        "text_encoder": "float16",
+        "unet": "float16",
+        "vae": "float32",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "plan", "kind"),
+    [
+        ("bfloat16", Plan(dtypes={"unet": "bfloat16"}, rescale={"unet": {"conv_in.weight": -1}}), "rescale"),
+        ("bfloat16", Plan(dtypes={"unet": "bfloat16"}, upcast={"unet": ("mid_block",)}), "upcast-region"),
+        ("float16", Plan(dtypes={"unet": "bfloat16"}), "bfloat16"),
+        ("float16", Plan(dtypes={"unet": "float16"}, settings={"attention_backend": "math"}), "setting"),
+    ],
+)
+def test_a_cure_is_remembered_whole_and_by_its_name(models: dict[str, Path], asked: DType, plan: Plan, kind: str) -> None:
+    loaded = load(models["sd15"], Numerics(precision=asked))
+    remember_cure(loaded, CPU, asked, plan, "unet")
+    learned = recall(loaded.facts, CPU, asked)
+    assert learned is not None
+    assert learned.reasons == (f"unet: {kind} worked before on this device.",)
+    again, _ = first_plan(loaded, CPU, asked, Numerics(precision=asked))
+    assert (again.settings, again.rescale, again.upcast) == (plan.settings, plan.rescale, plan.upcast)
+
+
+@pytest.mark.parametrize("after", [0, 9])
+def test_a_model_that_is_too_large_is_told_as_such(models: dict[str, Path], after: int) -> None:
+    with Full(after), pytest.raises(HalftoneError) as caught:
+        load(models["sd15"], Numerics(precision="float16"))
+    told = say(caught.value.as_facts())
+    assert caught.value.code == "model-too-large"
+    assert "does not fit into the free memory of cpu" in told
+    assert "size" not in told.replace(str(models["sd15"]), "")
+
+
+def test_another_error_stays_what_it_is(models: dict[str, Path]) -> None:
+    loaded = load(models["sd15"], Numerics(precision="float32"))
+    with Full(9, RuntimeError("odd driver")), pytest.raises(RuntimeError, match="odd driver"):
+        apply_state(loaded, "unet", ComponentState(dtype="float16"))
