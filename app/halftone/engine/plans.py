@@ -146,7 +146,7 @@ def _holds(state: ComponentState, stored: torch.dtype) -> bool:
 
 
 def _lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
-    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU (measured, see CONTRIBUTING)."""
+    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU."""
     gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
     wanted = torch.channels_last if gains else torch.contiguous_format
     convolutions = [child for child in module.modules() if isinstance(child, nn.Conv2d)] if kind in ("denoise", "decode") else []

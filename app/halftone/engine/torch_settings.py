@@ -68,7 +68,7 @@ def _switches(numerics: Numerics) -> list[tuple[Any, str, object]]:
 
 @contextmanager
 def torch_settings(numerics: Numerics, device: torch.device) -> Generator[None]:
-    """Every torch switch of `numerics`, while the block runs; inference mode comes with it."""
+    """Every torch switch of `numerics`, while the block runs; nothing is kept for gradients."""
     math_before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in _switches(numerics)]
     try:

@@ -52,7 +52,8 @@ class HelpWindow(QDialog):
         files.setLayout(
             column(
                 _place(tr("Pictures"), folder),
-                _place(tr("Checks, history and settings"), str(places.data_dir())),
+                _place(tr("Settings"), str(places.settings_file().parent)),
+                _place(tr("Checks, history and kept latents"), str(places.data_dir())),
                 _place(tr("Logs"), str(places.log_dir())),
                 spacing=8,
                 margins=(16, 12, 16, 12),
