@@ -1,6 +1,7 @@
 """The models the user knows, and the one in use. Their headers are read off the UI thread."""
 
 import os
+from pathlib import Path
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -70,6 +71,19 @@ class ModelList(QObject):
         else:
             self._background.run(lambda: describe_all((model,)), self._opened)
 
+    def forget(self, model: str) -> None:
+        """Take a model off the list, with the folder of models that it was found in; its files stay. Pocket is always there."""
+        if model == models.POCKET:
+            return
+        settings = self._keeper.settings
+        folders = tuple(folder for folder in settings.model_folders if folder not in _places(model))
+        gone = {model, *settings.model_folders}.difference(folders)
+        in_use = settings.last_model if gone.isdisjoint(_places(settings.last_model)) else models.POCKET
+        self._keeper.update(msgspec.structs.replace(settings, last_model=in_use, model_folders=folders))
+        self.refresh()
+        if in_use != settings.last_model:
+            self.selected.emit()
+
     def _opened(self, found: Found) -> None:
         self._models |= found[0]
         self._errors |= found[1]
@@ -78,6 +92,11 @@ class ModelList(QObject):
             self._keeper.update(msgspec.structs.replace(settings, last_model=next(iter(found[0]))))
         self.changed.emit()
         self.selected.emit()
+
+
+def _places(model: str) -> set[str]:
+    """A model and every folder above it."""
+    return {model, *(str(folder) for folder in Path(model).parents)}
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:
