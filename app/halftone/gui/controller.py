@@ -67,7 +67,7 @@ class Controller(QObject):
         writer = RecordWriter(self._holder, self._queue, self.background, self)
         self._devices = DeviceChoice(self._holder, self._queue, self._keeper, writer, self)
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self)
-        self.model_list = ModelList(self._keeper, self.background, self)
+        self.model_list = ModelList(self._holder, self._keeper, self.background, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
         self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)
         self._offer()
@@ -91,6 +91,7 @@ class Controller(QObject):
         self.use_device = self._devices.use
         self.refresh_models = self.model_list.refresh
         self.select_model = self.model_list.select
+        self.forget_model = self.model_list.forget
         self.make_fragile = self._fragile.make
         self.free_memory = self._memory.free
         self.report = self._checks.report

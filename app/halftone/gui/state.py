@@ -56,6 +56,8 @@ NoticeKind = Literal[
     "deleted",
     "removed",
     "other-model",
+    "models-gone",
+    "model-refused",
     "fragile-begun",
     "fragile-made",
     "fragile-failed",

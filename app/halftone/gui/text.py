@@ -160,8 +160,11 @@ def _short_notice(notice: Notice) -> Message:
             return Message("danger", tr("The computing part of Halftone keeps stopping."), sentences(did, do), actions=again)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
-        case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model":
+        case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone":
             return _model_notice(notice.kind, notice.facts)
+        case "model-refused" if notice.error is not None:
+            said = sentences(error_sentence(notice.error), error_remedy(notice.error))
+            return Message("warn", tr("{0} was not opened.", first), said)
         case _:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else first
@@ -193,6 +196,9 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
             return Message("info", tr("Making the fragile demo model. It takes a few seconds."))
         case "fragile-made":
             return Message("ok", tr("The fragile demo model is ready. In FP16 its pictures come out black."))
+        case "models-gone":
+            text = tr("What is no longer in its place was taken off the list of models.")
+            return Message("info", tr("Not found: {0}.", listed(*facts)), text)
         case "fragile-failed":
             return Message("danger", tr("The fragile demo model could not be made."), facts[0])
         case _:

@@ -1,12 +1,17 @@
 """Size, seed and the request that the form makes."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
+from tests.helpers import model_files
 
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages.create_fields import SeedField, SizeField, preset_size, size_problem
+from halftone.gui.pages.create_model import ModelList
 
 
 @pytest.mark.parametrize(
@@ -136,13 +141,33 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
 
 def test_a_model_whose_file_is_gone_can_be_located(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    stage.controller.select_model("/nowhere/model.safetensors")
+    controller = stage.controller
+    controller.update_settings(msgspec.structs.replace(controller.settings, last_model="/nowhere/model.safetensors"))
+    controller.refresh_models()
     stage.wait(lambda: stage.controller.model_error is not None)
     form = stage.page.form
     assert form.note.text() == "File not found"
     assert form.note_link.text() == "Locate…"
     assert not form.generate_button.isEnabled()
     assert form.generate_button.toolTip() == "File not found"
+    stage.close()
+
+
+def test_the_list_of_models_takes_one_off(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    model_files.write_folder(tmp_path / "mine")
+    stage.controller.select_model(str(tmp_path / "mine"))
+    stage.wait(lambda: len(stage.controller.models) == 2)
+    form = stage.page.form
+    form.model_row.click()
+    shown = form.findChild(ModelList)
+    assert shown is not None
+    crosses = [made for made in shown.findChildren(QToolButton) if "off the list" in made.toolTip()]
+    assert len(crosses) == 1, "the demo model stays"
+    crosses[0].click()
+    assert len(stage.controller.models) == 1
+    assert (tmp_path / "mine").is_dir()
+    stage.idle()
     stage.close()
 
 

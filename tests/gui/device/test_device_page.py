@@ -10,6 +10,7 @@ from PySide6.QtTest import QSignalSpy, QTest
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QRadioButton
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
+from tests.helpers import model_files
 
 from halftone.contract.facts import DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
@@ -261,10 +262,11 @@ def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> 
     dialog = page.findChild(QFileDialog)
     assert dialog is not None
     spy = QSignalSpy(page.make_first_picture)
-    dialog.fileSelected.emit(str(tmp_path))
+    model_files.write_folder(tmp_path / "mine")
+    dialog.fileSelected.emit(str(tmp_path / "mine"))
     dialog.close()
-    assert page._controller.settings.last_model == str(tmp_path)
     assert spy.count() == 1
+    qtbot.waitUntil(lambda: page._controller.settings.last_model == str(tmp_path / "mine"))
     qtbot.waitUntil(lambda: not page._controller.background.busy)
 
 

@@ -1,5 +1,6 @@
 """Models, settings and the cure, through the controller."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,3 +225,32 @@ def test_a_fragile_demo_model_that_cannot_be_made_says_why(controller: Controlle
     controller.make_fragile()
     assert kinds(controller) == ["fragile-failed"]
     assert notice_message(controller.state.notices[0]).level == "danger"
+
+
+def select(qtbot: QtBot, controller: Controller, model: Path) -> None:
+    controller.select_model(str(model))
+    wait_idle(qtbot, controller)
+
+
+def test_a_model_that_is_gone_leaves_the_list_with_a_word(qtbot: QtBot, controller: Controller, tmp_path: Path) -> None:
+    model_files.write_folder(tmp_path / "gone")
+    select(qtbot, controller, tmp_path / "gone")
+    controller.select_model(POCKET)
+    away = str(tmp_path / "no drive" / "away")
+    settings = controller.settings
+    controller.update_settings(msgspec.structs.replace(settings, model_folders=(*settings.model_folders, away)))
+    shutil.rmtree(tmp_path / "gone")
+    controller.refresh_models()
+    wait_idle(qtbot, controller)
+    assert controller.settings.model_folders == (away,), "a drive that is away is no loss"
+    assert [(notice.kind, notice.facts) for notice in controller.state.notices] == [("models-gone", ("gone",))]
+
+
+def test_a_folder_that_is_no_model_is_refused_and_the_model_in_use_stays(
+    qtbot: QtBot, controller: Controller, tmp_path: Path
+) -> None:
+    select(qtbot, controller, tmp_path)
+    assert controller.settings.last_model == POCKET
+    assert controller.settings.model_folders == ()
+    assert kinds(controller) == ["model-refused"]
+    assert notice_message(controller.state.notices[0]).level == "warn"

@@ -25,8 +25,9 @@ class Shelf:
         self.owner = QObject()
         background = Background(self.owner)
         settings = Settings(model_folders=(self.alone, self.many), last_model=self.inside[0])
-        self.keeper = SettingsKeeper(settings, StateHolder(self.owner), background, self.owner)
-        self.models = ModelList(self.keeper, background, self.owner)
+        holder = StateHolder(self.owner)
+        self.keeper = SettingsKeeper(settings, holder, background, self.owner)
+        self.models = ModelList(holder, self.keeper, background, self.owner)
 
     def ids(self) -> set[str]:
         return {facts.id for facts in self.models.all}
@@ -53,6 +54,8 @@ def test_a_model_leaves_the_list_and_its_files_stay(qtbot: QtBot, shelf: Shelf) 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_model_takes_the_folder_it_was_found_in_with_it(qtbot: QtBot, shelf: Shelf, which: int) -> None:
+    assert set(shelf.models.with_it(shelf.inside[which])) == set(shelf.inside)
+    assert shelf.models.with_it(POCKET) == ()
     with qtbot.waitSignals([shelf.models.changed, shelf.models.selected]):
         shelf.models.forget(shelf.inside[which])
     assert shelf.ids() == {POCKET, shelf.alone}

@@ -9,7 +9,9 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.gui.background import Background
+from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
+from halftone.gui.state import Noted
 from halftone.library import models
 
 Found = tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]
@@ -22,8 +24,9 @@ class ModelList(QObject):
     changed = Signal()
     selected = Signal()
 
-    def __init__(self, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
+    def __init__(self, holder: StateHolder, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
         super().__init__(parent)
+        self._holder = holder
         self._keeper = keeper
         self._background = background
         self._models: dict[str, ModelFacts] = {}
@@ -56,47 +59,68 @@ class ModelList(QObject):
         self._background.run(lambda: describe_all(wanted), self.show)
 
     def show(self, found: Found) -> None:
-        """Take these models in place of those known before."""
+        """Take these models in place of those known before; who is gone though the folder around it is there, is forgotten."""
         self._models, self._errors = found
+        settings = self._keeper.settings
+        gone = [name for name, error in found[1].items() if _is_gone(name, error) and name != settings.last_model]
+        if gone:
+            self._write(tuple(folder for folder in settings.model_folders if folder not in gone), settings.last_model)
+            self._holder.take(Noted(kind="models-gone", facts=tuple(Path(name).name for name in gone)))
         self.changed.emit()
 
     def select(self, model: str) -> None:
-        """Make a model the one in use, and remember it. A folder of models is remembered too, and its first one used."""
-        settings = self._keeper.settings
-        known = settings.model_folders
-        folders = known if model == models.POCKET or model in known else (*known, model)
-        self._keeper.update(msgspec.structs.replace(settings, last_model=model, model_folders=folders))
+        """Make a model the one in use, and remember it. A folder of models is remembered too, and its first one used.
+
+        What cannot be used is told, and the model in use stays.
+        """
         if model in self._models:
-            self.selected.emit()
+            self._use(model, model)
         else:
-            self._background.run(lambda: describe_all((model,)), self._opened)
+            self._background.run(lambda: describe_all((model,)), lambda found: self._opened(model, found))
+
+    def _opened(self, wanted: str, found: Found) -> None:
+        if not found[0]:
+            self._holder.take(Noted(kind="model-refused", facts=(Path(wanted).name,), error=found[1].get(wanted)))
+            return
+        self._models |= found[0]
+        self._use(wanted if wanted in found[0] else next(iter(found[0])), wanted)
+        self.changed.emit()
+
+    def _use(self, model: str, remembered: str) -> None:
+        known = self._keeper.settings.model_folders
+        listed = remembered == models.POCKET or bool(self._entries(remembered))
+        self._write(known if listed else (*known, remembered), model)
+        self.selected.emit()
+
+    def _write(self, folders: tuple[str, ...], model: str) -> None:
+        self._keeper.update(msgspec.structs.replace(self._keeper.settings, model_folders=folders, last_model=model))
+
+    # --- off the list -----------------------------------------------------------------------------------------------
+
+    def _entries(self, model: str) -> set[str]:
+        """What stands in the settings for a model: itself, and the folders of models it lies in."""
+        return {model, *map(str, Path(model).parents)}.intersection(self._keeper.settings.model_folders)
+
+    def with_it(self, model: str) -> tuple[str, ...]:
+        """The models that leave the list together with this one; none where it cannot leave."""
+        entries = set[str]() if model == models.POCKET else self._entries(model)
+        return tuple(name for name in self._models if name != models.POCKET and not entries.isdisjoint(self._entries(name)))
 
     def forget(self, model: str) -> None:
-        """Take a model off the list, with the folder of models that it was found in; its files stay. Pocket is always there."""
-        if model == models.POCKET:
+        """Take a model off the list, with the folder of models that it was found in. Its files stay; Pocket is always there."""
+        leaving, entries, settings = self.with_it(model), self._entries(model), self._keeper.settings
+        if not leaving:
             return
-        settings = self._keeper.settings
-        folders = tuple(folder for folder in settings.model_folders if folder not in _places(model))
-        gone = {model, *settings.model_folders}.difference(folders)
-        in_use = settings.last_model if gone.isdisjoint(_places(settings.last_model)) else models.POCKET
-        self._keeper.update(msgspec.structs.replace(settings, last_model=in_use, model_folders=folders))
-        self.refresh()
-        if in_use != settings.last_model:
-            self.selected.emit()
-
-    def _opened(self, found: Found) -> None:
-        self._models |= found[0]
-        self._errors |= found[1]
-        settings = self._keeper.settings
-        if settings.last_model not in self._models and found[0]:
-            self._keeper.update(msgspec.structs.replace(settings, last_model=next(iter(found[0]))))
+        self._models = {name: facts for name, facts in self._models.items() if name not in leaving}
+        in_use = models.POCKET if settings.last_model in leaving else settings.last_model
+        self._write(tuple(folder for folder in settings.model_folders if folder not in entries), in_use)
         self.changed.emit()
         self.selected.emit()
 
 
-def _places(model: str) -> set[str]:
-    """A model and every folder above it."""
-    return {model, *(str(folder) for folder in Path(model).parents)}
+def _is_gone(model: str, error: ErrorFacts) -> bool:
+    """A drive that is away is no loss."""
+    return error.code == "model-missing" and Path(model).parent.is_dir()
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLayout, QMenu, QSpinBox, QWidget
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import Precision
-from halftone.gui import icons, text, theme
+from halftone.gui import icons, reasons, text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
@@ -328,7 +328,7 @@ class CreateForm(QWidget):
             case "overflows":
                 self._show_note(tr("Some pictures will come out black."), tr("Fix this model"), "warn")
             case "broken":
-                self._show_note(tr("The model file is damaged."), tr("See model health"), "danger")
+                self._show_note(reasons.reason(badge.reason), tr("See model health"), "danger")
             case _:
                 self._show_note("", "", "muted")
 
@@ -356,8 +356,9 @@ class CreateForm(QWidget):
         controller = self._controller
         made = ModelList(self)
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        made.fill(controller.models, controller.settings.last_model, controller.badge)
+        made.fill(controller.models, controller.settings.last_model, controller.badge, controller.model_list.with_it)
         made.chosen.connect(controller.select_model)
+        made.forgotten.connect(controller.forget_model)
         made.open_folder.connect(lambda: ask_model(self, controller))
         made.make_fragile.connect(self.fragile_requested)
         made.show_under(self.model_row)

@@ -13,7 +13,7 @@ from halftone.gui import icons, reasons, text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, paint_badge
+from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
 from halftone.gui.widgets.dots import paint_danger_dots
 from halftone.health.judge import Badge
 from halftone.library.models import POCKET
@@ -156,6 +156,7 @@ class ModelList(QFrame):
     chosen = Signal(str)
     open_folder = Signal()
     make_fragile = Signal()
+    forgotten = Signal(str)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
@@ -169,14 +170,22 @@ class ModelList(QFrame):
             f" border: 1px solid {colours.color('border-strong').name()}; }}"
         )
 
-    def fill(self, models: Sequence[ModelFacts], selected: str, badge: Callable[[ModelFacts], Badge]) -> None:
+    def fill(
+        self,
+        models: Sequence[ModelFacts],
+        selected: str,
+        badge: Callable[[ModelFacts], Badge],
+        with_it: Callable[[str], Sequence[str]],
+    ) -> None:
+        """with_it: the models that leave the list together with one, none where it stays."""
         for model in models:
             entry = ModelRow()
             look = badge(model)
             tip = badge_tip(look, "")
             entry.show_model(model.name, model_line(model), look.state, tip=tip, chosen=model.id == selected)
             entry.clicked.connect(lambda _on=False, model=model: self._choose(model.id))
-            self._layout.addWidget(entry)
+            leaving = len(with_it(model.id))
+            self._layout.addLayout(row(entry, self._forget_button(model, leaving) if leaving else 32, spacing=0))
         self._layout.addWidget(hline())
         for words, icon, signal in (
             (tr("Open a model folder…"), "folder-plus", self.open_folder),
@@ -185,6 +194,20 @@ class ModelList(QFrame):
             made = button(words, "row", icon)
             made.clicked.connect(lambda _on=False, signal=signal: self._leave(signal))
             self._layout.addWidget(made)
+
+    def _forget_button(self, model: ModelFacts, leaving: int) -> QWidget:
+        words = tr("Take {0} off the list. Its files stay.", model.name)
+        if leaving > 1:
+            words = tr(
+                "Take {0} and the other models of its folder off the list, {1} in all. Their files stay.", model.name, leaving
+            )
+        made = icon_button("x", words, size=14, clicked=lambda: self._forget(model.id))
+        made.setFixedWidth(32)
+        return made
+
+    def _forget(self, model: str) -> None:
+        self.close()
+        self.forgotten.emit(model)
 
     def _choose(self, model: str) -> None:
         self.close()
@@ -196,7 +219,7 @@ class ModelList(QFrame):
 
     def show_under(self, anchor: QWidget) -> None:
         """Below the anchor, as wide as it or a little wider."""
-        self.setFixedWidth(max(anchor.width(), 320))
+        self.setFixedWidth(max(anchor.width() + 32, 320))
         self.adjustSize()
         self.move(anchor.mapToGlobal(QPoint(0, anchor.height() + 3)))
         self.show()
