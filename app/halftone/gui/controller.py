@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
-from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, WorkerLost
+from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, Precision
 from halftone.gui.background import Background
@@ -22,6 +22,7 @@ from halftone.gui.control.checks import Checks
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.fragile import FragileMaker
 from halftone.gui.control.holder import StateHolder
+from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
@@ -66,6 +67,7 @@ class Controller(QObject):
         self._queue = JobQueue(self._holder, link, self)
         writer = RecordWriter(self._holder, self._queue, self.background, self)
         self._devices = DeviceChoice(self._holder, self._queue, self._keeper, writer, self)
+        self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
@@ -182,6 +184,8 @@ class Controller(QObject):
             return
         if isinstance(ended.job.command, Repair) and ended.outcome != "done":
             self._unfinished.add(Path(ended.job.command.output).parent)
+        if isinstance(ended.job.command, SelfTest):
+            self._idle.ended(ended)
         if isinstance(ended.report, SelfTestReport):
             self._devices.measured(ended.report)
             self._check_pocket_once(ended.report)

@@ -105,7 +105,11 @@ class JobQueue(QObject):
         self.stop_repeating()
         if not job.running:
             self._take_out(job)
-            return
+        else:
+            self.give_way(job_id)
+
+    def give_way(self, job_id: str) -> None:
+        """Stop a running job for the sake of those that wait; what repeats goes on."""
         self._holder.take(words.Stopping(job=job_id, how="cancel"))
         self._link.send(Cancel(job=job_id))
 
