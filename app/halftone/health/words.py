@@ -44,7 +44,13 @@ def number(value: float) -> str:
 
 def bits(value: float) -> str:
     """Room with one decimal: "−1.7"."""
-    return f"{abs(value):.1f}" if value > -0.05 else f"{MINUS}{abs(value):.1f}"
+    shown = rounded_room(value)
+    return f"{MINUS}{-shown:.1f}" if shown < 0 else f"{shown:.1f}"
+
+
+def rounded_room(value: float) -> float:
+    """Room as it is told, in tenths of a bit: rounded down, so that what passes a limit never reads as if it just held."""
+    return math.floor(value * 10 + 1e-6) / 10 + 0.0
 
 
 def duration(seconds: float) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -81,6 +82,19 @@ def test_seed_lock_and_dice(qtbot: QtBot) -> None:
     assert field.seed_for_next() == 99
     field.roll()
     assert field.seed_for_next() not in (None, 99)
+
+
+def test_a_typed_seed_stays(qtbot: QtBot) -> None:
+    field = SeedField()
+    qtbot.addWidget(field)
+    qtbot.keyClicks(field.edit, "421")
+    assert field.lock.isChecked()
+    field.after_picture()
+    assert field.seed_for_next() == 421
+    field.edit.selectAll()
+    qtbot.keyClick(field.edit, Qt.Key.Key_Delete)
+    assert not field.lock.isChecked()
+    assert field.seed_for_next() is None
 
 
 def test_a_huge_seed_is_held_to_what_a_generator_takes(qtbot: QtBot) -> None:

@@ -166,7 +166,7 @@ def test_numbers(value: float, text: str) -> None:
 
 
 def test_rooms_durations_and_ordinals() -> None:
-    assert [bits(b) for b in (3.64, -1.66, -0.01)] == ["3.6", "\u22121.7", "0.0"]
+    assert [bits(b) for b in (3.69, 1.99, -1.66, -0.01, 2.0, 0.0)] == ["3.6", "1.9", "\u22121.7", "\u22120.1", "2.0", "0.0"]
     assert [duration(s) for s in (0.0, 8.2, 60)] == ["1\u00a0s", "9\u00a0s", "1\u00a0min"]
     assert duration(111) == "1\u00a0min\u00a051\u00a0s", "no line is broken inside"
     assert [ordinal(i).text() for i in (0, 11, 12, 20, 21, 110)] == ["first", "twelfth", "13th", "21st", "22nd", "111th"]

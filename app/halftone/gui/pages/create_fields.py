@@ -243,7 +243,7 @@ class _SeedValidator(QValidator):
 
 
 class SeedField(QWidget):
-    """Seed, dice and lock. Unlocked, every picture takes a new random seed unless one was typed."""
+    """Seed, dice and lock. Unlocked, every picture takes a new random seed; a seed that was typed is locked."""
 
     changed = Signal()
 
@@ -293,6 +293,8 @@ class SeedField(QWidget):
         self.changed.emit()
 
     def _typed(self) -> None:
+        """Who types a seed wants to see what it makes, and then change something else: it stays."""
+        self.lock.setChecked(self.edit.seed() is not None)
         self.changed.emit()
 
 

@@ -32,6 +32,7 @@ from halftone.gui.widgets.common import (
 )
 from halftone.gui.widgets.headroom_chart import HeadroomChart
 from halftone.gui.widgets.headroom_chart_model import log2_peak, room_bits
+from halftone.health.words import rounded_room
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -201,7 +202,7 @@ class LayersModel(QAbstractTableModel):
                 return figures.peak(layer.peak)
             case 5:
                 room = room_bits(log2_peak(layer.peak), self._dtype)
-                return figures.decimal(room) if abs(room) < 1e6 else figures.bits(room)
+                return figures.decimal(rounded_room(room)) if abs(room) < 1e6 else figures.bits(room)
             case 6:
                 return "" if layer.peak_after is None else figures.peak(layer.peak_after)
             case _:

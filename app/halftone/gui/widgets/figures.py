@@ -6,6 +6,7 @@ from datetime import datetime
 from PySide6.QtCore import QDate, QLocale
 
 from halftone.gui.i18n import tr
+from halftone.health.words import rounded_room
 
 NARROW = "\u202f"
 HARD = "\u00a0"
@@ -47,10 +48,10 @@ def peak(value: float) -> str:
 
 
 def bits(value: float) -> str:
-    """Room in bits, one decimal."""
+    """Room in bits, one decimal, rounded down."""
     if not math.isfinite(value):
         return tr("none") if value < 0 else tr("all")
-    return tr("{0} bits", decimal(value))
+    return tr("{0} bits", decimal(rounded_room(value)))
 
 
 def times(ratio: float) -> str:
