@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from tests.helpers.popen import WorkerProcess
 from tests.helpers.scripted import ENGINE, AnyAction, environment
 
-from halftone.client.popen import WorkerProcess
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, Ready
 from halftone.contract.request import PictureRequest
 

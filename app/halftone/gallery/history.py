@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -90,11 +89,6 @@ class History:
         """The latest pictures, the newest first. Whether a file is still there, `Entry.path.exists()` tells."""
         statement = "SELECT id, made_at, facts, request, thumbnail FROM picture ORDER BY id DESC LIMIT ?"
         return [entry for row in self._database.execute(statement, (limit,)) if (entry := _entry(row)) is not None]
-
-    def forget(self, entries: Iterable[Entry]) -> None:
-        """Take entries off the list; their files stay."""
-        with self._database:
-            self._database.executemany("DELETE FROM picture WHERE id = ?", [(entry.id,) for entry in entries])
 
     def forget_missing(self) -> int:
         """Take pictures off the list whose file is gone although its folder is there (a drive that is away is no loss)."""

@@ -40,8 +40,6 @@ def test_only_files_that_are_surely_gone_are_forgotten(history: History, tmp_pat
         history.add(picture_facts(path=str(path)), REQUEST, b"")
     assert history.forget_missing() == 1
     assert {entry.path for entry in history.recent()} == {kept, away}
-    history.forget(history.recent())
-    assert history.recent() == []
     assert kept.exists()
 
 

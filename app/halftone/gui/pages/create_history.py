@@ -63,12 +63,6 @@ def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, fai
     return _made(entry, failed)
 
 
-def forget(path: str) -> None:
-    """Take one picture off the list. Runs on another thread."""
-    with History() as history:
-        history.forget([entry for entry in history.recent(10_000) if entry.facts.path == path])
-
-
 def read_image(path: str) -> QImage:
     """A picture file, decoded. Runs on another thread."""
     return QImage(path)
@@ -120,14 +114,6 @@ class Shelf:
 
         self._background.run(lambda: remember(facts, request, thumbnail, failed), take)
 
-    def remove(self, path: str) -> None:
-        self._made.pop(path, None)
-        self._background.run(lambda: forget(path), _nothing)
-
     def image(self, path: str, ready: Callable[[QImage], None]) -> None:
         """The picture file, decoded."""
         self._background.run(lambda: read_image(path), ready)
-
-
-def _nothing(result: object) -> None:
-    del result

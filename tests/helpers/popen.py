@@ -1,4 +1,4 @@
-"""A worker over `subprocess`, for scripts and tests; the window has its own transport over the same session."""
+"""A worker over `subprocess`, for tests of the real process; the window has its own transport over the same session."""
 
 import contextlib
 import io
