@@ -13,6 +13,7 @@ import msgspec
 from PIL import Image
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples
+from tests.helpers.read_back import parse_parameters, read_picture
 
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Numerics
@@ -25,8 +26,6 @@ from halftone.gui.window import MainWindow
 from halftone.gui.workspace import Workspace
 from halftone.library import models, records
 from halftone.measure.devices import find_device
-from halftone.metadata.parameters import parse_parameters
-from halftone.metadata.picture import read_picture
 from halftone.settings import store
 from halftone.settings.places import resources
 from halftone.settings.store import Settings

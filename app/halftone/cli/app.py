@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from halftone import __version__
 import halftone.cli.flags as given
+from halftone import __version__
 from halftone.cli.inputs import kept_request, known_device, known_model, new_request, prompt_notes, ready_inputs, ready_request
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line

@@ -1,11 +1,10 @@
-"""The text that A1111 writes into pictures and most image programs read, made and parsed.
+"""The text that A1111 writes into pictures and most image programs read.
 
 Three parts: the prompt, a "Negative prompt:" line if there is one, and one last line of "Key: value" pairs. A value is quoted
 as JSON if it holds a comma, a colon or a newline.
 """
 
 import json
-import re
 from pathlib import PurePath
 from typing import Final
 
@@ -17,19 +16,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import ResolvedRequest
 
 NEGATIVE: Final = "Negative prompt:"
-_PAIR: Final = re.compile(r'\s*(\w[\w \-/]+):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
-_ENOUGH_PAIRS: Final = 3
-"""A last line with fewer pairs is prompt text; A1111's own rule."""
-
 _KARRAS: Final = " Karras"
-
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """fields: the pairs of the last line, in order, as text; Size stays one value ("512x768")."""
-
-    prompt: str = ""
-    negative: str = ""
-    fields: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
@@ -60,26 +47,6 @@ def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
     return "\n".join(lines).strip()
 
 
-def parse_parameters(text: str) -> Parameters:
-    """Read A1111's text, as liberally as A1111 does; text without parameters is all prompt."""
-    lines = text.strip().split("\n")
-    fields = {match[1]: _unquoted(match[2]) for match in _PAIR.finditer(lines[-1]) if match[2]}
-    if len(fields) < _ENOUGH_PAIRS:
-        fields = {}
-    else:
-        lines = lines[:-1]
-    prompt: list[str] = []
-    negative: list[str] = []
-    into = prompt
-    for line in (line.strip() for line in lines):
-        if into is prompt and line.startswith(NEGATIVE):
-            into = negative
-            into.append(line.removeprefix(NEGATIVE).strip())
-        else:
-            into.append(line)
-    return Parameters(prompt="\n".join(prompt), negative="\n".join(negative), fields=fields)
-
-
 def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) -> str:
     """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names."""
     shown = msgspec.structs.replace(request, model=model_name(request.model))
@@ -101,12 +68,3 @@ def _plain(text: str) -> str:
 def _quoted(value: str) -> str:
     awkward = not value or value != value.strip() or value.startswith('"') or any(letter in value for letter in ",:\n\r")
     return json.dumps(value, ensure_ascii=False) if awkward else value
-
-
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] == '"':
-        try:
-            return str(json.loads(value))
-        except ValueError:
-            return value
-    return value.strip()

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
-import msgspec
-
 from halftone.contract.errors import HalftoneError
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import free_bytes, no_folder, size_text
@@ -35,13 +33,6 @@ _OTHER_PARAMETERS: Final = 4_000
 _NO_ROOM: Final = {errno.ENOSPC}
 _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
-
-
-class Found(msgspec.Struct, frozen=True):
-    """What a picture says about itself: A1111's text and the receipt's JSON, as they stand there; untrusted."""
-
-    parameters: str | None
-    receipt: str | None
 
 
 def check_output(output: str | Path, *, overwrite: bool = False, pictures: int = 1, pixels: int = 0) -> Path:
@@ -99,24 +90,6 @@ def check_picture(path: Path) -> None:
             image.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
-
-
-def read_picture(path: Path) -> Found:
-    """What a PNG, JPEG or WebP says about itself. Raises HalftoneError image-unreadable."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            exif = image.getexif().get_ifd(_EXIF_FOLDER)
-            comment, note = exif.get(_USER_COMMENT), exif.get(_MAKER_NOTE)
-            parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
-    except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
-    if isinstance(comment, bytes):
-        parameters = _decoded_comment(comment)
-    if isinstance(note, bytes) and note.startswith(_NOTE_PREFIX):
-        receipt = note.removeprefix(_NOTE_PREFIX).decode(errors="replace")
-    return Found(parameters if isinstance(parameters, str) else None, receipt if isinstance(receipt, str) else None)
 
 
 def next_name(folder: Path, seed: int) -> Path:
@@ -178,15 +151,6 @@ def _exif(parameters: str, receipt: str) -> bytes:
     if len(folder[_USER_COMMENT]) + len(note) < _MAX_EXIF:
         folder[_MAKER_NOTE] = note
     return exif.tobytes()
-
-
-def _decoded_comment(comment: bytes) -> str:
-    """EXIF 2.32, 4.6.5: eight bytes name the encoding. Writers disagree on the byte order, so the zero bytes decide."""
-    if not comment.startswith(_UNICODE):
-        return comment.removeprefix(b"ASCII\0\0\0").removeprefix(b"\0" * 8).decode(errors="replace")
-    text = comment.removeprefix(_UNICODE)
-    little = text[1::2].count(0) > text[::2].count(0)
-    return text.decode("utf-16-le" if little else "utf-16-be", errors="replace")
 
 
 def _absolute(output: str | Path) -> Path:

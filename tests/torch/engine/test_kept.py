@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import torch
 from tests.helpers.engine_runs import Meddler, faulty_copy, generate, pixels
+from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.facts import PictureFacts
@@ -15,7 +16,6 @@ from halftone.contract.messages import StepDone
 from halftone.engine.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
-from halftone.metadata.picture import read_picture
 from halftone.settings.places import latents_dir
 
 ASKED: dict[str, Any] = {

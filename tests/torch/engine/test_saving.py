@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from tests.helpers.engine_runs import Meddler, Recorder, generate
+from tests.helpers.read_back import read_picture
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Generate, PictureReady
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.engine.service import DiffusersEngine
-from halftone.metadata.picture import read_picture
 
 
 def test_a_name_that_was_taken_meanwhile_gets_a_number(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.pictures import picture_facts, resolved
+from tests.helpers.read_back import parse_parameters
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.plan import Plan
-from halftone.metadata.parameters import a1111_text, model_name, parse_parameters, receipt_json, write_parameters
+from halftone.metadata.parameters import a1111_text, model_name, receipt_json, write_parameters
 
 
 def test_the_text_reads_as_other_programs_write_it() -> None:

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.picture import (
     check_output,
+    check_picture,
     check_room_for_text,
     next_name,
     numbered,
     output_error,
-    read_picture,
     save_picture,
 )
 
@@ -116,7 +117,7 @@ def test_what_is_no_picture_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"no picture")
     for path in (tmp_path / "a.png", tmp_path / "missing.png"):
         with pytest.raises(HalftoneError, match="is not a picture"):
-            read_picture(path)
+            check_picture(path)
 
 
 def test_a_full_device_is_called_full() -> None:
