@@ -100,7 +100,7 @@ def test_type_and_generate_gives_a_png_with_its_settings_inside(qtbot: QtBot) ->
     person.shot("1-empty")
     person.generate(3)
     person.idle()
-    person.wait(person.page.receipt.isVisible)
+    person.wait(person.page.centre.receipt.isVisible)
     person.shot("2-done")
     (ready,) = person.pictures
     path = Path(ready.facts.path)
@@ -110,7 +110,7 @@ def test_type_and_generate_gives_a_png_with_its_settings_inside(qtbot: QtBot) ->
     assert text is not None
     assert parse_parameters(text).prompt == PROMPT
     assert ready.facts.seed == 3
-    assert person.page.receipt.word.text() == "Clean"
+    assert person.page.centre.receipt.word.text() == "Clean"
     person.leave()
 
 
@@ -126,12 +126,12 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
 
     person.generate(3)
     person.idle()
-    person.wait(person.page.banner.isVisible)
+    person.wait(person.page.centre.banner.isVisible)
     person.shot("4-recovered")
     (ready,) = person.pictures
     assert ready.facts.state == "recovered"
     assert not ready.facts.black
-    message = person.page.banner.message
+    message = person.page.centre.banner.message
     assert message is not None
     assert message.title == TITLE_M1 or message.title.startswith(TITLE_M2)
 
@@ -183,7 +183,7 @@ def test_cancel_ends_within_one_step(qtbot: QtBot) -> None:
     person.generate(7)
     person.wait(lambda: len(person.steps) >= 2)
     asked_at = person.steps[-1].step
-    person.page.transport.cancel.click()
+    person.page.centre.transport.cancel.click()
     person.idle()
     ended = person.controller.state.ended
     assert ended is not None

@@ -275,19 +275,19 @@ def recovered(stage: Stage) -> None:
     stage.prompt(JUG)
     stage.history(5)
     stage.picture(9, "recovered", (EVENT,), seconds=22.8)
-    stage.page.banner.fold.setChecked(True)
+    stage.page.centre.banner.fold.setChecked(True)
 
 
 def recovered_zh(stage: Stage) -> None:
     stage.prompt(ZH, "文字，水印，裁切，多余物体")
     stage.history(5)
     stage.picture(9, "recovered", (EVENT,), seconds=22.8)
-    stage.page.banner.fold.setChecked(True)
+    stage.page.centre.banner.fold.setChecked(True)
 
 
 def receipt(stage: Stage) -> None:
     done(stage)
-    stage.page.receipt.setChecked(True)
+    stage.page.centre.receipt.setChecked(True)
 
 
 def numerics(stage: Stage) -> None:

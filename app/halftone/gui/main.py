@@ -34,6 +34,7 @@ _AFTERWARDS = (
     "halftone.gui.picture_text",
     "halftone.gui.pages.create_form",
     "halftone.gui.pages.create_side",
+    "halftone.gui.pages.create_centre",
     "halftone.gui.pages.create",
     "halftone.gui.workspace",
 )

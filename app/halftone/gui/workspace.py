@@ -75,7 +75,7 @@ class Workspace(QObject):
         self._pages["create"] = self.create_page
         self.stack.addWidget(self.create_page)
         yield
-        self.toasts = Toasts(middle, lambda: self.create_page.strip_height)
+        self.toasts = Toasts(middle, lambda: self.create_page.centre.strip_height)
         self._ring = FocusRing(middle)
         self._connect()
         self._go(page)
@@ -113,7 +113,7 @@ class Workspace(QObject):
             ("Ctrl+R", lambda: self._on_create(self.create_page.reuse_settings)),
             ("F6", lambda: self._on_create(self.create_page.toggle_left)),
             ("F7", lambda: self._on_create(self.create_page.toggle_right)),
-            ("F11", lambda: self._on_create(self.create_page.full_screen)),
+            ("F11", lambda: self._on_create(self.create_page.centre.full_screen)),
             ("Esc", self._escape),
         )
         for sequence, call in keys:
@@ -312,7 +312,7 @@ class Workspace(QObject):
         bar = self.toasts.shown
         if bar is not None:
             bar.first_button().setFocus(Qt.FocusReason.ShortcutFocusReason)
-        elif not self.create_page.focus_banner():
+        elif not self.create_page.centre.focus_banner():
             self.show_messages()
 
     def show_messages(self) -> None:

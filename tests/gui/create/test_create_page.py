@@ -29,18 +29,18 @@ STARTED = (
 def test_the_canvas_is_empty_at_first_and_an_example_starts(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     page = stage.page
-    assert page.canvas.isHidden()
-    assert len(page.empty.cards) == 4
-    page.empty.cards[1].click()
+    assert page.centre.canvas.isHidden()
+    assert len(page.centre.empty.cards) == 4
+    page.centre.empty.cards[1].click()
     stage.idle()
-    stage.wait(lambda: not page.canvas.isHidden())
-    assert page.form.prompt.toPlainText() == page.empty.cards[1].prompt
-    assert page.empty.isHidden()
-    assert not page.receipt.isHidden()
-    assert page.receipt.word.text() == "Clean"
-    assert not page.next_steps.isHidden()
+    stage.wait(lambda: not page.centre.canvas.isHidden())
+    assert page.form.prompt.toPlainText() == page.centre.empty.cards[1].prompt
+    assert page.centre.empty.isHidden()
+    assert not page.centre.receipt.isHidden()
+    assert page.centre.receipt.word.text() == "Clean"
+    assert not page.centre.next_steps.isHidden()
     stage.picture("another one")
-    assert page.next_steps.isHidden()
+    assert page.centre.next_steps.isHidden()
     stage.close()
 
 
@@ -52,20 +52,22 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     stage.wait(lambda: stage.controller.state.running is not None)
     page.generate()
     assert page.form.generate_button.text() == "Add to queue"
-    assert not page.transport.isHidden()
-    assert page.empty._content.isHidden(), "the invitation was taken"
+    assert not page.centre.transport.isHidden()
+    assert page.centre.empty._content.isHidden(), "the invitation was taken"
+    assert page.centre.toolbar.live.text().strip() == "Last picture, no preview yet"
     for number in (1, 2, 3):
         (tmp_path / str(number)).touch()
-    stage.wait(lambda: page.transport.title.text() == "Step 3 of 4")
-    assert page.transport.left.text() == "about 1\u00a0s left"
-    assert page.transport.speed.text() == "4.00 steps/s"
-    assert page.transport.finite.text() == "3 of 3 steps finite"
-    stage.wait(lambda: not page.canvas.image().isNull())
+    stage.wait(lambda: page.centre.transport.title.text() == "Step 3 of 4")
+    assert page.centre.transport.left.text() == "about 1\u00a0s left"
+    assert page.centre.transport.speed.text() == "4.00 steps/s"
+    assert page.centre.transport.finite.text() == "3 of 3 steps finite"
+    stage.wait(lambda: not page.centre.canvas.image().isNull())
+    assert page.centre.toolbar.live.text().strip() == "Live preview"
     assert [row.job.running for row in page.queue._rows.values()] == [True, False]
     (tmp_path / "4").touch()
     stage.idle()
     assert page.form.generate_button.text() == "Generate"
-    assert page.transport.isHidden()
+    assert page.centre.transport.isHidden()
     assert page.queue.isHidden()
     stage.close()
 
@@ -76,14 +78,14 @@ def test_escape_cancels_and_the_last_picture_comes_back(qtbot: QtBot, tmp_path: 
     stage.close()
     second = Stage(qtbot, {"generate": [*STARTED, scripted.Wait(path=str(tmp_path / "never"))]})
     page = second.page
-    second.wait(lambda: page._shown is not None)
+    second.wait(lambda: page.centre.shown is not None)
     page.generate()
     second.wait(lambda: second.controller.state.running is not None and second.controller.state.running.phase == "denoise")
     qtbot.keyClick(second.window, Qt.Key.Key_Escape)
     second.idle()
     assert second.controller.state.ended is not None
     assert second.controller.state.ended.outcome == "cancelled"
-    assert not page.receipt.isHidden()
+    assert not page.centre.receipt.isHidden()
     assert second.controller.state.notices == ()
     second.close()
 
@@ -94,9 +96,9 @@ def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> No
     page = stage.page
     page.generate()
     (tmp_path / "1").touch()
-    stage.wait(lambda: page.transport.title.text() == "Step 1 of 4")
-    page.transport.keep.click()
-    assert not page.transport.keep.isEnabled()
+    stage.wait(lambda: page.centre.transport.title.text() == "Step 1 of 4")
+    page.centre.transport.keep.click()
+    assert not page.centre.transport.keep.isEnabled()
     for number in (2, 3, 4):
         (tmp_path / str(number)).touch()
     stage.idle()
@@ -108,20 +110,20 @@ def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
     page = stage.page
     stage.picture()
-    stage.wait(lambda: not page.banner.isHidden())
-    message = page.banner.message
+    stage.wait(lambda: not page.centre.banner.isHidden())
+    message = page.centre.banner.message
     assert message is not None
     assert message.title == "This picture came out black. Halftone recovered it."
     assert [act.key for act in message.actions] == ["fix", "health", "copy", "fold"]
-    assert page.receipt.word.text() == "Recovered"
+    assert page.centre.receipt.word.text() == "Recovered"
     assert dict(message.details)["Where"].startswith("vae")
     assert stage.workspace.status.activity.text().strip() == "1 picture recovered"
-    assert page.banner.height() <= page.centre.height() // 2
+    assert page.centre.banner.height() <= page.centre.height() // 2
     page._banner_act("fold")
-    assert page.banner.isHidden()
-    page.receipt.click()
-    page.sheet.message_requested.emit()
-    assert not page.banner.isHidden()
+    assert page.centre.banner.isHidden()
+    page.centre.receipt.click()
+    page.centre.sheet.message_requested.emit()
+    assert not page.centre.banner.isHidden()
     stage.close()
 
 
@@ -141,7 +143,7 @@ def test_a_fix_is_about_the_precision_the_picture_was_made_in(qtbot: QtBot) -> N
     stage.picture()
     form.precision.button("settings").click()
     assert controller.precision[0] != "bfloat16"
-    stage.wait(lambda: not stage.page.banner.isHidden())
+    stage.wait(lambda: not stage.page.centre.banner.isHidden())
     stage.page._banner_act("fix")
     stage.idle()
     assert {command.numerics.precision for command in asked} == {"bfloat16"}
@@ -182,15 +184,15 @@ def test_recover_quietly_shows_no_banner_but_the_receipt_says_it(qtbot: QtBot) -
     settings = Settings(first_run_done=True, numerics=Numerics(on_black="quiet"))
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]}, settings=settings)
     stage.picture()
-    assert stage.page.banner.isHidden()
-    assert stage.page.receipt.word.text() == "Recovered"
+    assert stage.page.centre.banner.isHidden()
+    assert stage.page.centre.receipt.word.text() == "Recovered"
     stage.close()
 
 
 def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Steps(nan_at=2), scripted.Picture()]})
     stage.picture()
-    message = stage.page.banner.message
+    message = stage.page.centre.banner.message
     assert message is not None
     assert message.title == "A bad number appeared at step 2. Halftone went back one step and finished the picture."
     stage.close()
@@ -200,13 +202,13 @@ def test_a_broken_picture_is_not_kept_and_the_banner_says_why(qtbot: QtBot) -> N
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered")]})
     stage.page.generate()
     stage.idle()
-    stage.wait(lambda: not stage.page.banner.isHidden())
-    message = stage.page.banner.message
+    stage.wait(lambda: not stage.page.centre.banner.isHidden())
+    message = stage.page.centre.banner.message
     assert message is not None
     assert message.level == "danger"
     assert message.title == "This picture could not be recovered."
     assert stage.page.history.paths() == []
-    assert not stage.page.toolbar.save.isEnabled()
+    assert not stage.page.centre.toolbar.save.isEnabled()
     stage.close()
 
 
@@ -214,10 +216,10 @@ def test_a_picture_of_one_colour_is_shown_as_it_is_and_stays(qtbot: QtBot) -> No
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered", kept=True)]})
     stage.picture()
     page = stage.page
-    stage.wait(lambda: page.canvas.image().width() == 64)
-    assert page.canvas.image().pixelColor(1, 1) == QColor(200, 80, 40)
-    assert page.toolbar.save.isEnabled()
-    assert page.toolbar.delete.isEnabled()
+    stage.wait(lambda: page.centre.canvas.image().width() == 64)
+    assert page.centre.canvas.image().pixelColor(1, 1) == QColor(200, 80, 40)
+    assert page.centre.toolbar.save.isEnabled()
+    assert page.centre.toolbar.delete.isEnabled()
     stage.close()
     again = Stage(qtbot)
     again.wait(lambda: len(again.page.history.paths()) == 1)
@@ -229,8 +231,8 @@ def test_of_a_picture_that_is_not_there_none_is_invented(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered")]})
     stage.page.generate()
     stage.idle()
-    stage.wait(lambda: not stage.page.banner.isHidden())
-    assert stage.page.canvas.image().isNull()
+    stage.wait(lambda: not stage.page.centre.banner.isHidden())
+    assert stage.page.centre.canvas.image().isNull()
     stage.close()
 
 
@@ -240,8 +242,8 @@ def test_a_picture_stopped_by_setting_says_so(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="not-recovered", events=(stopped,))]}, settings=settings)
     stage.page.generate()
     stage.idle()
-    stage.wait(lambda: not stage.page.banner.isHidden())
-    message = stage.page.banner.message
+    stage.wait(lambda: not stage.page.centre.banner.isHidden())
+    message = stage.page.centre.banner.message
     assert message is not None
     assert message.title == "This picture came out black. Halftone stopped it, as set."
     assert message.actions[0].key == "fix"
@@ -252,8 +254,8 @@ def test_ask_first_decodes_again_only_when_told(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="asking")]})
     stage.page.generate()
     stage.idle()
-    stage.wait(lambda: not stage.page.banner.isHidden())
-    message = stage.page.banner.message
+    stage.wait(lambda: not stage.page.centre.banner.isHidden())
+    message = stage.page.centre.banner.message
     assert message is not None
     assert [act.key for act in message.actions] == ["recover", "recover-fix", "leave"]
     stage.page._banner_act("recover")
@@ -268,7 +270,7 @@ def test_vary_makes_four_pictures_with_the_next_seeds(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.picture()
     seed = stage.controller.state.pictures[0].seed
-    stage.page.toolbar.vary.click()
+    stage.page.centre.toolbar.vary.click()
     job = stage.controller.state.jobs[0]
     assert isinstance(job.command, Generate)
     assert (job.command.request.seed, job.command.request.batch) == (seed + 1, 4)
@@ -310,12 +312,12 @@ def test_history_is_there_after_a_restart_and_pictures_can_be_walked(qtbot: QtBo
     again = Stage(qtbot)
     page = again.page
     again.wait(lambda: len(page.history.paths()) == 2)
-    again.wait(lambda: page._shown is not None)
-    assert page._shown is not None
-    assert page._shown.request.prompt == "two"
-    page.canvas.setFocus()
-    qtbot.keyClick(page.canvas, Qt.Key.Key_Right)
-    assert page._shown.request.prompt == "one"
+    again.wait(lambda: page.centre.shown is not None)
+    assert page.centre.shown is not None
+    assert page.centre.shown.request.prompt == "two"
+    page.centre.canvas.setFocus()
+    qtbot.keyClick(page.centre.canvas, Qt.Key.Key_Right)
+    assert page.centre.shown.request.prompt == "one"
     page.reuse_settings()
     assert page.form.prompt.toPlainText() == "one"
     again.idle()

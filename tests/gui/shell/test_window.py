@@ -187,13 +187,13 @@ def test_stop_and_close_leaves_nothing_of_a_copy_behind(qtbot: QtBot, tmp_path: 
 
 def test_a_message_stays_above_the_strip_below_the_first_picture(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
-    stage.page.next_steps.show()
-    stage.wait(stage.page.next_steps.isVisible)
+    stage.page.centre.next_steps.show()
+    stage.wait(stage.page.centre.next_steps.isVisible)
     stage.controller.take(Noted(kind="copied"))
     bar = stage.workspace.toasts.shown
     assert bar is not None
     bottom = bar.mapToGlobal(bar.rect().bottomLeft()).y()
-    assert bottom < stage.page.next_steps.mapToGlobal(stage.page.next_steps.rect().topLeft()).y()
+    assert bottom < stage.page.centre.next_steps.mapToGlobal(stage.page.centre.next_steps.rect().topLeft()).y()
     stage.close()
 
 
@@ -212,11 +212,11 @@ def test_a_narrow_window_drops_the_name_and_the_memory(qtbot: QtBot) -> None:
 def test_the_nan_check_off_is_said_until_it_is_on_again(qtbot: QtBot) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, numerics=Numerics(nan_check="off")))
     assert not stage.workspace.status.unwatched.isHidden()
-    assert not stage.page.unwatched.isHidden()
-    stage.page.unwatched.bar.acted.emit("on")
+    assert not stage.page.centre.unwatched.isHidden()
+    stage.page.centre.unwatched.bar.acted.emit("on")
     assert stage.controller.settings.numerics.nan_check == "every-step"
     assert stage.workspace.status.unwatched.isHidden()
-    assert stage.page.unwatched.isHidden()
+    assert stage.page.centre.unwatched.isHidden()
     stage.close()
 
 

@@ -80,10 +80,12 @@ class CanvasToolbar(QWidget):
         for made in (self.vary, self.save, self.copy, self.show_file, self.delete):
             made.setEnabled(there and has_file)
 
-    def set_live(self, running: bool, following: bool) -> None:
-        """running: a picture is being made; following: the canvas shows it."""
+    def set_live(self, *, running: bool, following: bool, preview: bool) -> None:
+        """running: a picture is being made; following: the canvas shows it, as soon as there is a preview of it."""
         self.live.setVisible(running)
-        self.live.setIcon(icons.icon("circle-dot" if following else "circle", "accent" if following else "text-secondary"))
+        live = following and preview
+        self.live.setText(" " + (tr("Last picture, no preview yet") if following and not preview else tr("Live preview")))
+        self.live.setIcon(icons.icon("circle-dot" if live else "circle", "accent" if live else "text-secondary"))
         if running and following:
             self.vary.setEnabled(False)
         for made in (self.save, self.copy, self.show_file, self.delete):

@@ -1,0 +1,234 @@
+"""The middle of Create: one picture, made or in the making, with its banner, its receipt and how far the work is."""
+
+import logging
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QFrame
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.messages import Generate, PreviewReady
+from halftone.contract.words import DType
+from halftone.gui import picture_text
+from halftone.gui.controller import Controller
+from halftone.gui.pages.create_banner import PictureBanner
+from halftone.gui.pages.create_empty import EmptyCanvas
+from halftone.gui.pages.create_form import examples
+from halftone.gui.pages.create_full import FullScreen
+from halftone.gui.pages.create_history import Made, Shelf
+from halftone.gui.pages.create_notes import NextSteps, UnwatchedNote
+from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
+from halftone.gui.pages.create_toolbar import CanvasToolbar
+from halftone.gui.pages.create_transport import TransportPanel
+from halftone.gui.state import Ended, Job
+from halftone.gui.widgets.canvas import CanvasView
+from halftone.gui.widgets.common import column
+
+_log = logging.getLogger(__name__)
+
+
+class Centre(QFrame):
+    """`picked`: another picture is shown (its path). shown: that picture; following: the one in the making takes its place."""
+
+    picked = Signal(str)
+
+    def __init__(self, controller: Controller, shelf: Shelf) -> None:
+        super().__init__()
+        self._controller = controller
+        self._shelf = shelf
+        self.shown: Made | None = None
+        self.following = True
+        self._folded: set[str] = set()
+        self._preview = QImage()
+        self._build()
+        self._connect()
+
+    def _build(self) -> None:
+        self.setProperty("surface", "canvas")
+        self.setMinimumWidth(360)
+        self.toolbar = CanvasToolbar()
+        self.unwatched = UnwatchedNote(self._controller)
+        self.banner = PictureBanner()
+        self.empty = EmptyCanvas(examples())
+        self.canvas = CanvasView()
+        self.next_steps = NextSteps(self._controller)
+        self.sheet = ReceiptSheet()
+        self.receipt = ReceiptBar()
+        self.transport = TransportPanel()
+        above = (self.toolbar, self.unwatched, self.banner)
+        below = (self.next_steps, self.sheet, self.receipt, self.transport)
+        lines = column(*above, self.empty, self.canvas, *below, spacing=0)
+        lines.setStretch(len(above), 1)
+        lines.setStretch(len(above) + 1, 1)
+        self.setLayout(lines)
+
+    def _connect(self) -> None:
+        self.toolbar.live_requested.connect(self.follow)
+        self.canvas.zoomed.connect(self.toolbar.set_zoom)
+        self.receipt.toggled.connect(lambda on: self.sheet.setVisible(on and self.shown is not None))
+        self.sheet.message_requested.connect(self._unfold)
+
+    # --- what the worker makes --------------------------------------------------------------------------------------
+
+    def take_preview(self, event: PreviewReady, blob: bytes) -> QImage:
+        """The preview as a picture; a null one when it is not whole."""
+        if len(blob) != event.width * event.height * 3:
+            _log.warning("a preview of %d bytes cannot be %d x %d", len(blob), event.width, event.height)
+            return QImage()
+        self._preview = QImage(blob, event.width, event.height, event.width * 3, QImage.Format.Format_RGB888).copy()
+        if self.following:
+            self._show_preview()
+        return self._preview
+
+    def _show_preview(self) -> None:
+        job = self._job()
+        if job is None or self._preview.isNull() or not isinstance(job.command, Generate):
+            return
+        request = job.command.request
+        nominal = (request.width, request.height) if request.width and request.height else None
+        self.canvas.set_image(self._preview, nominal)
+        self._show_canvas(True)
+        self.toolbar.set_live(running=True, following=True, preview=True)
+
+    def take_picture(self, made: Made) -> None:
+        """A picture came to its end."""
+        if self.following:
+            self._preview = QImage()
+            self.show_picture(made)
+
+    def job_ended(self, ended: Ended) -> None:
+        """A job that made pictures, or none, came to its end."""
+        self._preview = QImage()
+        if self.following and not ended.job.pictures:
+            self.show_picture(self.shown) if self.shown is not None else self._show_canvas(False)
+        elif self.following and self.shown is not None:
+            self._show_banner(self.shown)
+        self.following = True
+
+    def follow(self) -> None:
+        """Show the picture that is being made."""
+        self.following = True
+        self._show_preview()
+        self.refresh()
+
+    # --- one picture ------------------------------------------------------------------------------------------------
+
+    def pick(self, made: Made) -> None:
+        """Show a picture that the user chose, also while another is being made."""
+        self.following = self._job() is None
+        self.show_picture(made)
+
+    def show_picture(self, made: Made) -> None:
+        """Show a finished picture with all that is known of it."""
+        self.shown = made
+        self.picked.emit(made.facts.path)
+        self.receipt.show_picture(made.facts)
+        self.sheet.show_picture(made.facts, has_message=picture_text.picture_message(made.facts) is not None)
+        self.canvas.set_before(made.failed)
+        if made.is_file:
+            self._shelf.image(made.facts.path, partial(self._image_read, made))
+        else:
+            self._image_read(made, QImage())
+        self._show_banner(made)
+        self.refresh()
+
+    def show_nothing(self) -> None:
+        """The picture is gone, and no other is there."""
+        self.shown = None
+        self.canvas.clear()
+        self.banner.hide()
+        self.refresh()
+
+    def _image_read(self, made: Made, image: QImage) -> None:
+        if self.shown is not made or (self.following and not self._preview.isNull()):
+            return
+        if image.isNull():
+            image = made.thumb.image if made.is_file else made.failed
+        self.canvas.set_image(image, (made.facts.width, made.facts.height))
+        self.banner.evidence.recovered.show_image(image)
+        self._show_canvas(True)
+
+    def _show_canvas(self, there: bool) -> None:
+        self.canvas.setVisible(there)
+        self.empty.setVisible(not there)
+        self.toolbar.set_picture(there, has_file=self.shown is not None and self.shown.is_file)
+
+    # --- banner -----------------------------------------------------------------------------------------------------
+
+    def _show_banner(self, made: Made, *, asked: bool = False) -> None:
+        """asked: the user wants to read it, whatever was set or folded."""
+        facts = made.facts
+        price = picture_text.price_line(self._controller.report(self._controller.model))
+        message = picture_text.picture_message(facts, price, facts.steps)
+        quiet = made.request.numerics.on_black == "quiet" and facts.state == "recovered"
+        if message is None or ((quiet or made.key in self._folded) and not asked):
+            self.banner.hide()
+            return
+        self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
+
+    def fold(self) -> None:
+        """Put the banner away; the receipt keeps what it said."""
+        if self.shown is not None:
+            self._folded.add(self.shown.key)
+        self.banner.hide()
+
+    def _unfold(self) -> None:
+        if self.shown is not None:
+            self._folded.discard(self.shown.key)
+            self.receipt.setChecked(False)
+            self._show_banner(self.shown, asked=True)
+
+    def focus_banner(self) -> bool:
+        """True if there is a banner to jump to."""
+        first = self.banner.first_button()
+        if self.banner.isHidden() or first is None:
+            return False
+        first.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        return True
+
+    # --- looks ------------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Follow the state: what is being made, and what may be shown beside it."""
+        job = self._job()
+        following = job is not None and self.following
+        self.transport.setVisible(job is not None)
+        self.empty.set_working(job is not None)
+        if job is not None:
+            self.transport.show_job(job, self._controller.state.device)
+        done = self.shown is not None and job is None
+        self.receipt.setVisible(done)
+        self.sheet.setVisible(done and self.receipt.isChecked())
+        if following:
+            self.banner.hide()
+        self.toolbar.set_live(running=job is not None, following=self.following, preview=not self._preview.isNull())
+        if self.shown is None and (job is None or self._preview.isNull()):
+            self._show_canvas(False)
+
+    def _job(self) -> Job | None:
+        return self._controller.state.running_kind("Generate")
+
+    @property
+    def strip_height(self) -> int:
+        """Pixels that the strip below the first picture takes."""
+        return self.next_steps.sizeHint().height() if self.next_steps.isVisible() else 0
+
+    def full_screen(self) -> None:
+        if not self.canvas.image().isNull():
+            FullScreen(self.canvas.image(), self.window()).showFullScreen()
+
+    def set_narrow(self, narrow: bool) -> None:
+        for part in (self.toolbar, self.receipt, self.transport, self.banner):
+            part.set_narrow(narrow)
+
+    def resizeEvent(self, event: object) -> None:
+        if not self.banner.isHidden():
+            self.banner.fit()
+
+
+def _failing_dtype(picture: PictureFacts) -> DType:
+    """The type in which the numbers went bad."""
+    event = picture_text.main_event(picture)
+    limit = event.limit if event is not None else None
+    return "bfloat16" if limit is not None and limit > 1e9 else "float16"
