@@ -29,6 +29,7 @@ from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.torch_settings import torch_settings
+from halftone.health.faults import ends_the_job
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
 from halftone.measure.pictures import psnr
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 BEST: Final = 120.0
 """dB given for the same picture, because a report holds finite numbers."""
+_CANNOT_RUN: Final = "The model cannot be run with it."
 Calls = Sequence[tuple[Call, Any]]
 """Calls of the range pass with their results."""
 CHEAP: Final = 2.0
@@ -177,17 +179,27 @@ class Pricing:
         """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where they take long, over
         one call of each kind, which does not.
         """
+        tally = _Tally()
+        try:
+            ratio = self._measured_ratio(plan, tally, thorough=thorough)
+        except Exception as error:
+            if ends_the_job(error):
+                raise
+            log.info("cure %s cannot be run", kind, exc_info=True)
+            return self._cure(kind, plan, _Tally(), _CANNOT_RUN, verified=False)
+        refusal = _refusal(tally)
+        log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
+        return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time_ratio=ratio)
+
+    def _measured_ratio(self, plan: Plan, tally: _Tally, *, thorough: bool) -> float | None:
+        """Apply a plan and book what it gives; seconds with it over seconds without it, where it gives something sound."""
         reached = self._reached(plan)
         apply_plan(self._loaded, plan, self._masters)
-        tally = _Tally()
         for name in reached:
             self._compare(name, plan, thorough=thorough, tally=tally)
         if not reached:
             self._as_measured(tally)
-        refusal = _refusal(tally)
-        ratio = self._time_ratio(plan, reached, tally) if tally.finite and not tally.unsound else None
-        log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
-        return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time_ratio=ratio)
+        return self._time_ratio(plan, reached, tally) if tally.finite and not tally.unsound else None
 
     def _state(self, plan: Plan, name: str) -> ComponentState:
         return state_in(plan, name, self._base.dtypes[name])

@@ -26,6 +26,7 @@ from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error
 from halftone.engine.torch_settings import torch_settings
+from halftone.health.faults import ends_the_job
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import OriginReachedError, Probe, Reading
@@ -222,9 +223,15 @@ class Recovery:
         if wanted in tried:
             return None
         tried.append(wanted)
-        apply_state(self.loaded, name, wanted, diagnosis.masters)
-        with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
-            result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
+        try:
+            apply_state(self.loaded, name, wanted, diagnosis.masters)
+            with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
+                result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
+        except Exception as failure:
+            if ends_the_job(failure):
+                raise
+            log.info("cure %s of %s cannot be run", kind, name, exc_info=True)
+            return None
         error = relative_error(result, diagnosis.reference.result) if is_finite(result) else float("inf")
         log.info("cure %s of %s: error %.4g", kind, name, error)
         if error > CLOSE or not accept(result):

@@ -35,6 +35,7 @@ TEMPLATES: Final = (
     "FP32: {0}.",
     "FP32 gives bad numbers as well, so there is nothing to compare with.",
     "It gives bad numbers as well.",
+    "The model cannot be run with it.",
     "Nothing that it changes was run.",
     "Its result differs from FP32 by {0}.",
     "Everything runs in FP32 here.",

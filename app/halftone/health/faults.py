@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from halftone.contract.errors import HalftoneError, JobCancelled
+
 _OUT_OF_MEMORY: Final = re.compile(
     r"out of memory|OUT_OF_(DEVICE|HOST)_MEMORY|can't allocate memory|failed to allocate|CUBLAS_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
@@ -24,6 +26,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_device_lost(error: BaseException) -> bool:
     """True when the device answers nothing more to this process, so that only a new process can go on."""
     return isinstance(error, RuntimeError) and not is_out_of_memory(error) and bool(_DEVICE_LOST.search(str(error)))
+
+
+def ends_the_job(error: BaseException) -> bool:
+    """True where another way of running the model would not help: cancelled, no memory, no device, or told the user already."""
+    return isinstance(error, (HalftoneError, JobCancelled)) or is_out_of_memory(error) or is_device_lost(error)
 
 
 def first_line(error: BaseException) -> str:
