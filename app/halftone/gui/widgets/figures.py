@@ -56,9 +56,7 @@ def bits(value: float) -> str:
 
 def times(ratio: float) -> str:
     """3.24 -> 3.2 ×"""
-    if ratio >= 1000:
-        return f"{peak(ratio)}{HARD}×"
-    return f"{decimal(ratio)}{HARD}×"
+    return tr("{0} ×", peak(ratio) if ratio >= 1000 else decimal(ratio)).replace(" ", HARD)
 
 
 def change(ratio: float) -> str:
