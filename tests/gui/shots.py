@@ -302,7 +302,7 @@ def nothing(stage: Stage) -> None:
 
 def models(stage: Stage) -> None:
     done(stage)
-    stage.page.form.model_row.click()
+    stage.page.form.model_part.row.click()
 
 
 SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {

@@ -32,6 +32,7 @@ _AFTERWARDS = (
     "PySide6.QtSvg",
     "halftone.gui.widgets.topbar",
     "halftone.gui.picture_text",
+    "halftone.gui.pages.create_model_part",
     "halftone.gui.pages.create_form",
     "halftone.gui.pages.create_side",
     "halftone.gui.pages.create_centre",

@@ -160,8 +160,8 @@ def test_a_model_whose_file_is_gone_can_be_located(qtbot: QtBot) -> None:
     controller.refresh_models()
     stage.wait(lambda: stage.controller.model_error is not None)
     form = stage.page.form
-    assert form.note.text() == "File not found"
-    assert form.note_link.text() == "Locate…"
+    assert form.model_part.note.text() == "File not found"
+    assert form.model_part.note_link.text() == "Locate…"
     assert not form.generate_button.isEnabled()
     assert form.generate_button.toolTip() == "File not found"
     stage.close()
@@ -173,7 +173,7 @@ def test_the_list_of_models_takes_one_off(qtbot: QtBot, tmp_path: Path) -> None:
     stage.controller.select_model(str(tmp_path / "mine"))
     stage.wait(lambda: len(stage.controller.models) == 2)
     form = stage.page.form
-    form.model_row.click()
+    form.model_part.row.click()
     shown = form.findChild(ModelList)
     assert shown is not None
     crosses = [made for made in shown.findChildren(QToolButton) if "off the list" in made.toolTip()]

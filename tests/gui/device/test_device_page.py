@@ -17,7 +17,7 @@ from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
 from halftone.gui.pages import device_view
 from halftone.gui.pages.device import DevicePage
-from halftone.gui.pages.device_cards import number_words
+from halftone.gui.pages.device_measured import number_words
 from halftone.gui.state import AppState
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, speed_words

@@ -68,9 +68,8 @@ class CreatePage(QWidget):
         controller.worker_event.connect(self._worker_event)
         controller.job_ended.connect(self._job_ended)
         self.form.submitted.connect(self._submitted)
-        self.form.fix_requested.connect(self._fix)
-        self.form.check_requested.connect(self._check)
-        self.form.fragile_requested.connect(controller.make_fragile)
+        self.form.model_part.fix_requested.connect(self._fix)
+        self.form.model_part.check_requested.connect(self._check)
         centre = self.centre
         centre.picked.connect(self.history.select)
         centre.toolbar.acted.connect(self._toolbar_act)
@@ -150,7 +149,7 @@ class CreatePage(QWidget):
 
     def _made(self, made: Made) -> None:
         self.history.add(made.thumb)
-        self.form.model_row.set_thumbnail(made.thumb.image)
+        self.form.model_part.row.set_thumbnail(made.thumb.image)
         self.centre.take_picture(made)
         self.centre.next_steps.setVisible(self._first_time)
         self._first_time = False
@@ -168,7 +167,7 @@ class CreatePage(QWidget):
         for made in reversed(found):
             self.form.learn(made.facts, made.request.model)
         if shown:
-            self.form.model_row.set_thumbnail(shown[0].thumb.image)
+            self.form.model_part.row.set_thumbnail(shown[0].thumb.image)
             if self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
                 self.centre.show_picture(shown[0])
 

@@ -9,11 +9,12 @@ from PySide6.QtWidgets import QLayout, QMenu, QSpinBox, QWidget
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import Precision
-from halftone.gui import icons, reasons, text, theme
+from halftone.gui import icons, text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
-from halftone.gui.pages.create_model import ModelList, ModelRow, ask_model, badge_tip, model_line, problem_words
+from halftone.gui.pages.create_model import problem_words
+from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_parts import FoldedRow, GenerateButton, PromptEdit
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
@@ -41,9 +42,6 @@ class CreateForm(QWidget):
     """Everything that a picture depends on. `submitted` carries the request and whether to go on until stopped."""
 
     submitted = Signal(object, bool)
-    fix_requested = Signal()
-    check_requested = Signal()
-    fragile_requested = Signal()
 
     def __init__(self, controller: Controller) -> None:
         super().__init__()
@@ -58,10 +56,11 @@ class CreateForm(QWidget):
     # --- building ---------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
+        self.model_part = ModelPart(self._controller)
         body = QWidget()
         body.setLayout(
             column(
-                self._model_part(),
+                self.model_part,
                 hline(),
                 self._prompt_part(),
                 hline(),
@@ -79,21 +78,6 @@ class CreateForm(QWidget):
         frame = surface("plain")
         frame.setLayout(column(self.area, hline(), self._footer(), spacing=0))
         self.setLayout(column(frame, spacing=0))
-
-    def _model_part(self) -> QWidget:
-        self.model_row = ModelRow(framed=True)
-        self.model_row.setToolTip(tr("The model that makes the picture. The badge says how its numbers behave on this device."))
-        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model folder of your own"))
-        self.open_link.setFont(theme.current().font("small"))
-        self.note_icon = IconLabel("info", "text-muted", 14)
-        self.note = label("", "caption", "muted", wrap=True)
-        self.note_link = button("", "link")
-        self.note_link.setFont(theme.current().font("caption"))
-        self.note_line = QWidget()
-        line = row(self.note_icon, self.note, self.note_link, spacing=6, margins=(0, 0, 0, 0))
-        line.setStretch(1, 1)
-        self.note_line.setLayout(line)
-        return _part(row(label(tr("Model"), "small", "secondary"), -1, self.open_link), self.model_row, self.note_line, spacing=4)
 
     def _prompt_part(self) -> QWidget:
         self.prompt = PromptEdit(
@@ -179,12 +163,8 @@ class CreateForm(QWidget):
         controller = self._controller
         controller.models_changed.connect(self._model_changed)
         controller.model_selected.connect(self._model_changed)
-        controller.badges_changed.connect(self._badge_changed)
         controller.settings_changed.connect(self._show_precision)
         controller.changed.connect(self._state_changed)
-        self.model_row.clicked.connect(self._open_list)
-        self.open_link.clicked.connect(lambda: ask_model(self, controller))
-        self.note_link.clicked.connect(self._note_clicked)
         self.prompt.textChanged.connect(self._count)
         self.size_field.changed.connect(self._refresh_footer)
         self.steps.changed.connect(self._refresh_footer)
@@ -267,14 +247,9 @@ class CreateForm(QWidget):
     def _model_changed(self) -> None:
         controller = self._controller
         model = controller.model
-        if model is None:
-            error = controller.model_error
-            name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
-            self.model_row.show_model(name, problem_words(error) if error is not None else "", "unchecked")
-        else:
+        if model is not None:
             self._take_defaults(model)
             self._prepare_counter(model)
-        self._badge_changed()
         self._refresh_footer()
 
     def _take_defaults(self, model: ModelFacts) -> None:
@@ -308,60 +283,6 @@ class CreateForm(QWidget):
         self.counter.setText(f"{figures.group(used)} / {figures.group(room)}")
         set_tone(self.counter, "warn" if used > room else "muted")
         self.counter.setToolTip(tr("The model reads only the first {0} parts of words.", room) if used > room else "")
-
-    def _badge_changed(self) -> None:
-        controller = self._controller
-        model = controller.model
-        if model is None:
-            error = controller.model_error
-            self._show_note("" if error is None else problem_words(error), tr("Locate…"), "danger")
-            return
-        badge = controller.badge(model)
-        report = controller.report(model)
-        tip = badge_tip(badge, report.checked_at if report is not None else "")
-        self.model_row.show_model(model.name, model_line(model), badge.state, tip=tip)
-        match badge.state:
-            case "unchecked":
-                words = tr("Not checked on this device yet.") if report is None else tr("Changed since the last check.")
-                seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
-                self._show_note(words, tr("Check") + seconds, "muted")
-            case "overflows":
-                self._show_note(tr("Some pictures will come out black."), tr("Fix this model"), "warn")
-            case "broken":
-                self._show_note(reasons.reason(badge.reason), tr("See model health"), "danger")
-            case _:
-                self._show_note("", "", "muted")
-
-    def _show_note(self, words: str, link: str, tone: str) -> None:
-        self.note_line.setVisible(bool(words))
-        self.note.setText(words)
-        self.note_link.setText(link)
-        set_tone(self.note, tone)
-        self.note_icon.set("info" if tone == "muted" else "triangle-alert", "text-muted" if tone == "muted" else tone)
-
-    def _note_clicked(self) -> None:
-        controller = self._controller
-        if controller.model is None:
-            ask_model(self, controller)
-            return
-        match controller.badge(controller.model).state:
-            case "overflows":
-                self.fix_requested.emit()
-            case "broken":
-                controller.go("health")
-            case _:
-                self.check_requested.emit()
-
-    def _open_list(self) -> None:
-        controller = self._controller
-        made = ModelList(self)
-        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        made.fill(controller.models, controller.settings.last_model, controller.badge, controller.model_list.with_it)
-        made.chosen.connect(controller.select_model)
-        made.forgotten.connect(controller.forget_model)
-        made.open_folder.connect(lambda: ask_model(self, controller))
-        made.make_fragile.connect(self.fragile_requested)
-        made.show_under(self.model_row)
 
     # --- footer -----------------------------------------------------------------------------------------------------
 
@@ -438,7 +359,7 @@ class CreateForm(QWidget):
         self.prompt.set_tight(low)
 
     def set_narrow(self, narrow: bool) -> None:
-        self.model_row.set_compact(narrow)
+        self.model_part.row.set_compact(narrow)
 
 
 def _precision(value: str) -> Precision | None:

@@ -19,7 +19,8 @@ from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_report, device_view, health_files
-from halftone.gui.pages.device_cards import BitsCard, DeviceCard, PromiseCard, SpeedCard, TestsCard, VerdictCard
+from halftone.gui.pages.device_cards import DeviceCard, PromiseCard, VerdictCard
+from halftone.gui.pages.device_measured import BitsCard, SpeedCard, TestsCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Job
