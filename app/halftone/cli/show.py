@@ -25,7 +25,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
 from halftone.health.explain import further_words
-from halftone.health.judge import headroom_bits, smallest_room
+from halftone.health.judge import disk_price, headroom_bits, smallest_room
 from halftone.health.words import bits, duration, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
@@ -136,7 +136,7 @@ def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
     time = "time not measured" if cure.time_ratio is None else f"time {_slower(cure.time_ratio)}"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB"
-    disk = f"disk +{(cure.disk_bytes or 0) / 1e6:.0f}\u00a0MB"
+    disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
     picture = "picture not compared" if cure.psnr is None else f"picture {cure.psnr:.0f}\u00a0dB from FP32"
     return " · ".join((time, memory, disk, picture))
 

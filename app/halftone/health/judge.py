@@ -103,6 +103,11 @@ def tried(report: CheckReport, found: CheckReport) -> CheckReport:
     return msgspec.structs.replace(report, plan=plan, cures=tuple(priced(cure) for cure in report.cures))
 
 
+def disk_price(cure: Cure) -> int | None:
+    """Bytes on the disk that a cure takes: a rescaling in memory takes none, only its saved copy does."""
+    return 0 if cure.kind == "rescale" else cure.disk_bytes
+
+
 def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> Badge:
     """What the badge of a model says, from its last check (None: there was none) and what changed since."""
     if report is None:

@@ -124,7 +124,7 @@ class Centre(QFrame):
         self.shown = made
         self.picked.emit(made.facts.path)
         self.receipt.show_picture(made.facts)
-        self.sheet.show_picture(made.facts, has_message=picture_text.picture_message(made.facts) is not None)
+        self.sheet.show_picture(made.facts, made.request, has_message=picture_text.picture_message(made.facts) is not None)
         self.canvas.set_before(made.failed)
         if made.is_file:
             self._shelf.image(made.facts.path, partial(self._image_read, made))

@@ -228,6 +228,7 @@ class CreateForm(QWidget):
             return False
         if not self.prompt.toPlainText().strip():
             self.prompt.setPlainText(examples()[0])
+            self.prompt.selectAll()  # what is typed next takes its place
         request = self.request()
         if count is not None:
             request = msgspec.structs.replace(request, batch=count)

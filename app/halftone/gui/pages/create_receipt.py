@@ -4,22 +4,28 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from halftone.contract.facts import PictureFacts
+from halftone.contract.request import PictureRequest
 from halftone.gui import picture_text, text
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
+from halftone.health.words import capital
 
 
-def receipt_rows(picture: PictureFacts) -> list[tuple[str, str]]:
-    """The whole receipt: what ran in which type, what was found, what was done."""
-    rows = [(text.component_name(name), text.TYPE_NAMES[dtype]) for name, dtype in picture.dtypes.items()]
+def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
+    """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
+    rows = [(tr("Prompt"), request.prompt), (tr("Negative prompt"), request.negative), (tr("Model"), request.model)]
+    rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
+    rows.append((tr("Sampler"), request.sampler or ""))
+    rows = [(name, value) for name, value in rows if value]
+    rows += [(capital(text.component_name(name)), text.TYPE_NAMES[dtype]) for name, dtype in picture.dtypes.items()]
     watched = picture.state != "unwatched"
     rows.append((tr("Bad numbers"), tr("{0} found", len(picture.events)) if watched else tr("not looked for")))
     if picture.room_bits is not None:
-        rows.append((tr("Smallest room"), figures.bits(picture.room_bits)))
+        rows.append((tr("Room of the latents"), figures.bits(picture.room_bits)))
     for event in picture.events:
-        where = event.module or text.component_name(event.component)
+        where = f"{event.component}.{event.module}" if event.module else capital(text.component_name(event.component))
         done = picture_text.cure_name(event.cure)
         rows.append((where, f"{done}, {picture_text.elapsed(event.seconds)}" if event.seconds else done))
     rows.append((tr("Steps"), str(picture.steps)))
@@ -118,13 +124,13 @@ class ReceiptSheet(QWidget):
         self.setLayout(column(frame, spacing=0))
         self.hide()
 
-    def show_picture(self, picture: PictureFacts, *, has_message: bool) -> None:
+    def show_picture(self, picture: PictureFacts, request: PictureRequest, *, has_message: bool) -> None:
         """has_message: there is a banner that can be opened again."""
         self._message.setVisible(has_message)
         clear(self._grid)
-        for index, (name, value) in enumerate(receipt_rows(picture)):
+        for index, (name, value) in enumerate(receipt_rows(picture, request)):
             words = label(value, "small", numbers=True, wrap=True)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            self._grid.addWidget(label(name[:1].upper() + name[1:], "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(words, index, 1)
         self._grid.setColumnStretch(1, 1)

@@ -11,6 +11,7 @@ from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.pages import health_words
 from halftone.gui.widgets.common import HoverButton, clear
+from halftone.health.judge import disk_price
 
 COLUMNS = (60, 72, 54, 62)
 """Widths of time, memory, disk and picture."""
@@ -114,7 +115,7 @@ class CureRow(HoverButton):
         return (
             UNMEASURED if cure.time_ratio is None else health_words.price_time(cure),
             UNMEASURED if cure.memory_bytes is None else health_words.price_bytes(cure.memory_bytes),
-            UNMEASURED if (disk := health_words.disk_price(cure)) is None else health_words.price_bytes(disk),
+            UNMEASURED if (disk := disk_price(cure)) is None else health_words.price_bytes(disk),
             UNMEASURED if cure.psnr is None else health_words.price_picture(cure),
         )
 

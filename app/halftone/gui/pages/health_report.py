@@ -17,6 +17,7 @@ from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_w
 from halftone.gui.widgets.headroom_chart_model import build, lay_out, log2_peak, room_bits
 from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.explain import further_words
+from halftone.health.judge import disk_price
 from halftone.settings.atomic import create_atomically, write_atomically
 
 _STYLE = """
@@ -141,7 +142,7 @@ def _cures(report: CheckReport) -> str:
             f"{_esc(health_words.cure_title(cure))}<br><span class='muted'>{_esc(health_words.cure_line(cure, name))}</span>",
             _esc(health_words.price_time(cure)),
             _esc(health_words.price_bytes(cure.memory_bytes)),
-            _esc(health_words.price_bytes(health_words.disk_price(cure))),
+            _esc(health_words.price_bytes(disk_price(cure))),
             _esc(health_words.price_picture(cure)),
         ]
         for cure in health_view.offered(report.cures)

@@ -11,6 +11,7 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import part_names
 from halftone.health.explain import finding_words, further_words
+from halftone.health.judge import disk_price
 from halftone.health.words import module_words
 
 SAME_DB = 40.0
@@ -114,11 +115,6 @@ def same_plan(one: Plan | None, other: Plan | None) -> bool:
     if one is None or other is None:
         return one is other
     return (one.dtypes, one.rescale, one.upcast, one.settings) == (other.dtypes, other.rescale, other.upcast, other.settings)
-
-
-def disk_price(cure: Cure) -> int | None:
-    """A rescaling in memory takes no room on the disk; only its saved copy does."""
-    return 0 if cure.kind == "rescale" else cure.disk_bytes
 
 
 def _float32_parts(plan: Plan) -> list[str]:
