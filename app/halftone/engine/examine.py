@@ -31,7 +31,6 @@ from halftone.engine.findings import (
 from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
-from halftone.engine.parts import parameter_count
 from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import Bare, Pricing
@@ -145,7 +144,7 @@ class Examination:
         return range_pass(self._loaded, self._pictures, dtype, self._control.check, self._progress)
 
     def _fits(self) -> bool:
-        need = 4 * sum(parameter_count(module) for module in self._loaded.modules.values())
+        need = 4 * sum(self._loaded.sizes.values())
         facts = memory(str(self._loaded.device))
         return need < 0.9 * (facts.total - facts.others)
 
@@ -184,22 +183,22 @@ class Examination:
             spent = time.perf_counter() - started
             target.runs.setdefault(call.method, []).append(spent)
             target.seconds += spent
-            target.errors[id(call)] = relative_error(result, reference) if finite else float("inf")
+            error = target.errors[id(call)] = relative_error(result, reference) if finite else float("inf")
             if not target.findings or not finite:
-                target.findings += self._trouble(call, result, reference, wide, finite=finite)
+                target.findings += self._trouble(call, result, reference, wide, error)
             if not finite:
                 failed.add(call.method)
                 target.finite = False
         return target
 
-    def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, *, finite: bool) -> list[Finding]:
-        """The finding of one call of the target pass, none if it is finite and close."""
+    def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, error: float) -> list[Finding]:
+        """The finding of one call of the target pass, none if it is finite and close. error: against the range pass."""
         name = call.component
         module, dtype = self._loaded.modules[name], self._loaded.states[name].dtype
         step = None if call.step is None else call.step + 1
-        if finite:
+        if error < float("inf"):
             flat = call.method == "decode" and _is_flat(result) and not _is_flat(reference)
-            if relative_error(result, reference) <= WRONG[dtype] and not flat:
+            if error <= WRONG[dtype] and not flat:
                 return []
             masters = self._masters[name]
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
@@ -302,7 +301,7 @@ class Examination:
         own = [layer for layer in layers if layer.component == name]
         peak = max((layer.peak for layer in own), default=None)
         return ComponentFacts(
-            parameters=parameter_count(self._loaded.modules[name]),
+            parameters=self._loaded.sizes[name],
             peak=peak,
             headroom_bits=headroom_bits(peak, self._loaded.states.get(name, ComponentState(dtype=self._dtype)).dtype),
             seconds=target.seconds / target.calls if target.calls else None,

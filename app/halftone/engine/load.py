@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.engine.parts import components
+from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
 from halftone.engine.wide_kernels import put_wide_kernels
@@ -40,6 +41,11 @@ class Loaded:
     @property
     def modules(self) -> dict[str, nn.Module]:
         return components(self.pipe)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Parameters of each component; no state changes their number."""
+        return {name: parameter_count(module) for name, module in self.modules.items()}
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:

@@ -12,7 +12,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
-from halftone.engine.parts import parameter_count, role
+from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
 
@@ -50,9 +50,12 @@ def cross_attentions(module: nn.Module) -> tuple[str, ...]:
 def with_counts(loaded: Loaded, plan: Plan, asked: DType) -> Plan:
     """The plan with its parameter counts filled in."""
     modules = loaded.modules
-    upcast = sum(upcast_parameters(module, state_in(plan, name, asked), asked) for name, module in modules.items())
-    total = sum(parameter_count(module) for module in modules.values())
-    return msgspec.structs.replace(plan, upcast_parameters=upcast, total_parameters=total)
+    states = {name: state_in(plan, name, asked) for name in modules}
+    upcast = sum(
+        size if states[name].dtype != asked else upcast_parameters(modules[name], states[name])
+        for name, size in loaded.sizes.items()
+    )
+    return msgspec.structs.replace(plan, upcast_parameters=upcast, total_parameters=sum(loaded.sizes.values()))
 
 
 def with_settings(loaded: Loaded, plan: Plan) -> Plan:

@@ -10,7 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import Plan
 from halftone.contract.words import DType
-from halftone.engine.parts import parameter_count, units
+from halftone.engine.parts import units
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.wide_kernels import put_wide_kernels
 
@@ -68,24 +68,31 @@ def realise(
     masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
     before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
     """
+    changes = _changes(state.rescale)
+    if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
+        held = _changes(before.rescale)
+        for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
+            parameter = module.get_parameter(name)
+            _write(parameter, masters[name], changes.get(name, ()), parameter.dtype)
+        return
     clear_borders(module)
     dtype = DTYPES[state.dtype]
     keep = kept_float32(module, dtype)
-    changes = _changes(state.rescale)
     regions = tuple(f"{name}." for name in state.upcast)
-    held = None if before is None or (before.dtype, before.upcast) != (state.dtype, state.upcast) else _changes(before.rescale)
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            exact = masters[name]
-            if not exact.is_floating_point() or (held is not None and held.get(name) == changes.get(name)):
-                continue
-            wide = keep(name) or name.startswith(regions)
-            target = torch.float32 if wide else dtype
-            parameter.data = rescaled(exact.to(parameter.device), changes.get(name, ())).to(target)
-        _cast_buffers(module, masters, dtype)
+    for name, parameter in module.named_parameters():
+        wide = keep(name) or name.startswith(regions)
+        _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
+    _cast_buffers(module, masters, dtype)
     put_wide_kernels(module, _device(module), dtype)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
+
+
+@torch.no_grad()
+def _write(parameter: nn.Parameter, exact: torch.Tensor, changes: Iterable[tuple[int | None, int]], dtype: torch.dtype) -> None:
+    """Give a parameter its exact value, rescaled, in dtype; integers stay as they are."""
+    if exact.is_floating_point():
+        parameter.data = rescaled(exact.to(parameter.device), changes).to(dtype)
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
@@ -188,10 +195,8 @@ def bytes_in(module: nn.Module, run: DType, upcast: tuple[str, ...]) -> int:
     return total
 
 
-def upcast_parameters(module: nn.Module, state: ComponentState, asked: DType) -> int:
-    """Parameters that do not run in the asked precision (bfloat16 included) because of the plan, not because of the loader."""
-    if state.dtype != asked:
-        return parameter_count(module)
+def upcast_parameters(module: nn.Module, state: ComponentState) -> int:
+    """Parameters that run in float32 because of the state's regions, not because of the loader."""
     if not state.upcast:
         return 0
     regions = tuple(f"{name}." for name in state.upcast)

@@ -5,7 +5,7 @@ sizes of the parameters and files.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -20,8 +20,7 @@ from halftone.engine.capture import Range
 from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder
 from halftone.engine.load import Loaded
-from halftone.engine.pace import ROUNDS, SHORT, Pace, pace_ratio
-from halftone.engine.parts import parameter_count
+from halftone.engine.pace import ROUNDS, SHORT, Pace, in_pairs, pace_ratio
 from halftone.engine.plans import Masters, apply_plan, apply_state, with_counts, with_settings
 from halftone.engine.precision import ComponentState, bytes_in, state_in
 from halftone.engine.recover import CLOSE, planner_layers, tensor_peaks
@@ -117,7 +116,7 @@ class Pricing:
             self._groups,
             self._layers,
             [region for name, module in modules.items() for region in component_regions(name, module, orders[name])],
-            {name: parameter_count(module) for name, module in modules.items()},
+            self._loaded.sizes,
             self._asked,
             self._states,
             findings=tuple(findings),
@@ -264,7 +263,7 @@ class Pricing:
         again in turns.
         """
         same_work = not plan.settings and all(self._same_work(plan, name) for name in reached)
-        seen = [pace for name in reached for pace in self._seen(name, tally.runs.get(name, {}))]
+        seen = [pace for name in reached for pace in self._seen(name, tally.runs.get(name, {})).values()]
         ratio = pace_ratio(seen, same_work=same_work)
         if not (same_work and ratio == 1.0):
             paces = [pace for name in reached for pace in self._paces(plan, name, tally.runs.get(name, {}))]
@@ -280,17 +279,34 @@ class Pricing:
         before, after = self._state(self._base, name), self._state(plan, name)
         return (before.dtype, before.upcast) == (after.dtype, after.upcast)
 
-    def _seen(self, name: str, runs: Mapping[str, Sequence[float]]) -> list[Pace]:
-        """What the target pass took and what the comparison took."""
+    def _seen(self, name: str, runs: Mapping[str, Sequence[float]]) -> dict[str, Pace]:
+        """What the target pass took and what the comparison took, as many runs of each, by what was called."""
         bare = self._bare[name].runs
         groups = self._calls_by_method(name)
-        return [Pace(tuple(bare.get(method, ())), tuple(runs.get(method, ())), len(calls)) for method, calls in groups.items()]
+        return {method: in_pairs(bare.get(method, ()), runs.get(method, ()), len(calls)) for method, calls in groups.items()}
 
     def _paces(self, plan: Plan, name: str, runs: Mapping[str, Sequence[float]]) -> list[Pace]:
         groups = self._calls_by_method(name)
-        if self._bare[name].seconds <= SHORT * sum(map(len, groups.values())):
-            return self._turns(name, self._state(self._base, name), self._state(plan, name), groups)
-        return self._seen(name, {method: runs.get(method) or self._runs(calls[0][0], 1) for method, calls in groups.items()})
+        if self._bare[name].seconds > SHORT * sum(map(len, groups.values())):
+            longer = {method: runs.get(method) or self._runs(calls[0][0], 1) for method, calls in groups.items()}
+            return list(self._seen(name, longer).values())
+        settled = self._settled(plan, name, self._seen(name, runs), groups)
+        doubtful = {method: calls for method, calls in groups.items() if method not in settled}
+        if not doubtful:
+            return list(settled.values())
+        return [*settled.values(), *self._turns(name, self._state(self._base, name), self._state(plan, name), doubtful)]
+
+    def _settled(self, plan: Plan, name: str, seen: Mapping[str, Pace], groups: Mapping[str, Calls]) -> dict[str, Pace]:
+        """What shows no difference where the work is the same, at once or after some more runs with the plan."""
+        if plan.settings or not self._same_work(plan, name):
+            return {}
+        found: dict[str, Pace] = {}
+        for method, first in seen.items():
+            again = self._runs(groups[method][0][0], ROUNDS) if pace_ratio([first], same_work=True) != 1.0 else ()
+            pace = replace(first, after=first.after + again)
+            if pace_ratio([pace], same_work=True) == 1.0:
+                found[method] = pace
+        return found
 
     def _turns(self, name: str, before: ComponentState, after: ComponentState, groups: Mapping[str, Calls]) -> list[Pace]:
         """Short calls with the plan, without it and with it again, several times each, so that another program's load shows on

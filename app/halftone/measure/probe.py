@@ -327,9 +327,9 @@ def _floating(value: object) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         if value.is_floating_point() or value.is_complex():
             yield value
-    elif isinstance(value, Mapping):
-        for part in cast(Mapping[Any, object], value).values():
-            yield from _floating(part)
     elif isinstance(value, list | tuple):
         for part in cast(Sequence[object], value):
+            yield from _floating(part)
+    elif value is not None and isinstance(value, Mapping):
+        for part in cast(Mapping[Any, object], value).values():
             yield from _floating(part)

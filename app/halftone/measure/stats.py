@@ -32,6 +32,10 @@ _UNORDERED: Final[frozenset[torch.dtype]] = frozenset(
 _CHUNK: Final = 4096
 
 
+_PLAIN: Final = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+"""Formats that a CPU compares as they are."""
+
+
 def has_values(tensor: torch.Tensor) -> bool:
     """False for empty tensors and for those that hold no data (meta device)."""
     return tensor.numel() > 0 and tensor.device.type != "meta"
@@ -146,9 +150,15 @@ def _as_ordered_float(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _cpu_peak(tensor: torch.Tensor) -> float:
-    values = _as_ordered_float(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor.detach()
-    if values.element_size() == 1 and values.is_floating_point():
-        values = values.to(torch.float32)  # no comparison kernels for the one-byte formats
+    values = tensor.detach()
+    if values.dtype not in _PLAIN or values.layout is not torch.strided:
+        values = _comparable(values)
     low, high = torch.aminmax(values)
     lowest, highest = float(low), float(high)
     return math.nan if lowest != lowest or highest != highest else max(-lowest, highest, 0.0)
+
+
+def _comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in a format that a CPU has comparisons for."""
+    values = _as_ordered_float(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
+    return values.to(torch.float32) if values.element_size() == 1 and values.is_floating_point() else values

@@ -2,7 +2,7 @@
 
 import pytest
 
-from halftone.engine.pace import UNREST, Pace, pace_ratio
+from halftone.engine.pace import UNREST, Pace, in_pairs, pace_ratio
 
 
 def test_the_fastest_runs_count_weighted_by_how_often_a_call_is_made() -> None:
@@ -26,3 +26,11 @@ def test_single_runs_tell_the_same_work_apart_only_beyond_the_unrest(share: floa
 
 def test_nothing_measured_is_no_price() -> None:
     assert pace_ratio([Pace((), (1.0,), 1)], same_work=False) is None
+
+
+def test_as_many_runs_of_each_side_are_compared() -> None:
+    """Three runs of which the last two were quick say nothing against the one of the other side."""
+    pace = in_pairs((1.0,), (1.0, 0.5, 0.6), 3)
+    assert (pace.before, pace.after) == ((1.0,), (1.0,))
+    assert pace_ratio([pace], same_work=False) == 1.0
+    assert pace_ratio([in_pairs((), (1.0,), 1)], same_work=True) is None
