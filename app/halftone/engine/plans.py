@@ -126,7 +126,7 @@ def apply_state(
         raise_if_too_large(error, loaded.facts, loaded.device)
         raise
     loaded.states[name] = wanted
-    _lay_out(module, role(name, module), wanted, loaded.device)
+    lay_out(module, role(name, module), wanted, loaded.device)
     log.info(
         "%s now runs in %s, %d tensors rescaled, %d regions in float32",
         name,
@@ -148,13 +148,18 @@ def _holds(state: ComponentState, stored: torch.dtype) -> bool:
     return DTYPES[state.dtype] == torch.float32 and stored != torch.float32
 
 
-def _lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
-    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU."""
+def lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
+    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU (measured, see CONTRIBUTING).
+
+    Only flat convolutions, one by one: the format has four dimensions, and weights of others may have more.
+    """
+    if kind not in ("denoise", "decode"):
+        return
     gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
     wanted = torch.channels_last if gains else torch.contiguous_format
-    convolutions = [child for child in module.modules() if isinstance(child, nn.Conv2d)] if kind in ("denoise", "decode") else []
-    if not all(child.weight.is_contiguous(memory_format=wanted) for child in convolutions):
-        module.to(memory_format=wanted)  # pyright: ignore[reportCallIssue]
+    for child in module.modules():
+        if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=wanted):
+            child.to(memory_format=wanted)  # pyright: ignore[reportCallIssue]
 
 
 def any_component(loaded: Loaded, kind: str) -> tuple[str, Any] | None:
