@@ -98,7 +98,7 @@ def _block(stream: _Stream, path: str, block: nn.Module) -> None:
     for name, child in block.named_children():
         members = list(child) if isinstance(child, nn.ModuleList) else []
         kind = {"resnets": _resnet, "attentions": _attention, "upsamplers": _sampler, "downsamplers": _sampler}.get(name)
-        if kind is None:
+        if kind is None or not members:
             stream.whole = stream.whole and not any(True for _ in child.parameters())
             continue
         for index, member in enumerate(members):
@@ -145,14 +145,18 @@ def _has_parameters(owner: Any, name: str) -> bool:
 
 def _attention(stream: _Stream, path: str, member: nn.Module) -> None:
     attention = cast("Any", member)
-    if hasattr(attention, "to_out") and _is_group_norm(getattr(attention, "group_norm", None)):
-        if not attention.residual_connection or getattr(attention, "spatial_norm", None) is not None:
+    if _is_output(getattr(attention, "to_out", None)) and _is_group_norm(getattr(attention, "group_norm", None)):
+        if not getattr(attention, "residual_connection", False) or getattr(attention, "spatial_norm", None) is not None:
             stream.whole = False
             return
         stream.modules.append(path)
         _write(stream, _path(path, "to_out.0"), attention.to_out[0], ("weight", "bias"))
         stream.modules += [_path(path, f"to_out.{index}") for index in range(1, len(attention.to_out))]
-    elif hasattr(attention, "transformer_blocks") and _is_group_norm(getattr(attention, "norm", None)):
+    elif (
+        hasattr(attention, "transformer_blocks")
+        and _is_group_norm(getattr(attention, "norm", None))
+        and isinstance(getattr(attention, "proj_out", None), (nn.Linear, nn.Conv2d))
+    ):
         stream.modules.append(path)
         _write(stream, _path(path, "proj_out"), attention.proj_out, ("weight", "bias"))
     else:
@@ -180,7 +184,7 @@ def _local_groups(component: str, name: str, module: Any) -> Iterator[RescaleGro
         yield from _time_group(component, name, module)
     if _is_attention(module):
         yield _value_group(component, name, module)
-    if type(module).__name__ == "FeedForward":
+    if isinstance(getattr(module, "net", None), nn.ModuleList):
         yield from _gate_group(component, name, module)
 
 
@@ -191,7 +195,7 @@ def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
     shrink = _tensors(_path(name, "conv1"), module.conv1)
     modules = [_path(name, "conv1"), _path(name, INSIDE)]
     projection = getattr(module, "time_emb_proj", None)
-    if projection is not None and module.time_embedding_norm == "default":
+    if projection is not None and getattr(module, "time_embedding_norm", "default") == "default":
         shrink += _tensors(_path(name, "time_emb_proj"), projection)
         modules.append(_path(name, "time_emb_proj"))
     yield RescaleGroup(
@@ -200,13 +204,16 @@ def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
 
 
 def _is_attention(module: Any) -> bool:
-    to_out = getattr(module, "to_out", None)
     return (
         isinstance(getattr(module, "to_v", None), nn.Linear)
-        and isinstance(to_out, nn.ModuleList)
-        and isinstance(to_out[0], nn.Linear)
+        and _is_output(getattr(module, "to_out", None))
         and getattr(module, "norm_v", None) is None
     )
+
+
+def _is_output(to_out: object) -> bool:
+    """A linear layer and what may follow it, as attention of diffusers holds its output projection."""
+    return isinstance(to_out, nn.ModuleList) and len(to_out) > 0 and isinstance(to_out[0], nn.Linear)
 
 
 def _value_group(component: str, name: str, module: Any) -> RescaleGroup:
@@ -227,7 +234,8 @@ def _gate_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
     """GEGLU: (first half of proj) * gelu(second half), then the next linear layer; only the first half may be scaled."""
     net = list(module.net)
     following = next((index for index, layer in enumerate(net[1:], start=1) if isinstance(layer, nn.Linear)), None)
-    if type(net[0]).__name__ not in ("GEGLU", "SwiGLU") or following is None:
+    gated = bool(net) and type(net[0]).__name__ in ("GEGLU", "SwiGLU") and isinstance(getattr(net[0], "proj", None), nn.Linear)
+    if not gated or following is None:
         return
     half = int(net[0].proj.out_features) // 2
     yield RescaleGroup(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tests.helpers.tiny import load_tiny
+from torch import nn
 
 from halftone.engine.fragile import exponents_up, scale_parameters
 from halftone.engine.precision import ComponentState, exact_weights, realise
@@ -92,3 +93,37 @@ def test_a_region_keeps_the_stream_in_float32_until_it_ends(pipe: Any) -> None:
         handle.remove()
     realise(module, exact, ComponentState(dtype="float32"))
     assert [seen[name] for name in watched] == [torch.float32, torch.float32, torch.float16]
+
+
+class FeedForward(nn.Module):
+    """Named as one that is known, and of another shape."""
+
+    def __init__(self, **children: nn.Module) -> None:
+        super().__init__()
+        for name, child in children.items():
+            self.add_module(name, child)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        FeedForward(w1=nn.Linear(2, 2), w2=nn.Linear(2, 2)),
+        FeedForward(net=nn.ModuleList()),
+        FeedForward(net=nn.Linear(2, 2)),
+        FeedForward(net=nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])),
+        FeedForward(to_v=nn.Linear(2, 2), to_out=nn.ModuleList()),
+        FeedForward(to_v=nn.Linear(2, 2), to_out=nn.Linear(2, 2)),
+        FeedForward(
+            conv_in=nn.Conv2d(2, 2, 1),
+            conv_norm_out=nn.GroupNorm(1, 2),
+            mid_block=FeedForward(attentions=nn.ModuleList([FeedForward(to_out=nn.Linear(2, 2), group_norm=nn.GroupNorm(1, 2))])),
+        ),
+        FeedForward(
+            conv_in=nn.Conv2d(2, 2, 1),
+            conv_norm_out=nn.GroupNorm(1, 2),
+            mid_block=FeedForward(resnets=nn.Sequential(nn.Conv2d(2, 2, 1))),
+        ),
+    ],
+)
+def test_an_unknown_shape_is_no_group(module: nn.Module) -> None:
+    assert rescale_groups("transformer", module) == ()
