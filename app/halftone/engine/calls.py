@@ -13,8 +13,8 @@ from halftone.health.guard import Where
 
 @dataclass(frozen=True)
 class Call:
-    """args and kwargs as the pipeline gave them (references, never copies). step: 0-based denoising step, None outside the
-    loop.
+    """args and kwargs as they were when the pipeline gave them: it may write into its own later. step: 0-based denoising step,
+    None outside the loop.
     """
 
     component: str

@@ -20,6 +20,7 @@ import torch
 from halftone.contract.words import NanCheck
 from halftone.engine import snapshot as snapshots
 from halftone.engine.calls import Call
+from halftone.engine.keeper import Keeper
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import invoke
@@ -91,6 +92,7 @@ class Flight:
         self._calls: dict[int, list[Call]] = {}
         self._real_steps: list[float] = []
         self._last = time.perf_counter()
+        self._keep = Keeper()
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
 
@@ -176,13 +178,14 @@ class Flight:
                     self.decoded_input = next(tensors_in((args, list(kwargs.values()))), None)
                 self.hooks.check()
                 self.hooks.on_phase(phase)
-                call = Call(name, method, args, kwargs)
+                call = Call(name, method, *self._keep((args, kwargs)))
                 started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs, back)
                 if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
                     result = self.hooks.on_bad_call(call, result)
+                seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
-                    self.hooks.on_call(call, result, time.perf_counter() - started)
+                    self.hooks.on_call(call, self._keep(result), seconds)
                 return result
 
             return guarded
@@ -199,13 +202,14 @@ class Flight:
                     return self._nothing(name, args, kwargs)
                 if now.step == now.first_real:
                     self.hooks.on_phase("denoise")
-                call = Call(name, "forward", args, kwargs, now.step)
+                call = Call(name, "forward", *self._keep((args, kwargs)), now.step)
                 self._calls.setdefault(now.step, []).append(call)
                 started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = result
+                seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
-                    self.hooks.on_call(call, result, time.perf_counter() - started)
+                    self.hooks.on_call(call, self._keep(result), seconds)
                 return result
 
             return forward
