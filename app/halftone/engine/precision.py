@@ -1,11 +1,12 @@
 """What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 import torch
 from torch import nn
+from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import Plan
@@ -15,6 +16,9 @@ from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floa
 from halftone.engine.wide_kernels import put_wide_kernels
 
 _HOOKS = "_halftone_border"
+_CASTS = "_halftone_casts"
+_NORMS: Final = (nn.LayerNorm, nn.GroupNorm)
+"""Only these themselves: what is derived from them casts by itself."""
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +88,7 @@ def realise(
         _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
     _cast_buffers(module, masters, dtype)
     put_wide_kernels(module, _device(module), dtype)
+    put_input_casts(module)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
 
@@ -169,7 +174,37 @@ def put_borders(module: nn.Module, regions: tuple[str, ...], dtype: torch.dtype)
 
 
 def _caster(dtype: torch.dtype) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]:
-    return lambda _module, args, kwargs: cast_arguments(args, kwargs, dtype)
+    """Of what enters a unit: activations, and the dtypes it is told to compute in."""
+
+    def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = cast_arguments(args, kwargs, dtype)
+        return tuple(_told(value, dtype) for value in args), {name: _told(value, dtype) for name, value in kwargs.items()}
+
+    return enter
+
+
+def _told(value: Any, dtype: torch.dtype) -> Any:
+    return dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+def put_input_casts(module: nn.Module) -> None:
+    """Every layer that multiplies gets its input in the dtype of its own weights, wherever a network makes that from something
+    else (an exact noise level, say). Put once; where they are the same it does nothing.
+    """
+    if _CASTS in module.__dict__:
+        return
+    layers = [child for child in module.modules() if isinstance(child, (nn.Linear, _ConvNd)) or type(child) in _NORMS]
+    module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights) for layer in layers]
+
+
+def _as_weights(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    weight = getattr(layer, "weight", None)
+    given = args[0] if args else None
+    if not (isinstance(weight, torch.Tensor) and isinstance(given, torch.Tensor)):
+        return None
+    if given.dtype == weight.dtype or not (given.is_floating_point() and weight.is_floating_point()):
+        return None
+    return given.to(weight.dtype), *args[1:]
 
 
 def invoke(
