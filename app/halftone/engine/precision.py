@@ -165,22 +165,42 @@ def put_borders(module: nn.Module, regions: tuple[str, ...], dtype: torch.dtype)
     if is_open:
         for name, unit in units(module):
             wide = f"{name}.".startswith(inside)
-            handles.append(unit.register_forward_pre_hook(_caster(torch.float32 if wide else dtype), with_kwargs=True))
+            handles += _Border(torch.float32 if wide else dtype).put(unit)
     for name in (name for name in regions if name not in is_open):
         closed = module.get_submodule(name)
-        handles.append(closed.register_forward_pre_hook(_caster(torch.float32), with_kwargs=True))
+        handles += _Border(torch.float32).put(closed)
         handles.append(closed.register_forward_hook(lambda _module, _args, output: map_tensors(output, as_dtype(dtype))))
     module.__dict__[_HOOKS] = handles
 
 
-def _caster(dtype: torch.dtype) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Of what enters a unit: activations, and the dtypes it is told to compute in."""
+class _Border:
+    """What enters a unit is cast: activations, and the dtypes it is told to compute in. What the unit writes into a list that it
+    was given is handed back to that list.
+    """
 
-    def enter(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        args, kwargs = cast_arguments(args, kwargs, dtype)
-        return tuple(_told(value, dtype) for value in args), {name: _told(value, dtype) for name, value in kwargs.items()}
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._running: list[list[tuple[list[Any], list[Any], list[Any]]]] = []
 
-    return enter
+    def put(self, unit: nn.Module) -> list[RemovableHandle]:
+        return [
+            unit.register_forward_pre_hook(self._enter, with_kwargs=True),
+            unit.register_forward_hook(self._leave, always_call=True),
+        ]
+
+    def _enter(self, _unit: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        cast_args, cast_kwargs = cast_arguments(args, kwargs, self._dtype)
+        pairs = zip((*args, *kwargs.values()), (*cast_args, *cast_kwargs.values()), strict=True)
+        self._running.append([(given, own, list(own)) for given, own in pairs if isinstance(given, list) and given is not own])
+        return (
+            tuple(_told(value, self._dtype) for value in cast_args),
+            {name: _told(value, self._dtype) for name, value in cast_kwargs.items()},
+        )
+
+    def _leave(self, _unit: nn.Module, _args: Any, _output: Any) -> None:
+        for given, own, before in self._running.pop() if self._running else ():
+            untouched = [index < len(before) and item is before[index] for index, item in enumerate(own)]
+            given[:] = [given[index] if untouched[index] else item for index, item in enumerate(own)]
 
 
 def _told(value: Any, dtype: torch.dtype) -> Any:
@@ -199,12 +219,10 @@ def put_input_casts(module: nn.Module) -> None:
 
 def _as_weights(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     weight = getattr(layer, "weight", None)
-    given = args[0] if args else None
-    if not (isinstance(weight, torch.Tensor) and isinstance(given, torch.Tensor)):
+    if not isinstance(weight, torch.Tensor) or not weight.is_floating_point():
         return None
-    if given.dtype == weight.dtype or not (given.is_floating_point() and weight.is_floating_point()):
-        return None
-    return given.to(weight.dtype), *args[1:]
+    cast_args = map_tensors(args, as_dtype(weight.dtype))
+    return None if cast_args is args else cast_args
 
 
 def invoke(

@@ -1,6 +1,6 @@
 """Small operations on nested values that hold tensors: tuples, lists, dicts and the output classes of the two libraries."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, cast
 
@@ -17,20 +17,30 @@ KEPT_ARGUMENTS: Final = ("ids", "timestep", "sigma", "sigmas", "guidance", "rota
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nest with every tensor changed; other values and other objects are passed on as they are."""
+    """The same nest with every tensor changed; other values and other objects are passed on as they are, and what holds nothing
+    that changed is the same object: the caller may write into it.
+    """
     if isinstance(value, torch.Tensor):
         return change(value)
-    if isinstance(value, tuple):
-        items = [map_tensors(item, change) for item in cast("tuple[Any, ...]", value)]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(value, list):
-        return [map_tensors(item, change) for item in cast("list[Any]", value)]
+    if isinstance(value, (tuple, list)):
+        old = cast("list[Any]", value)
+        items = [map_tensors(item, change) for item in old]
+        if _same(items, old):
+            return value
+        return items if isinstance(value, list) else type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if is_dataclass(value) and not isinstance(value, type) and isinstance(value, Mapping):
-        changed = {field.name: map_tensors(getattr(value, field.name), change) for field in fields(value)}
-        return type(value)(**changed)
+        held = {field.name: getattr(value, field.name) for field in fields(value)}
+        changed = {name: map_tensors(item, change) for name, item in held.items()}
+        return value if _same(changed.values(), held.values()) else type(value)(**changed)
     if type(value) is dict:
-        return {key: map_tensors(item, change) for key, item in cast("dict[Any, Any]", value).items()}
+        given = cast("dict[Any, Any]", value)
+        mapped = {key: map_tensors(item, change) for key, item in given.items()}
+        return value if _same(mapped.values(), given.values()) else mapped
     return value
+
+
+def _same(items: Iterable[Any], others: Iterable[Any]) -> bool:
+    return all(item is other for item, other in zip(items, others, strict=True))
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -63,7 +73,9 @@ def _cast_named(name: str, value: Any, dtype: torch.dtype) -> Any:
     if name in KEPT_ARGUMENTS or last in KEPT_ARGUMENTS:
         return value
     if type(value) is dict:
-        return {key: _cast_named(str(key), item, dtype) for key, item in cast("dict[Any, Any]", value).items()}
+        given = cast("dict[Any, Any]", value)
+        changed = {key: _cast_named(str(key), item, dtype) for key, item in given.items()}
+        return value if _same(changed.values(), given.values()) else changed
     return map_tensors(value, _as_activation(dtype))
 
 
