@@ -202,7 +202,7 @@ class Flight:
                     return self._nothing(name, args, kwargs)
                 if now.step == now.first_real:
                     self.hooks.on_phase("denoise")
-                call = Call(name, "forward", *self._keep((args, kwargs)), now.step)
+                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step)
                 self._calls.setdefault(now.step, []).append(call)
                 started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs)

@@ -12,7 +12,7 @@ class Keeper:
     """Copies nests of tensors. A tensor that is met again unchanged gives the copy that was made before."""
 
     def __init__(self) -> None:
-        self._copies: Any = WeakTensorKeyDictionary()  # pyright: ignore[reportUnknownVariableType] - it has no types
+        self._copies: Any = WeakTensorKeyDictionary()
 
     def __call__(self, value: Any) -> Any:
         """The same nest of copies."""
