@@ -215,18 +215,22 @@ class Examination:
         readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
         found = [*device_findings(self._tested, self._dtype), *weight_findings(scans, base.dtypes, readings)]
         named = {finding.component for finding in found if finding.facts.get("read")}
+        origins: dict[str, str] = {}
         for name, target in targets.items():
             own = list(target.findings)
             bad = source_of(wide.readings[name])
             if bad is not None and name not in named and bad.inputs_finite:
                 own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
+            origins |= {name: own[0].module} if own else {}
             dtype = base.dtypes[name]
             found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
-        return self._explained(found, {name: {r.module: r.order for r in own} for name, own in wide.readings.items()})
+        return self._explained(found, {name: {r.module: r.order for r in own} for name, own in wide.readings.items()}, origins)
 
-    def _explained(self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]]) -> tuple[Finding, ...]:
+    def _explained(
+        self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]], origins: Mapping[str, str] | None = None
+    ) -> tuple[Finding, ...]:
         """In running order and with their sentences, told one by one."""
-        explained = tuple(explain(finding) for finding in ordered(found, orders, list(self._loaded.modules)))
+        explained = tuple(explain(finding) for finding in ordered(found, orders, list(self._loaded.modules), origins))
         for finding in explained:
             self._emit(FindingMade(finding=finding))
         return explained

@@ -204,14 +204,23 @@ def _numbered(prefix: str) -> bool:
 
 
 def ordered(
-    findings: Iterable[Finding], orders: Mapping[str, Mapping[str, int]], components: Sequence[str]
+    findings: Iterable[Finding],
+    orders: Mapping[str, Mapping[str, int]],
+    components: Sequence[str],
+    origins: Mapping[str, str] | None = None,
 ) -> tuple[Finding, ...]:
-    """In execution order; the device before all, tight layers after everything that fails."""
-    far = 1 << 30
+    """In execution order; the device before all, tight layers after everything that fails.
 
-    def key(finding: Finding) -> tuple[bool, bool, int, int]:
+    origins: by component the module at which the target pass failed first. It goes before what else passes the limit there: an
+    earlier module that was inside it then passes it at a later step.
+    """
+    far = 1 << 30
+    first = origins or {}
+
+    def key(finding: Finding) -> tuple[bool, bool, int, bool, int]:
         order = orders.get(finding.component, {}).get(finding.module, far)
         rank = components.index(finding.component) if finding.component in components else far
-        return finding.code != "device-fault", finding.code == "tight", rank, order
+        later = first.get(finding.component) != finding.module
+        return finding.code != "device-fault", finding.code == "tight", rank, later, order
 
     return tuple(sorted(findings, key=key))

@@ -4,7 +4,7 @@ import pytest
 
 from halftone.contract.facts import Finding
 from halftone.contract.words import FindingCode
-from halftone.engine.findings import peak_findings
+from halftone.engine.findings import ordered, peak_findings
 from halftone.measure.probe import Reading
 
 LIMIT = 65504.0
@@ -58,3 +58,11 @@ def test_tight_layers_are_one_finding_of_the_tightest(overflowed: bool) -> None:
 
 def test_without_an_overflow_in_the_target_pass_a_large_peak_is_no_finding() -> None:
     assert told([reading("a", 0, OVER)], [], overflowed=False) == []
+
+
+def test_the_origin_of_the_first_failure_goes_before_what_passes_the_limit_at_a_later_step() -> None:
+    orders = {"vae": {"a": 0, "b": 1, "c": 2}}
+    found = [finding("c"), finding("a"), finding("b"), finding("a", "tight")]
+    told = ordered(found, orders, ["vae"], {"vae": "b"})
+    assert [(one.code == "tight", one.module) for one in told] == [(False, "b"), (False, "a"), (False, "c"), (True, "a")]
+    assert [one.module for one in ordered(found, orders, ["vae"])] == ["a", "b", "c", "a"]
