@@ -18,7 +18,7 @@ from halftone.engine.frames import first_frame
 from halftone.engine.load import Loaded
 from halftone.engine.precision import invoke
 from halftone.engine.resolve import Inputs, pipeline_arguments, refused_option, task_pipeline
-from halftone.engine.samplers import make_scheduler
+from halftone.engine.samplers import make_scheduler, put_scheduler
 from halftone.engine.tensors import tensors_in
 from halftone.measure.probe import Probe, Reading, ScorePeak
 
@@ -68,7 +68,7 @@ def range_pass(
 def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) -> None:
     pipe = task_pipeline(loaded, inputs)
     if loaded.native_scheduler is not None:
-        pipe.scheduler = make_scheduler(loaded.native_scheduler, None)
+        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
     flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
     generator = torch.Generator("cpu").manual_seed(seed)
     try:

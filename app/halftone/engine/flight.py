@@ -24,6 +24,7 @@ from halftone.engine.keeper import Keeper
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import invoke
+from halftone.engine.samplers import schedulers
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
 from halftone.engine.wrapping import all_replaced
@@ -66,6 +67,8 @@ class _Pass:
     generator: torch.Generator | None
     resume: Snapshot | None = None
     step: int = 0
+    began: int = 0
+    """The step at which the present loop began."""
     encoded: int = 0
     keeping: bool = False
     started: float = field(default_factory=time.perf_counter)
@@ -93,6 +96,10 @@ class Flight:
         self._real_steps: list[float] = []
         self._last = time.perf_counter()
         self._keep = Keeper()
+        self._schedulers: list[Any] = []
+        self._running: Any = None
+        """The scheduler that stepped last."""
+        self._ends: dict[int, Any] = {}
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
 
@@ -117,8 +124,11 @@ class Flight:
     def run(self, inputs: dict[str, Any], generator: torch.Generator | None, resume: Snapshot | None = None) -> Any:
         """Call the pipeline. resume: go on after that state instead of from the noise. Raises StepFailed."""
         pipe = self.loaded.pipe
+        self._schedulers = schedulers(pipe)
         self._pass = _Pass(generator, resume)
         self._good = [] if resume is None else [resume]
+        if resume is None:
+            self._ends.clear()
         self._calls.clear()
         self._sentinel.forget()
         self._last = time.perf_counter()
@@ -140,8 +150,7 @@ class Flight:
                 changes.append((module, "decode", self._guarded(name, "decode", "decode")))
                 if callable(getattr(module, "encode", None)):
                     changes.append((module, "encode", self._guarded(name, "encode", "encode")))
-        if callable(getattr(getattr(pipe, "scheduler", None), "step", None)):
-            changes.append((pipe.scheduler, "step", self._stepper))
+        changes += [(scheduler, "step", self._stepper(scheduler)) for scheduler in self._schedulers]
         if callable(getattr(pipe, "encode_prompt", None)):
             changes.append((pipe, "encode_prompt", self._remembered))
         return changes
@@ -202,7 +211,7 @@ class Flight:
                     return self._nothing(name, args, kwargs)
                 if now.step == now.first_real:
                     self.hooks.on_phase("denoise")
-                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step)
+                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
                 self._calls.setdefault(now.step, []).append(call)
                 started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs)
@@ -221,22 +230,38 @@ class Flight:
         sample = next(tensors_in((args, list(kwargs.values()))))
         return map_tensors(self._blank[name], lambda tensor: tensor.new_zeros((sample.shape[0], *tensor.shape[1:])))
 
-    def _stepper(self, original: Function) -> Function:
-        def step(*args: Any, **kwargs: Any) -> Any:
-            now = self._pass
-            index, now.step = now.step, now.step + 1
-            if now.resume is not None and index <= now.resume.step:
-                if index == now.resume.step:
-                    snapshots.restore(now.resume, self.loaded.pipe.scheduler, now.generator)
-                    self._last = time.perf_counter()
-                return now.resume.result
-            if now.keeping:
-                return map_tensors(self._good[-1].result, torch.clone)
-            result = self._real_step(original, args, kwargs)
-            self._after_step(index, result)
-            return result
+    def _stepper(self, scheduler: Any) -> Callable[[Function], Function]:
+        """A combined pipeline runs several loops, each with its own scheduler; their steps are counted on for going back, and
+        from 0 for what is told.
+        """
 
-        return step
+        def make(original: Function) -> Function:
+            def step(*args: Any, **kwargs: Any) -> Any:
+                now, self._running = self._pass, scheduler
+                index, now.step = now.step, now.step + 1
+                result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
+                if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):
+                    now.began = now.step
+                return result
+
+            return step
+
+        return make
+
+    def _stepped(self, scheduler: Any, index: int, compute: Callable[[], Any]) -> Any:
+        now = self._pass
+        if now.resume is not None and index < now.first_real:
+            if index == now.resume.step:
+                snapshots.restore(now.resume, scheduler, now.generator)
+                self._last = time.perf_counter()
+            # a loop that was over by then gives what it ended with
+            return now.resume.result if index >= now.resume.began else self._ends[id(scheduler)]
+        if now.keeping:
+            return map_tensors(self._good[-1].result, torch.clone)
+        result = compute()
+        self._ends[id(scheduler)] = result
+        self._after_step(scheduler, index, result)
+        return result
 
     def _real_step(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The scheduler's arithmetic, in float32 where the pipeline hands over less (upcast sampling)."""
@@ -247,23 +272,23 @@ class Flight:
         result = original(*map_tensors(args, wide), **map_tensors(kwargs, wide))
         return result if outside in (None, torch.float32) else map_tensors(result, as_dtype(outside))
 
-    def _after_step(self, index: int, result: Any) -> None:
+    def _after_step(self, scheduler: Any, index: int, result: Any) -> None:
         latents = next(tensors_in(result))
         now = self._pass
-        self._good.append(snapshots.take(index, result, self.loaded.pipe.scheduler, now.generator))
+        self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began))
         del self._good[:-3]
         if self._every_step:
             self._heed(self._sentinel.note(index, latents))
-        elif index + 1 >= self._steps():
+        elif index - now.began + 1 >= self._steps():
             self._at_the_end(index, latents)
         else:
             self._told(index, None)
         seconds = self._real_steps[-1] if self._real_steps else 0.0
-        self.hooks.on_latents(index, latents, seconds)
+        self.hooks.on_latents(index - now.began, latents, seconds)
         for old in [step for step in self._calls if step < index - 1]:
             del self._calls[old]
         self.hooks.check()
-        if self.hooks.keep():
+        if scheduler is self.loaded.pipe.scheduler and self.hooks.keep():
             now.keeping = True
 
     def _at_the_end(self, index: int, latents: torch.Tensor) -> None:
@@ -288,12 +313,12 @@ class Flight:
         now = time.perf_counter()
         self._real_steps.append(now - self._last)
         self._last = now
-        self.hooks.on_step(index + 1, self._steps(), health, self._real_steps[-1])
+        self.hooks.on_step(index - self._pass.began + 1, self._steps(), health, self._real_steps[-1])
 
     def _steps(self) -> int:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
-        return int(declared) if declared else len(pipe.scheduler.timesteps)
+        return int(declared) if declared else len(self._running.timesteps)
 
 
 def is_finite(value: Any) -> bool:

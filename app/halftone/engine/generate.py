@@ -29,7 +29,7 @@ from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, only
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
-from halftone.engine.samplers import make_scheduler
+from halftone.engine.samplers import make_scheduler, put_scheduler
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
@@ -62,7 +62,7 @@ class Generation:
         pipe = task_pipeline(loaded, self._inputs)
         self._arguments = pipeline_arguments(pipe, self._inputs)
         if loaded.native_scheduler is not None:
-            pipe.scheduler = make_scheduler(loaded.native_scheduler, request.sampler)
+            put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler))
         self._loaded = replace(loaded, pipe=pipe)
         self._request = request
         self._device = device

@@ -15,7 +15,7 @@ def role(name: str, module: nn.Module) -> Role:
     """What a component does in a picture."""
     if name.startswith(_IGNORED):
         return "other"
-    if name.startswith(_ENCODERS):
+    if any(part in name for part in _ENCODERS):
         return "encode"
     if callable(getattr(module, "decode", None)):
         return "decode"

@@ -68,3 +68,18 @@ def make_scheduler(native: Any, wanted: str | None) -> Any:
         raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=either(list(table)))
     kind, options = table[known[wanted.lower()]]
     return getattr(diffusers, kind).from_config(native.config, **options)
+
+
+def put_scheduler(pipe: Any, scheduler: Any) -> None:
+    """Give a pipeline a scheduler; a combined one hands it on to the pipelines inside it that run on the same."""
+    before = pipe.scheduler
+    for inner in vars(pipe).values():
+        if isinstance(inner, diffusers.DiffusionPipeline) and getattr(inner, "scheduler", None) is before:
+            cast("Any", inner).scheduler = scheduler
+    pipe.scheduler = scheduler
+
+
+def schedulers(pipe: Any) -> list[Any]:
+    """All schedulers of a pipeline: a combined one has one for each of its loops."""
+    parts = cast("dict[str, Any]", pipe.components).values()
+    return [part for part in parts if callable(getattr(part, "step", None)) and hasattr(part, "timesteps")]

@@ -15,6 +15,8 @@ class Snapshot:
     result: Any
     scheduler: dict[str, Any]
     generator: torch.Tensor | None
+    began: int = 0
+    """The step at which its loop began: a combined pipeline runs several."""
 
 
 def _copied(value: Any) -> Any:
@@ -34,8 +36,8 @@ def restore_scheduler(scheduler: Any, state: dict[str, Any]) -> None:
     scheduler.__dict__.update(kept)
 
 
-def take(step: int, result: Any, scheduler: Any, generator: torch.Generator | None) -> Snapshot:
-    return Snapshot(step, result, scheduler_state(scheduler), None if generator is None else generator.get_state())
+def take(step: int, result: Any, scheduler: Any, generator: torch.Generator | None, began: int = 0) -> Snapshot:
+    return Snapshot(step, result, scheduler_state(scheduler), None if generator is None else generator.get_state(), began)
 
 
 def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | None) -> None:
