@@ -78,7 +78,6 @@ class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     setting: str
     value: str
     time_ratio: float | None = None
-    memory_bytes: int | None = None
     error_ratio: float | None = None
     closeness_db: float | None = None
     note: str | None = None

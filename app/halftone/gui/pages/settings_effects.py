@@ -14,7 +14,6 @@ EXACT_DB = 100.0
 """Two runs that agree to FP32's own last bit."""
 POOR_DB = 40.0
 """Below this, differences to FP32 begin to be seen."""
-NOTHING = "–"
 
 
 def effect_of(report: SelfTestReport | None, field: str, value: object) -> SettingEffect | None:
@@ -63,25 +62,23 @@ def unmeasured() -> Effect:
 
 
 def _quiet(time: str, close: str) -> Effect:
-    return Effect(time, NOTHING, close, quiet_time=True, quiet_memory=True, quiet_close=True)
+    return Effect(time, close, quiet_time=True, quiet_close=True)
 
 
 def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     if found is None:
         return unmeasured()
     if found.time_ratio is None and found.note:
-        return Effect("", "", "", note=reasons.reason(found.note))
+        return Effect("", "", note=reasons.reason(found.note))
     time = tr("Not measured") if found.time_ratio is None else frame.format(time_words(found.time_ratio))
     words, dots = closeness(found)
     warn = found.closeness_db is not None and found.closeness_db < POOR_DB
     return Effect(
         time,
-        NOTHING if found.memory_bytes is None else figures.size_change(found.memory_bytes),
         words,
         found.time_ratio,
         dots,
         quiet_time=found.time_ratio is None,
-        quiet_memory=not found.memory_bytes,
         quiet_close=dots is None,
         warn=warn,
     )
@@ -100,8 +97,7 @@ def _precision(report: SelfTestReport, now: str) -> Effect:
     if own is None or full is None or (own.note and own.time_ratio is None):
         return _told(own)
     ratio = _ratio(own.time_ratio, full.time_ratio)
-    memory = None if own.memory_bytes is None or full.memory_bytes is None else own.memory_bytes - full.memory_bytes
-    return _told(SettingEffect(setting="", value="", time_ratio=ratio, memory_bytes=memory, closeness_db=own.closeness_db))
+    return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=own.closeness_db))
 
 
 def _attention(report: SelfTestReport, now: str) -> Effect:
@@ -116,8 +112,7 @@ def _attention(report: SelfTestReport, now: str) -> Effect:
     db = own.closeness_db if own is not None else None
     if now == "auto" and base.closeness_db is not None and base.error_ratio:
         db = base.closeness_db + 20 * math.log10(base.error_ratio)
-    memory = None if base.memory_bytes is None else -base.memory_bytes
-    return _told(SettingEffect(setting="", value="", time_ratio=ratio, memory_bytes=memory, closeness_db=db))
+    return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=db))
 
 
 def _watching(report: SelfTestReport, now: str) -> Effect:
@@ -133,7 +128,7 @@ def _watching(report: SelfTestReport, now: str) -> Effect:
     own = effect_of(report, "nan_check", now)
     ratio = _ratio(own.time_ratio if own is not None else 1.0, off.time_ratio)
     told = _told(SettingEffect(setting="", value="", time_ratio=ratio))
-    return Effect(told.time_words, NOTHING, catches[now], told.time_ratio, quiet_memory=True, quiet_close=True)
+    return Effect(told.time_words, catches[now], told.time_ratio, quiet_close=True)
 
 
 def time_words(ratio: float) -> str:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSize
 from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets.common import Segmented, Switch, column, hline, icon_button, label, row
-from halftone.gui.widgets.effect_cell import CLOSENESS, MEMORY, TIME, Effect, EffectCell
+from halftone.gui.widgets.effect_cell import CLOSENESS, TIME, Effect, EffectCell
 from halftone.settings.declared import Setting
 
 CONTROL = 248
@@ -219,7 +219,7 @@ class GroupCard(QFrame):
         self.setProperty("card", "true")
         self._heads = QWidget()
         line = row(spacing=0)
-        for words, width in ((tr("Time"), TIME), (tr("Memory"), MEMORY), (tr("Closeness to FP32"), CLOSENESS)):
+        for words, width in ((tr("Time"), TIME), (tr("Closeness to FP32"), CLOSENESS)):
             made = label(words, "caption", "secondary")
             made.setFixedWidth(width)
             line.addWidget(made)

@@ -1,4 +1,4 @@
-"""What one setting does on this device: time as a bar around a zero line, memory, and eight dots for the closeness to FP32."""
+"""What one setting does on this device: time as a bar around a zero line, and eight dots for the closeness to FP32."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-TIME, MEMORY, CLOSENESS = 196, 72, 196
+TIME, CLOSENESS = 196, 196
 DOTS = 8
 
 
@@ -19,16 +19,14 @@ DOTS = 8
 class Effect:
     """time_ratio: seconds with over seconds without; dots: 0 to 8; None: not measured. quiet: said in muted colour.
 
-    note: why there is no effect here; stands in place of the three columns.
+    note: why there is no effect here; stands in place of the two columns.
     """
 
     time_words: str
-    memory_words: str
     close_words: str
     time_ratio: float | None = None
     dots: float | None = None
     quiet_time: bool = False
-    quiet_memory: bool = False
     quiet_close: bool = False
     warn: bool = False
     note: str = ""
@@ -37,7 +35,7 @@ class Effect:
     def sentence(self) -> str:
         if self.note:
             return self.note
-        return tr("Time: {0}. Memory: {1}. Closeness to FP32: {2}", self.time_words, self.memory_words, self.close_words)
+        return tr("Time: {0}. Closeness to FP32: {1}", self.time_words, self.close_words)
 
 
 def dots_for_db(db: float) -> float:
@@ -51,14 +49,14 @@ def dots_for_error(ratio: float) -> float:
 
 
 class EffectCell(QWidget):
-    """Three columns; the time column reaches from -1 (far left: twice as quick or better) to +1."""
+    """Two columns; the time column reaches from -1 (far left: twice as quick or better) to +1."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._effect: Effect | None = None
         self.setFixedHeight(32)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setFixedWidth(TIME + MEMORY + CLOSENESS)
+        self.setFixedWidth(TIME + CLOSENESS)
         theme.watcher().changed.connect(self.update)
 
     def set_effect(self, effect: Effect) -> None:
@@ -71,7 +69,7 @@ class EffectCell(QWidget):
         return self._effect
 
     def sizeHint(self) -> QSize:
-        return QSize(TIME + MEMORY + CLOSENESS, 32)
+        return QSize(TIME + CLOSENESS, 32)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self._effect is None:
@@ -83,7 +81,6 @@ class EffectCell(QWidget):
             painter.end()
             return
         self._paint_time(painter, self._effect)
-        self._words(painter, TIME, MEMORY - 6, self._effect.memory_words, quiet=self._effect.quiet_memory)
         self._paint_closeness(painter, self._effect)
         painter.end()
 
@@ -113,7 +110,7 @@ class EffectCell(QWidget):
         self._words(painter, 70, TIME - 74, effect.time_words, quiet=effect.quiet_time)
 
     def _paint_closeness(self, painter: QPainter, effect: Effect) -> None:
-        x = float(TIME + MEMORY)
+        x = float(TIME)
         if effect.dots is None:
             self._words(painter, x, CLOSENESS - 4, effect.close_words, quiet=effect.quiet_close)
             return
@@ -130,5 +127,5 @@ class EffectCell(QWidget):
         if effect.warn:
             icons.paint(painter, "triangle-alert", QRectF(x, self.height() / 2 - 7, 14, 14), style.color("warn"))
             x += 18
-        width = TIME + MEMORY + CLOSENESS - x - 2
+        width = TIME + CLOSENESS - x - 2
         self._words(painter, x, width, effect.close_words, quiet=effect.quiet_close, token="warn" if effect.warn else "")
