@@ -3,7 +3,7 @@
 Four kinds, all exact in floating point save for the epsilon of the norm that reads the smaller numbers:
 
 * stream: everything that is added into a residual stream which is read only through group norms (VAE encoder and decoder, UNet);
-* time: a residual block's first convolution and its time projection, read through the block's second norm;
+* time: a residual block's first convolution and its time projection, if any, read through the block's second norm;
 * value: the value projection of attention, undone by the output projection;
 * gate: the linear half of a gated feed-forward (GEGLU), undone by the next linear layer.
 
@@ -180,7 +180,7 @@ def _sampler(stream: _Stream, path: str, member: nn.Module) -> None:
 
 
 def _local_groups(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
-    if isinstance(getattr(module, "conv1", None), nn.Conv2d) and _is_group_norm(getattr(module, "norm2", None)):
+    if isinstance(getattr(module, "conv1", None), nn.Conv2d) and _normalises_groups(getattr(module, "norm2", None)):
         yield from _time_group(component, name, module)
     if _is_attention(module):
         yield _value_group(component, name, module)
@@ -188,14 +188,22 @@ def _local_groups(component: str, name: str, module: Any) -> Iterator[RescaleGro
         yield from _gate_group(component, name, module)
 
 
+def _normalises_groups(norm: object) -> bool:
+    """A group norm, or one inside a norm whose scale and shift are made of something else (the latents of a MoVQ decoder)."""
+    return _is_group_norm(norm) or _is_group_norm(getattr(norm, "norm_layer", None))
+
+
 def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:
-    """norm2 reads conv1 plus the time projection, so both are scaled; with scale and shift the projection acts after the norm."""
-    if getattr(module, "time_embedding_norm", "default") not in ("default", "scale_shift"):
+    """norm2 reads conv1 plus the time projection, so both are scaled; with scale and shift the projection acts after the norm.
+    Without a projection how it would enter is moot.
+    """
+    projection = getattr(module, "time_emb_proj", None)
+    entering = getattr(module, "time_embedding_norm", "default")
+    if projection is not None and (entering not in ("default", "scale_shift") or not _is_group_norm(module.norm2)):
         return
     shrink = _tensors(_path(name, "conv1"), module.conv1)
     modules = [_path(name, "conv1"), _path(name, INSIDE)]
-    projection = getattr(module, "time_emb_proj", None)
-    if projection is not None and getattr(module, "time_embedding_norm", "default") == "default":
+    if projection is not None and entering == "default":
         shrink += _tensors(_path(name, "time_emb_proj"), projection)
         modules.append(_path(name, "time_emb_proj"))
     yield RescaleGroup(

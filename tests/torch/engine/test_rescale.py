@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers.models.resnet import ResnetBlockCondNorm2D
 from tests.helpers.tiny import load_tiny
 from torch import nn
 
@@ -48,6 +49,24 @@ def test_groups_do_not_change_the_function(pipe: Any, component: str, k: int) ->
             # smaller numbers let the epsilon of a norm count a little more
             assert error < (1e-6 if group.exact else 1e-2 if k < 0 else 2e-3), group.name
         assert relative_error(module(*inputs, return_dict=False), expected) == 0, "undone exactly"
+
+
+def test_every_residual_block_of_an_autoencoder_has_its_first_half(pipe: Any) -> None:
+    found = {group.name.removeprefix("first half of ") for group in rescale_groups("vae", pipe.vae)}
+    blocks = {name for name, module in pipe.vae.named_modules() if hasattr(module, "conv1")}
+    assert blocks <= found
+    assert any(".up_blocks." in name for name in blocks)
+
+
+def test_a_norm_that_the_latents_scale_undoes_the_first_half_too() -> None:
+    torch.manual_seed(4)
+    block = ResnetBlockCondNorm2D(in_channels=32, out_channels=32, temb_channels=4, groups=4, time_embedding_norm="spatial")
+    (group,) = rescale_groups("movq", nn.ModuleDict({"block": block}))
+    hidden, latents = torch.randn(1, 32, 8, 8), torch.randn(1, 4, 4, 4)
+    with torch.no_grad():
+        expected = block(hidden, latents)
+        scale_parameters(nn.ModuleDict({"block": block}), exponents_up(group, 5))
+        assert relative_error(block(hidden, latents), expected) < 1e-4
 
 
 def test_a_stream_with_an_unknown_block_is_not_offered(pipe: Any) -> None:
