@@ -16,7 +16,7 @@ from halftone.measure.pictures import psnr
 FAULTS = [
     ("sd15", "vae", "stream of decoder", 16, "decoder.conv_in", "activation-overflow"),
     ("sd15", "vae", "stream of encoder", 18, "encoder.conv_in", "activation-overflow"),
-    ("sd15", "unet", "stream of unet", 15, "conv_in", "activation-overflow"),
+    ("sd15", "unet", "stream of unet", 17, "conv_in", "activation-overflow"),
     ("sd15", "unet", "first half of mid_block.resnets.0", 17, "mid_block.resnets.0.conv1", "activation-overflow"),
     (
         "sd15",
