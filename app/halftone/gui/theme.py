@@ -10,10 +10,10 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
+from halftone.settings.glance import ThemeChoice
 from halftone.settings.places import resources
 
 ThemeName = Literal["dark", "light"]
-ThemeChoice = Literal["system", "dark", "light"]
 
 _TOKEN = re.compile(r"@([a-z][a-z0-9.-]*[a-z0-9])")
 _COMPONENT_ALIASES: Final = {
