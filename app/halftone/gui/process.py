@@ -92,7 +92,7 @@ class WorkerLink(Link):
             return
         self._stopping = False
         self._log = worker_log()
-        program, *arguments = worker_command(self._log, *self._options)
+        program, *arguments = worker_command(self._log, "--give-way", *self._options)
         process = QProcess(self)
         process.setProcessEnvironment(to_qt(worker_environment(self._environment)))
         process.setStandardErrorFile(str(self._log), QProcess.OpenModeFlag.Append)

@@ -16,7 +16,7 @@ from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
-from halftone.worker.environment import prepare
+from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import JobRunner
 
@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     frames_in, frames_out = claim_pipes()  # before anything is imported that might print
     options = _options(arguments)
     _keep_house()
+    if options.give_way:
+        give_way()
     worker = _Worker(frames_in, frames_out, options)
     return worker.run()
 
@@ -108,6 +110,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--engine", default=ENGINE, help="module:callable that makes the engine")
     parser.add_argument("--log", default="the log", help="the file that stderr goes to, so that errors can name it")
     parser.add_argument("--grace", type=float, default=GRACE_SECONDS, help="seconds to finish a step after the window has gone")
+    parser.add_argument("--give-way", action="store_true", help="let the window go first where both want the processor")
     return parser.parse_args(arguments)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import PATIENCE, link
@@ -49,6 +50,20 @@ def test_a_picture(qtbot: QtBot) -> None:
     assert [event.outcome for event in ended if isinstance(event, JobEnded)] == ["done"]
     assert len(ear.of(PictureReady)) == 1
     assert made.pid is None
+
+
+def test_the_worker_gives_way_to_the_window(qtbot: QtBot) -> None:
+    """A lower priority: its computing threads must not keep the window waiting where both want the processor."""
+    made = link()
+    ear = Ear(qtbot, made)
+    made.start()
+    ear.wait(Ready)
+    own, worker = psutil.Process().nice(), psutil.Process(made.pid).nice()
+    made.stop()
+    if psutil.WINDOWS:
+        assert worker == psutil.BELOW_NORMAL_PRIORITY_CLASS != own
+    else:
+        assert worker == min(19, own + 5)
 
 
 def test_a_crash_costs_one_job_and_the_next_worker_makes_the_other(qtbot: QtBot) -> None:

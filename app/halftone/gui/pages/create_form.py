@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLayout, QMenu, QSpinBox, QWidget
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import Precision
-from halftone.gui import icons, text
+from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
@@ -26,6 +26,7 @@ from halftone.gui.widgets.common import (
     label,
     row,
     scrolling,
+    set_icon,
     set_tone,
     surface,
 )
@@ -149,7 +150,7 @@ class CreateForm(QWidget):
         self.more = button("", "primary", tip=tr("More ways to generate"))
         self.more.setAccessibleName(tr("More ways to generate"))
         self.more.setFixedSize(34, 40)
-        self.more.setIcon(icons.icon("chevron-down", "on-accent"))
+        set_icon(self.more, "chevron-down", "on-accent")
         self.more.setProperty("size", "hero")
         self.more.setStyleSheet("padding: 0;")
         buttons = row(self.generate_button, self.more, spacing=8)
@@ -326,7 +327,7 @@ class CreateForm(QWidget):
         queueing = bool(self._controller.state.jobs)
         tip = tr("Put the picture behind the running one (Ctrl+Enter)") if queueing else tr("Make the picture (Ctrl+Enter)")
         self.generate_button.setToolTip(problem or tip)
-        self.more.setIcon(icons.icon("chevron-down", "on-accent" if not problem else "text-disabled"))
+        set_icon(self.more, "chevron-down", "on-accent" if not problem else "text-disabled")
 
     def _show_memory(self) -> None:
         """Say so when not even the model's weights find room; what a picture needs beyond them is not known before."""

@@ -76,6 +76,8 @@ class GenerateButton(HoverButton):
 
     def set_queueing(self, queueing: bool) -> None:
         """True while a job runs: the button then adds to the queue."""
+        if queueing == self._queueing and self.text():
+            return
         self._queueing = queueing
         self.setText(tr("Add to queue") if queueing else tr("Generate"))
         self.setAccessibleName(self.text())

@@ -122,13 +122,24 @@ class ReceiptSheet(QWidget):
         head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
         frame.setLayout(column(head, self._grid, spacing=8, margins=(16, 12, 16, 12)))
         self.setLayout(column(frame, spacing=0))
+        self._rows: list[tuple[str, str]] = []
         self.hide()
 
     def show_picture(self, picture: PictureFacts, request: PictureRequest, *, has_message: bool) -> None:
         """has_message: there is a banner that can be opened again."""
         self._message.setVisible(has_message)
+        self._rows = receipt_rows(picture, request)
         clear(self._grid)
-        for index, (name, value) in enumerate(receipt_rows(picture, request)):
+        if self.isVisible():
+            self._fill()
+
+    def showEvent(self, event: object) -> None:
+        """Filled only when it is opened: twenty labels cost as much as all else that a finished picture changes."""
+        if not self._grid.count():
+            self._fill()
+
+    def _fill(self) -> None:
+        for index, (name, value) in enumerate(self._rows):
             words = label(value, "small", numbers=True, wrap=True)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)

@@ -3,10 +3,10 @@
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from halftone.gui import icons, theme
+from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import button, column, icon_button, label, row, surface, vline
+from halftone.gui.widgets.common import button, column, icon_button, label, row, set_icon, surface, vline
 
 
 class CanvasToolbar(QWidget):
@@ -37,7 +37,7 @@ class CanvasToolbar(QWidget):
         self.live.setText(" " + tr("Live preview"))
         self.live.setFont(theme.current().font("small"))
         self.live.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.live.setIcon(icons.icon("circle-dot", "accent"))
+        set_icon(self.live, "circle-dot", "accent")
         self.live.setIconSize(QSize(14, 14))
         self.live.setToolTip(tr("Follow the picture that is being made"))
         self.live.clicked.connect(self.live_requested)
@@ -85,7 +85,7 @@ class CanvasToolbar(QWidget):
         self.live.setVisible(running)
         live = following and preview
         self.live.setText(" " + (tr("Last picture, no preview yet") if following and not preview else tr("Live preview")))
-        self.live.setIcon(icons.icon("circle-dot" if live else "circle", "accent" if live else "text-secondary"))
+        set_icon(self.live, "circle-dot" if live else "circle", "accent" if live else "text-secondary")
         if running and following:
             self.vary.setEnabled(False)
         for made in (self.save, self.copy, self.show_file, self.delete):

@@ -49,6 +49,13 @@ def health_word(state: str) -> str:
     }.get(state, tr("Not checked"))
 
 
+def set_icon(made: QAbstractButton, name: str, token: str) -> None:
+    """Give a button an icon, unless it has it: setting one anew paints the button again."""
+    if made.property("icon-name") != f"{name} {token}":
+        made.setProperty("icon-name", f"{name} {token}")
+        made.setIcon(icons.icon(name, token))
+
+
 def repolish(widget: QWidget) -> None:
     """Take a changed style property into account."""
     widget.style().unpolish(widget)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPointF, QRectF, QSize, QSizeF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from halftone.contract.words import TIGHT_BITS
@@ -131,8 +131,9 @@ class PeakStrip(QWidget):
 
     def set_peaks(self, peaks: Sequence[float | None], total: int, limit: float) -> None:
         """Largest absolute value after each step so far, None where it was not read."""
-        self._peaks, self._total, self._limit = tuple(peaks), total, limit
-        self.update()
+        if (tuple(peaks), total, limit) != (self._peaks, self._total, self._limit):
+            self._peaks, self._total, self._limit = tuple(peaks), total, limit
+            self.update()
 
     @property
     def zone_tone(self) -> str:
@@ -192,19 +193,39 @@ class DotField(QWidget):
 
 
 def paint_dot_field(painter: QPainter, area: QRectF) -> None:
-    """Dots on a staggered screen of 15, up to 3.6 in the corners and nothing in the middle, where the words stand."""
+    """Dots on a staggered screen of 15, up to 3.6 in the corners and nothing in the middle, where the words stand.
+
+    One quarter is drawn and mirrored: a dot costs as much as the loop around it, and the first paint is waited for.
+    """
+    ratio = painter.device().devicePixelRatio()
+    quarter = _dot_quarter(QSizeF(area.width() / 2, area.height() / 2), ratio)
+    centre = area.center().toPoint()
+    for across, down in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
+        painter.save()
+        painter.translate(centre)
+        painter.scale(across, down)
+        painter.drawPixmap(0, 0, quarter)
+        painter.restore()
+
+
+def _dot_quarter(size: QSizeF, ratio: float) -> QPixmap:
+    """The lower right quarter of the field of dots, its origin in the middle of the field. ratio: device pixels per pixel."""
+    image = QPixmap(math.ceil(size.width() * ratio), math.ceil(size.height() * ratio))
+    image.setDevicePixelRatio(ratio)
+    image.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(theme.current().color("text-muted", 0.085))
-    centre = area.center()
-    reach = math.hypot(area.width() / 2, area.height() / 2)
+    reach = math.hypot(size.width(), size.height())
     pitch = 15.0
-    for line in range(int(area.height() / pitch) + 2):
-        y = area.top() + line * pitch
-        x = area.left() + (pitch / 2 if line % 2 else 0)
-        while x <= area.right() + pitch:
-            away = math.hypot(x - centre.x(), (y - centre.y()) * 1.15) / reach
-            radius = min(3.6, 5.2 * max(0.0, away - 0.16))
+    for line in range(int(size.height() / pitch) + 2):
+        y = line * pitch
+        x = pitch / 2 if line % 2 else 0.0
+        while x <= size.width() + pitch:
+            radius = min(3.6, 5.2 * max(0.0, math.hypot(x, y * 1.15) / reach - 0.16))
             if radius > 0.3:
                 painter.drawEllipse(QPointF(x, y), radius, radius)
             x += pitch
+    painter.end()
+    return image

@@ -19,6 +19,7 @@ class StatusPart(QToolButton):
 
     def __init__(self, tip: str = "") -> None:
         super().__init__()
+        self._shown = ("", "", "")
         self.setProperty("kind", "status")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.setIconSize(QSize(14, 14))
@@ -27,6 +28,9 @@ class StatusPart(QToolButton):
         self.setToolTip(tip)
 
     def show_text(self, text: str, icon: str = "", token: str = "text-secondary") -> None:
+        if (text, icon, token) == self._shown:
+            return
+        self._shown = (text, icon, token)
         self.setText(f" {text}" if icon else text)
         self.setAccessibleName(text)
         if icon:
@@ -46,6 +50,8 @@ class TwoToneButton(HoverButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def show_text(self, name: str, value: str) -> None:
+        if (name, value) == (self._name, self._value):
+            return
         self._name, self._value = name, value
         self.setAccessibleName(f"{name} {value}")
         self.updateGeometry()

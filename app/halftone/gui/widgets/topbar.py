@@ -120,6 +120,8 @@ class JobRing(HoverButton):
 
     def show_jobs(self, fraction: float | None, jobs: int) -> None:
         """fraction: share of the running job that is done, None if not known; jobs: all, the running one included."""
+        if (fraction, jobs) == (self._fraction, self._jobs):
+            return
         self._fraction, self._jobs = fraction, jobs
         self.setVisible(jobs > 0)
         self.setAccessibleName(self._words())
@@ -181,6 +183,7 @@ class DeviceChip(HoverButton):
     def __init__(self) -> None:
         super().__init__()
         self.setCheckable(True)
+        self._shown: tuple[DeviceFacts | None, SelfTestReport | None, DType] | None = None
         self._device: DeviceFacts | None = None
         self._parts: tuple[ChipPart, ...] = ()
         self._uses = ""
@@ -192,6 +195,9 @@ class DeviceChip(HoverButton):
 
     def show_device(self, device: DeviceFacts | None, report: SelfTestReport | None, uses: DType) -> None:
         """uses: the dtype that the next picture runs in."""
+        if (device, report, uses) == self._shown:
+            return
+        self._shown = (device, report, uses)
         self._device = device
         states: dict[DType, DTypeState] = {entry.dtype: entry.state for entry in report.dtypes} if report is not None else {}
         halves: tuple[DType, DType] = ("float16", "bfloat16")
