@@ -23,13 +23,11 @@ from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.rewrite import rewrite
 from halftone.engine.tensors import relative_error
-from halftone.library.copies import check_copy
+from halftone.library.copies import REPAIRED, check_copy
 from halftone.metadata.picture import output_error
 from halftone.settings.folders import new_folder
 
 log = logging.getLogger(__name__)
-
-NOTE = "rescaled exactly so that float16 does not overflow"
 
 
 def repair(
@@ -92,7 +90,7 @@ def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, in
         copy.parent.mkdir(parents=True, exist_ok=True)
         component = relative.parts[0]
         scaled = (
-            rewrite(path, copy, rescale[component], NOTE) if component in rescale and path.suffix == ".safetensors" else set()
+            rewrite(path, copy, rescale[component], REPAIRED) if component in rescale and path.suffix == ".safetensors" else set()
         )
         if not scaled:
             shutil.copyfile(path, copy)

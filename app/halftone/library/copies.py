@@ -1,11 +1,36 @@
-"""Where a repaired copy of a model may be written. The original is never touched."""
+"""Repaired copies of models: where one may be written, and what tells it from its original, which is never touched."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.library.header import Header
 from halftone.settings.disk import free_bytes, no_folder, size_text
+
+REPAIRED: Final = "rescaled exactly so that float16 does not overflow"
+"""What the weight files of a repaired copy say of themselves."""
+
+
+class _Change(msgspec.Struct):
+    change: str
+
+
+def is_repaired(headers: Iterable[Header]) -> bool:
+    """Whether one of the files says in its own metadata that Halftone rescaled it."""
+    return any(_change(header.metadata.get("halftone")) == REPAIRED for header in headers)
+
+
+def _change(note: str | None) -> str:
+    """What was done to a file by its note; "" if there is none that can be read."""
+    try:
+        return msgspec.json.decode(note or "", type=_Change).change
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
 
 
 def check_copy(facts: ModelFacts, output: str) -> Path:

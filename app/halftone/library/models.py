@@ -11,9 +11,10 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.library.copies import is_repaired
 from halftone.library.families import NOT_WHOLE, Family, of_pipeline, of_tensors
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part, stored_dtype
-from halftone.library.header import read_header
+from halftone.library.header import Header, read_header
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -138,7 +139,14 @@ def _folder(model: str, path: Path) -> ModelFacts:
         prompt_tokens=_prompt_tokens(parts, family),
         components=names,
     )
-    return _with_note(facts, path / _POCKET_NOTE)
+    facts = _with_note(facts, path / _POCKET_NOTE)
+    headers = (header for part in parts.values() for _, header in part.files)
+    return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+
+
+def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:
+    """Whether it is a repaired copy whose name does not tell it from its original."""
+    return "repaired" not in facts.name.casefold() and is_repaired(headers)
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:

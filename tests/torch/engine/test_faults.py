@@ -11,6 +11,7 @@ from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PictureReady, PlanChanged, Repair
 from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
 FAULTS = [
@@ -185,6 +186,7 @@ def test_repair_writes_a_copy_that_is_healthy_everywhere(
     assert (report.path, report.float16_finite) == (str(target), True)
     assert report.float32_error < 1e-5
     assert check(engine, target)[0].verdict == "healthy"
+    assert describe(str(target)).name == "Repaired fixed", "its own metadata tells it from the original"
     changed = 0
     for file in model.rglob("*.safetensors"):
         with safe_open(file, "pt") as before, safe_open(target / file.relative_to(model), "pt") as after:

@@ -6,6 +6,7 @@ import pytest
 from tests.helpers.model_files import ramp, safetensors, write_folder, write_json
 
 from halftone.contract.errors import HalftoneError
+from halftone.library.copies import REPAIRED
 from halftone.library.models import describe, list_models, runnable, weight_files
 
 
@@ -183,6 +184,26 @@ def test_a_model_may_carry_its_defaults(tmp_path: Path) -> None:
     assert (facts.name, facts.native_width, facts.default_steps, facts.default_guidance) == ("Small", 96, 9, 2.0)
     write_json(root / "halftone.json", {"steps": "many"})
     assert refusal(root).code == "model-bad-header"
+
+
+def test_a_repaired_copy_is_told_from_its_original_by_name(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "m")
+    write_json(root / "halftone.json", {"name": "Small"})
+    file = root / "vae" / "diffusion_pytorch_model.safetensors"
+
+    def name_after(change: str) -> str:
+        file.write_bytes(safetensors({"vae.weight": ramp(4, 4)}, {"halftone": change}))
+        return describe(str(root)).name
+
+    assert name_after(json.dumps({"change": REPAIRED, "exponents": {"vae.weight": 1}})) == "Repaired Small"
+    (root / "halftone.json").unlink()
+    assert describe(str(root)).name == "Repaired m"
+    named = root.rename(tmp_path / "m-repaired")
+    assert describe(str(named)).name == "m-repaired", "its own name says so already"
+    root = named.rename(root)
+    assert name_after(json.dumps({"change": "scaled up", "exponents": {}})) == "m"
+    for foreign in ("no JSON", "[]", '{"change": 3}', "[" * 100_000):
+        assert name_after(foreign) == "m"
 
 
 def test_listing_finds_models_and_leaves_out_what_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
