@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sets Halftone up on first use, then runs it. Standard library only.
+"""Sets Halftone up on first use, then runs it.
 
     python3 installer/launch.py                  opens the window
-    python3 installer/launch.py generate "…"     runs any halftone command (--help lists them)
+    python3 installer/launch.py generate "…"     runs any of Halftone's commands (--help lists them)
     python3 installer/launch.py test             runs every gate and test; further words go to pytest
     python3 installer/launch.py setup            builds the environment again, even if the present one is good
     python3 installer/launch.py python …         the environment's own Python, for example: python -m pytest tests/unit
@@ -10,7 +10,8 @@
 
 The environment lives in .halftone/ of the clone (or HALFTONE_HOME, or a per-user folder when neither can hold one).
 
-This file stays readable to old Pythons so that it can say which one is needed; the work is in the modules beside it.
+Standard library only. This file stays readable to old Pythons so that it can say which one is needed; the work is in the
+modules beside it.
 """
 
 import os

@@ -8,6 +8,13 @@ from types import TracebackType
 
 from installer import places
 
+HELP = ("--help", "-h")
+OWN_COMMANDS = (
+    ("setup", "build the environment again, even if the present one is good"),
+    ("test", "run every gate and test; further words go to pytest"),
+    ("python", "the environment's own Python, for example: python -m pytest tests/unit"),
+    ("shortcut", "add Halftone to the Linux applications menu"),
+)
 QT_COMMANDS = ("gui", "test")
 
 # Inherited settings that would make the environment's Python look for its library or its packages somewhere else.
@@ -69,6 +76,12 @@ def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
                 continue  # The console sent it to the program too, which decides what to do with it.
 
 
+def tell_own_commands() -> None:
+    """The launcher's part of the help; the program, which knows nothing of it, tells the rest."""
+    lines = "".join(f"   {name:<10}{told}\n" for name, told in OWN_COMMANDS)
+    sys.stdout.write(f"\n Commands of the launcher; without any, the window opens:\n{lines}\n")
+
+
 def find_ready(want: places.Wanted, environ: Mapping[str, str]) -> str | None:
     return next((env for home in places.homes(environ) if (env := places.ready(home, want))), None)
 
@@ -88,6 +101,11 @@ def start(words: Sequence[str]) -> int:
     command = words[0]
     want = places.wanted(dev=command == "test")
     env = None if command == "setup" else find_ready(want, os.environ)
+    if command in HELP:
+        tell_own_commands()
+        if env is None:
+            sys.stdout.write("Halftone's own commands are listed here once it is set up.\n")
+            return 0
     quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
     if env is not None and quick and command not in ("test", "shortcut"):
         hold(env)

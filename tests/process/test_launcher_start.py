@@ -50,6 +50,24 @@ def launch(root: Path, *arguments: str, cwd: Path | None = None, **variables: st
     )
 
 
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_the_help_lists_the_launchers_own_commands_before_those_of_the_program(clone: Clone, word: str) -> None:
+    import json
+
+    done = launch(clone.root, word)
+    *own, last = done.stdout.splitlines()
+    assert json.loads(last)["words"] == [word]
+    assert {line.split()[0] for line in own if line.startswith("   ")} == {"setup", "test", "python", "shortcut"}
+
+
+def test_asking_for_help_sets_nothing_up(tmp_path: Path) -> None:
+    shutil.copytree(os.path.join(places.ROOT, "installer"), tmp_path / "installer", ignore=shutil.ignore_patterns("__pycache__"))
+    done = launch(tmp_path, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("Halftone's own commands are listed here once it is set up.\n")
+    assert not (tmp_path / ".halftone").exists()
+
+
 def test_any_command_reaches_the_program_with_its_words_and_status(clone: Clone) -> None:
     import json
 
