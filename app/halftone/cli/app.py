@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 import halftone.cli.flags as given
 from halftone import __version__
+from halftone.cli.help import Command, Group
 from halftone.cli.inputs import kept_request, known_device, known_model, new_request, prompt_notes, ready_inputs, ready_request
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
@@ -19,6 +20,7 @@ from halftone.settings.store import load
 
 def application() -> typer.Typer:
     app = typer.Typer(
+        cls=Group,
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -27,14 +29,14 @@ def application() -> typer.Typer:
         epilog="Start here:  " + command_line("generate", "a red sun over green hills", "--output", "sun.png"),
     )
     app.callback()(_version)
-    app.command(epilog=_example("devices", "--again"))(devices)
-    app.command(epilog=_example("check", "my-model", "--precision", "float16"))(given.with_options(check))
-    app.command(epilog=_example("generate", "a red sun", "--model", "pocket", "--seed", "7", "--output", "sun.png"))(
+    app.command(cls=Command, epilog=_example("devices", "--again"))(devices)
+    app.command(cls=Command, epilog=_example("check", "my-model", "--precision", "float16"))(given.with_options(check))
+    app.command(cls=Command, epilog=_example("generate", "a red sun", "--model", "pocket", "--seed", "7", "--output", "sun.png"))(
         given.with_options(generate)
     )
-    app.command(epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(given.with_options(repair))
+    app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(given.with_options(repair))
     app.add_typer(_demo(), name="demo")
-    app.command(epilog=_example("gui"))(gui)
+    app.command(cls=Command, epilog=_example("gui"))(gui)
     return app
 
 
@@ -43,9 +45,9 @@ def _example(*words: str) -> str:
 
 
 def _demo() -> typer.Typer:
-    demo = typer.Typer(help="Things to try Halftone on.", no_args_is_help=True)
+    demo = typer.Typer(cls=Group, help="Things to try Halftone on.", no_args_is_help=True)
     demo.callback()(_demo_group)
-    demo.command(epilog=_example("demo", "fragile", "--output", "fragile"))(fragile)
+    demo.command(cls=Command, epilog=_example("demo", "fragile", "--output", "fragile"))(fragile)
     return demo
 
 

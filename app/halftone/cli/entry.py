@@ -30,7 +30,7 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT
     except HalftoneError as error:
-        return tell(error.as_facts(), as_json="--json" in words, kept=kept_hint(error))
+        return tell(error.as_facts(), words, kept=kept_hint(error))
     except (JobCancelled, KeyboardInterrupt):
         sys.stderr.write("Cancelled. Everything finished is kept.\n")
         return EXIT_CANCELLED
@@ -38,11 +38,11 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         if is_help(error):
             return 0
         if is_usage(error):
-            return tell(usage_facts(error), as_json="--json" in words)
+            return tell(usage_facts(error), words)
         with kept_log():
             log.exception("halftone %s failed", words[0] if words else "")
         facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
-        return tell(facts, as_json="--json" in words)
+        return tell(facts, words)
 
 
 def kept_hint(error: HalftoneError) -> str:
@@ -53,10 +53,18 @@ def kept_hint(error: HalftoneError) -> str:
     return f"\nThe picture is not lost; save it elsewhere with:  {command}"
 
 
-def tell(error: ErrorFacts, *, as_json: bool, kept: str = "") -> int:
+def remedy_here(error: ErrorFacts, words: Sequence[str]) -> str:
+    """What the user can do in a terminal: pictures, unlike models, may be replaced."""
+    if error.code == "output-exists" and "generate" in words[:1]:
+        return "Choose another name, or replace it with --overwrite."
+    return remedy(error)
+
+
+def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:
     """Say what happened on stderr, and as an object on stdout if objects are wanted. kept: a line more for the person."""
-    sys.stderr.write(f"{sentence(error)} {remedy(error)}{kept}\n")
-    if as_json:
-        content = {"code": error.code, "message": sentence(error), "remedy": remedy(error)}
+    todo = remedy_here(error, words)
+    sys.stderr.write(f"{sentence(error)} {todo}{kept}\n")
+    if "--json" in words:
+        content = {"code": error.code, "message": sentence(error), "remedy": todo}
         sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
     return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

@@ -6,6 +6,8 @@ from typing import Any, Final
 from halftone.cli.typed import command_line
 from halftone.contract.errors import ErrorFacts
 
+_SIZE: Final = "--size"
+"""What other programs call width and height together, and so what many type first."""
 _KINDS: Final = (("integer", "a whole number"), ("float", "a number"), ("number", "a number"))
 """A word of the parser's complaint about a value -> what the option takes."""
 
@@ -68,5 +70,8 @@ def _name(parameter: Any) -> str:
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"Did you mean {close[0]}? " if close else ""
+    sides = ["--width", "--height"]
+    words = [*known, _SIZE] if set(sides) <= set(known) else known
+    close = difflib.get_close_matches(name, words, 1)
+    meant = sides if close == [_SIZE] else close
+    return f"Did you mean {' and '.join(meant)}? " if meant else ""

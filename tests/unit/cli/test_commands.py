@@ -431,6 +431,12 @@ def test_bad_input_is_refused_in_one_sentence(run: Run, folder: Path, refusal: R
 
 
 def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
+    words = ["generate", "a", "-m", str(folder / "tiny"), "--output", str(folder / "mine.png")]
+    said = "Choose another name, or replace it with --overwrite."
+    assert run(*words).err.endswith(f"{said}\n")
+    assert run(*words, "--json").object["error"]["remedy"] == said
+    copy = run("demo", "fragile", "--output", str(folder / "tiny")).err
+    assert copy.endswith("Choose another name.\n"), "a model is never replaced"
     assert run("generate", "a", "-m", str(folder / "tiny"), "--output", str(folder / "mine.png"), "--overwrite").code == 0
 
 
@@ -438,6 +444,9 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
     ("words", "said"),
     [
         (["check", "--stepz", "3"], "halftone check has no option --stepz. Did you mean --steps? halftone check --help"),
+        (["generate", "a", "--sise", "8"], "halftone generate has no option --sise. Did you mean --width and --height?"),
+        (["generate", "a", "--size=8"], "halftone generate has no option --size. Did you mean --width and --height?"),
+        (["devices", "--size", "8"], "halftone devices has no option --size. halftone devices --help"),
         (["check", "--bogus"], "halftone check has no option --bogus. halftone check --help tells more."),
         (["--bogus"], "halftone has no option --bogus. halftone --help tells more."),
         (["chek"], "There is no command chek. Did you mean check? halftone --help"),
@@ -473,6 +482,7 @@ def test_every_command_explains_itself_with_an_example(run: Run, words: list[str
     assert run(*words).code == 0
     assert "halftone" in run.out
     assert "Example:" in run.out or "Start here:" in run.out
+    assert "bool" not in run.out, "a switch takes no value, and the help promises none"
 
 
 def test_the_precision_flag_reaches_the_job(run: Run, model: str) -> None:
