@@ -168,7 +168,7 @@ def _help(setting: Setting) -> str:
     if setting.kind == "switch":
         return f"{setting.title}. {setting.sentence}"
     *values, last = (choice.value for choice in setting.choices)
-    sentence = re.sub(r" Compared with \w+\.$", "", setting.sentence)  # that is about the settings page's figures
+    sentence = re.sub(r" Compared with [^.]+\.$", "", setting.sentence)  # that is about the settings page's figures
     return f"{', '.join(values)} or {last}. {sentence}"
 
 

@@ -215,6 +215,8 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     out.print()
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
+    if any(_is_faster(dtype) for dtype in report.dtypes):
+        _put(out, "Times of matrix product, convolution and attention together.", 2, "dim")
     out.print()
     _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
@@ -227,8 +229,12 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
 
 def _dtype_line(report: DTypeReport) -> Text:
     glyph, style, state = _STATES[report.state]
-    speed = f"  {report.speed:.1f} × as fast as FP32" if report.speed and report.state == "works" and report.speed != 1 else ""
+    speed = f"  {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
     return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
+
+
+def _is_faster(report: DTypeReport) -> bool:
+    return report.dtype != "float32" and report.state == "works" and report.speed is not None
 
 
 def _console() -> Console:

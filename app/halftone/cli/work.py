@@ -20,7 +20,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.words import Precision, either
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
-from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied
+from halftone.library.records import load_report, load_selftest, save_report, set_applied
 from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save
 
@@ -53,15 +53,16 @@ def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTe
         if not as_json:
             _note(f"Measuring {device.name} once: Auto then knows what is right and fast here. --precision goes without.")
         with Progress(wanted=not as_json) as progress:
-            report = run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
-        save_selftest(report)
+            run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
     except HalftoneError as error:
         _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto takes FP32.")
         return None
     except OSError as error:
         _note(f"What is measured cannot be kept ({error.strerror}), so Auto takes FP32.")
         return None
-    return report
+    if (kept := load_selftest(device)) is None:
+        _note("What was measured could not be kept, so Auto takes FP32.")
+    return kept
 
 
 def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -> CheckReport:

@@ -59,7 +59,9 @@ class BitsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DTypeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """speed: float32 seconds over this dtype's seconds for the same matrix product (2.4: 2.4 times faster), None if missing."""
+    """speed: float32 seconds over this dtype's seconds for a matrix product, a convolution and attention together (2.4: 2.4
+    times as fast), None if not measured. The one figure that the dtype is judged and told by.
+    """
 
     dtype: DType
     state: DTypeState

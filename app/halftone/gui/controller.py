@@ -66,7 +66,7 @@ class Controller(QObject):
         self._keeper = SettingsKeeper(store.load() if settings is None else settings, self._holder, self.background, self)
         self._queue = JobQueue(self._holder, link, self)
         writer = RecordWriter(self._holder, self._queue, self.background, self)
-        self._devices = DeviceChoice(self._holder, self._queue, self._keeper, writer, self)
+        self._devices = DeviceChoice(self._holder, self._queue, self._keeper, self)
         self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
@@ -187,7 +187,7 @@ class Controller(QObject):
         if isinstance(ended.job.command, SelfTest):
             self._idle.ended(ended)
         if isinstance(ended.report, SelfTestReport):
-            self._devices.measured(ended.report)
+            self._devices.changed.emit()
             self._check_pocket_once(ended.report)
         if isinstance(ended.report, CheckReport):
             self._checks.checked(ended, awaited=self._queue.awaited(ended.job.id))

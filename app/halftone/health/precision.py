@@ -58,11 +58,7 @@ def states(report: SelfTestReport | None) -> dict[DType, DTypeState]:
 
 
 _STATES: Final[dict[DTypeState, str]] = {"works": "sound", "wrong": "faulty", "slow": "slow", "missing": "missing"}
-_FAILS: Final[dict[DTypeState, str]] = {
-    "wrong": "is faulty here",
-    "slow": "is no faster than FP32 here",
-    "missing": "is missing here",
-}
+_FAILS: Final[dict[DTypeState, str]] = {"wrong": "is faulty here", "missing": "is missing here"}
 
 
 def _speed(report: DTypeReport) -> float:
@@ -78,4 +74,13 @@ def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:
 
 
 def _others(dtypes: tuple[DTypeReport, ...]) -> str:
-    return ", ".join(f"{DTYPE_NAMES[d.dtype]} {_FAILS[d.state]}" for d in dtypes if d.state in _FAILS and d.dtype != "float32")
+    return ", ".join(f"{DTYPE_NAMES[d.dtype]} {_fails(d)}" for d in dtypes if d.state != "works" and d.dtype != "float32")
+
+
+def _fails(report: DTypeReport) -> str:
+    """Why Auto passes over it."""
+    if report.state != "slow":
+        return _FAILS[report.state]
+    if report.speed is None or (took := f"{1 / report.speed:.1f}") == "1.0":
+        return "is no faster than FP32 here"
+    return f"takes {took} × the time of FP32 here"

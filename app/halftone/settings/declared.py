@@ -77,7 +77,7 @@ _PRECISION: Final = (
         "precision",
         "Precision",
         "Precision mode",
-        "Auto uses the fastest type that passed every test. Compared with FP32.",
+        "Auto uses the fastest type that passed every test. Compared with FP32: matrix product, convolution, attention.",
         "FP32 is what --no-half does: safest, slowest, largest.",
         choices=(
             Choice("auto", "Auto", "The fastest type that passed every test on this device."),

@@ -49,7 +49,17 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     assert page.verdict.title() == "Half precision works on this GPU"
     assert "FP16 and BF16 gave correct answers in all 40 tests" in page.verdict.text()
     assert page.verdict.property("card") == "ok"
-    assert len(page.speed.findChildren(SpeedBar)) == 6
+    bars = page.speed.findChildren(SpeedBar)
+    assert [one.accessibleName() for one in bars] == [
+        "FP32, The reference: 9.6\u00a0TFLOPS",
+        "TF32, 17\u00a0% faster: 11.5\u00a0TFLOPS",
+        "FP16, 2.4\u00a0× faster: 23.0\u00a0TFLOPS",
+        "FP16, FP16 sums, 4.1\u00a0× faster: 39.4\u00a0TFLOPS",
+        "BF16, 2.3\u00a0× faster: 22.1\u00a0TFLOPS",
+    ], "one figure for each, against FP32, the one that the verdict and the settings tell too"
+    assert "it is 2.4\u00a0× as fast as FP32 here" in page.verdict.text()
+    assert bars[2].toolTip().startswith("Matrix product: 25.0\u00a0TFLOPS\nConvolution: ")
+    assert page.speed._caption.text().startswith("Matrix product, convolution, attention together, measured on this GPU")
     assert len(page.bits.findChildren(BitsRow)) == 5
     assert page.tests._summary.text() == "98 of 100 passed. The 2 that failed use a setting that is off."
 

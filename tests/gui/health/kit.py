@@ -275,15 +275,9 @@ def measured(device: DeviceFacts = GPU, **changes: object) -> SelfTestReport:
         ),
         "tests": known_answers(),
         "speeds": tuple(
-            SpeedResult(mode=mode, operation=operation, tflops=tflops, seconds=0.01)
-            for mode, operation, tflops in (
-                ("float32", "matmul", 10.4),
-                ("tf32", "matmul", 12.1),
-                ("float16", "matmul", 24.6),
-                ("float16-sums", "matmul", 46.8),
-                ("bfloat16", "matmul", 24.3),
-                ("float16", "attention", 21.9),
-            )
+            SpeedResult(mode=mode, operation=operation, tflops=tflops * ratio, seconds=0.01 / ratio)
+            for operation, tflops in (("matmul", 10.4), ("convolution", 8.8), ("attention", 9.6))
+            for mode, ratio in (("float32", 1.0), ("tf32", 1.2), ("float16", 2.4), ("float16-sums", 4.1), ("bfloat16", 2.3))
         ),
         "bits": tuple(
             BitsResult(mode=mode, bits_kept=kept, bits=bits, terms=4096)

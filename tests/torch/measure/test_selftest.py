@@ -52,6 +52,10 @@ def test_the_processor_is_measured_in_full(report: tuple[SelfTestReport, list[tu
     assert {t.mode for t in found.tests} == {"float32", "float16", "bfloat16"}
     assert {b.mode for b in found.bits} == {"float32", "float16", "bfloat16"}
     assert found.complete
+    assert {s.operation for s in found.speeds} == {"matmul", "convolution", "attention"}, "what is judged is also shown"
+    for judged in found.dtypes:
+        own = [t for t in found.tests if t.mode == judged.dtype]
+        assert f"{len(own)} tests passed" in judged.reason, "as many as the window shows"
 
 
 def test_all_numbers_in_the_report_are_finite(report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]]) -> None:
@@ -191,8 +195,7 @@ def test_failures_near_the_limit_are_notes() -> None:
     found = judge_dtype("float16", tests, [speed("float32", 1.0), speed("float16", 0.5)])
     assert found.state == "works"
     assert found.speed == 2.0
-    assert "near the limit: RMS norm" in found.reason
-    assert "tiny values" in found.reason
+    assert found.reason == "1 of 3 tests passed; not right near the limit: RMS norm, tiny values: 2 × 2."
 
 
 def test_slow_is_judged_over_all_timed_operations() -> None:
@@ -204,8 +207,8 @@ def test_slow_is_judged_over_all_timed_operations() -> None:
     ]
     found = judge_dtype("float16", [result()], speeds)
     assert found.state == "slow"
-    assert found.speed == 2.0
-    assert "4.8 × the time" in found.reason
+    assert found.speed == pytest.approx(2 / 9.5), "one figure, the one that judges"
+    assert found.reason == "Matrix product, convolution and attention together take 4.8 × the time of FP32. 1 test passed."
 
 
 def test_what_cannot_run_is_missing() -> None:

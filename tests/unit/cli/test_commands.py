@@ -20,7 +20,7 @@ from halftone.cli.objects import finite
 from halftone.gallery.history import History
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
-from halftone.settings.places import data_dir, pictures_dir
+from halftone.settings.places import checks_dir, data_dir, pictures_dir
 from halftone.settings.store import Settings, load, save
 
 
@@ -347,6 +347,17 @@ def test_a_folder_that_takes_no_files_is_told_without_a_traceback(
     assert "could not be kept" in run.err
     assert run("generate", "a", "-m", model).code == 2
     assert "Traceback" not in run.err
+
+
+def test_a_measurement_that_cannot_be_kept_is_told(run: Run, model: str) -> None:
+    run("devices")
+    (kept,) = checks_dir().iterdir()
+    kept.unlink()
+    kept.mkdir()
+    found = run("generate", "a sun", "-m", model)
+    assert found.code == 0
+    assert "What was measured could not be kept, so Auto takes FP32." in found.err
+    assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
 
 
 def test_measuring_can_be_cancelled_too(run: Run, model: str) -> None:

@@ -3,12 +3,12 @@
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import SelfTest
 from halftone.contract.words import DType
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
-from halftone.gui.control.writing import RecordWriter, SettingsKeeper
+from halftone.gui.control.writing import SettingsKeeper
 from halftone.gui.state import DeviceChosen
 from halftone.health.precision import resolve_precision
 from halftone.library import records
@@ -19,14 +19,11 @@ class DeviceChoice(QObject):
 
     changed = Signal()
 
-    def __init__(
-        self, holder: StateHolder, queue: JobQueue, keeper: SettingsKeeper, writer: RecordWriter, parent: QObject
-    ) -> None:
+    def __init__(self, holder: StateHolder, queue: JobQueue, keeper: SettingsKeeper, parent: QObject) -> None:
         super().__init__(parent)
         self._holder = holder
         self._queue = queue
         self._keeper = keeper
-        self._writer = writer
         self._tried: set[str] = set()
 
     @property
@@ -68,9 +65,3 @@ class DeviceChoice(QObject):
     def measure(self) -> str:
         """Queue the self-test of the device in use."""
         return self._queue.submit(SelfTest(job=new_job_id(), device=self.id), first=True)
-
-    def measured(self, report: SelfTestReport) -> None:
-        """Keep a report that is whole."""
-        if report.complete:
-            self._writer.write(lambda: records.save_selftest(report))
-        self.changed.emit()

@@ -34,18 +34,16 @@ class SpeedCard(QFrame):
         clear(self._body)
         shown = device_view.speeds(report) if report is not None else []
         self._hint.setText(tr("higher is better") if shown else "")
-        self._caption.setText(
-            tr("Measured on this processor.")
-            if report is not None and report.device.backend == "cpu"
-            else tr("Measured on this GPU.")
-        )
         if report is None or not shown:
             self._caption.setText(tr("Not measured yet."))
             return
+        self._caption.setText(device_view.speed_title(report))
         most = max(one.tflops for one in shown)
         for one, words in zip(shown, speed_words([one.tflops for one in shown]), strict=True):
-            caption, share = device_view.speed_caption(one, report), one.tflops / most if most else 0
-            self._body.addWidget(SpeedBar(device_view.mode_name(one.mode), caption, words, share))
+            bar = SpeedBar(device_view.mode_name(one.mode), one.caption, words, one.tflops / most if most else 0)
+            parts = speed_words([tflops for _, tflops in one.parts])
+            bar.setToolTip("\n".join(f"{name}: {part}" for (name, _), part in zip(one.parts, parts, strict=True)))
+            self._body.addWidget(bar)
 
 
 class BitsCard(QFrame):

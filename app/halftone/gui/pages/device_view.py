@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SettingEffect, SpeedResult
+from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SettingEffect
 from halftone.contract.request import Numerics
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.pages.settings_effects import mode_ratio, time_words
 from halftone.gui.state import AppState, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.settings.declared import declared
 
 MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")
 BITS_LOST = 2.0
@@ -134,9 +136,7 @@ def _speed_words(report: SelfTestReport) -> str:
     auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
     if report.auto == "float32" or auto is None or auto.speed is None:
         return tr("Halftone will use {0}.", type_name(report.auto))
-    return tr(
-        "Halftone will use {0}; matrix products run {1} as fast as in FP32.", type_name(report.auto), figures.times(auto.speed)
-    )
+    return tr("Halftone will use {0}: it is {1} as fast as FP32 here.", type_name(report.auto), figures.times(auto.speed))
 
 
 def _tests_words(report: SelfTestReport) -> str:
@@ -259,9 +259,9 @@ def find_effect(report: SelfTestReport | None, setting: str, value: str) -> Sett
 
 
 def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
-    names = {"flash": "Flash", "efficient": "Efficient", "cudnn": "cuDNN", "math": "Math"}
     backend = numerics.attention_backend
-    text = tr("Use Auto attention") if backend == "auto" else tr("Use {0} attention", names[backend])
+    name = next(one.label for one in declared("attention_backend").choices if one.value == backend)
+    text = tr("Use Auto attention") if backend == "auto" else tr("Use {0} attention", name)
     math_effect = find_effect(report, "attention_backend", "math")
     reason = ""
     if backend != "math" and math_effect is not None and math_effect.time_ratio is not None and math_effect.time_ratio > 1.05:
@@ -287,15 +287,36 @@ def _by_mode(mode: str) -> int:
     return MODES.index(mode) if mode in MODES else len(MODES)
 
 
-def speeds(report: SelfTestReport) -> list[SpeedResult]:
-    """Products first, in the order of the modes; then what else was timed."""
-    return sorted(report.speeds, key=lambda one: (one.operation == "attention", _by_mode(one.mode)))
+@dataclass(frozen=True, slots=True)
+class ModeSpeed:
+    """One mode over all timed operations: tflops together; caption: against FP32; parts: (operation, TFLOPS) of each."""
+
+    mode: str
+    caption: str
+    tflops: float
+    parts: tuple[tuple[str, float], ...]
 
 
-def speed_caption(result: SpeedResult, report: SelfTestReport) -> str:
-    if result.mode == report.auto and result.operation != "attention":
-        return tr("Used by Auto")
-    return operation_name(result.operation)
+def speeds(report: SelfTestReport) -> list[ModeSpeed]:
+    """One speed for each mode, the one that Auto decides by: all operations that were timed, together."""
+    return [_mode_speed(report, mode) for mode in sorted({one.mode for one in report.speeds}, key=_by_mode)]
+
+
+def _mode_speed(report: SelfTestReport, mode: str) -> ModeSpeed:
+    own = [one for one in report.speeds if one.mode == mode]
+    ratio = mode_ratio(report, mode, "float32")
+    caption = tr("The reference") if mode == "float32" else time_words(ratio) if ratio is not None else ""
+    work, seconds = sum(one.tflops * one.seconds for one in own), sum(one.seconds for one in own)
+    return ModeSpeed(mode, caption, work / seconds, tuple((operation_name(one.operation), one.tflops) for one in own))
+
+
+def speed_title(report: SelfTestReport) -> str:
+    """What the bars stand for, and where it was measured."""
+    first, *others = dict.fromkeys(operation_name(one.operation) for one in report.speeds)
+    names = listed(first, *(name.lower() for name in others))
+    if on_processor(report.device):
+        return tr("{0} together, measured on this processor.", names)
+    return tr("{0} together, measured on this GPU.", names)
 
 
 def bits(report: SelfTestReport) -> list[BitsResult]:

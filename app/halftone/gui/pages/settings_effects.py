@@ -2,6 +2,8 @@
 
 import math
 
+from msgspec import structs
+
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.request import Numerics
 from halftone.gui import reasons
@@ -12,6 +14,7 @@ from halftone.settings.declared import Setting
 
 EXACT_DB = 100.0
 """Two runs that agree to FP32's own last bit."""
+_MODES = {"tf32": ("tf32", "float32"), "fp16_accumulation": ("float16-sums", "float16")}
 POOR_DB = 40.0
 """Below this, differences to FP32 begin to be seen."""
 
@@ -54,7 +57,7 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
             other = now if now != "when-needed" else "always"
             return _told(effect_of(report, field, other), tr("Always: {0}", "{0}") if now == "when-needed" else "{0}")
         case _:
-            return _told(effect_of(report, field, True))
+            return _switch(report, field)
 
 
 def unmeasured() -> Effect:
@@ -84,19 +87,35 @@ def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     )
 
 
+def mode_ratio(report: SelfTestReport, mode: str, usual: str) -> float | None:
+    """Seconds in one mode over those in another, of all operations that were timed in both; the figure that Auto decides by."""
+    own, base = ({one.operation: one.seconds for one in report.speeds if one.mode == name} for name in (mode, usual))
+    both = own.keys() & base.keys()
+    return _ratio(sum(own[name] for name in both), sum(base[name] for name in both))
+
+
+def _switch(report: SelfTestReport, field: str) -> Effect:
+    """A switch that is a mode of its own takes its time from there, as the Device page does."""
+    found = effect_of(report, field, True)
+    ratio = mode_ratio(report, *_MODES[field]) if field in _MODES else None
+    if found is None or found.time_ratio is None or ratio is None:
+        return _told(found)
+    return _told(structs.replace(found, time_ratio=ratio))
+
+
 def _ratio(first: float | None, second: float | None) -> float | None:
     return first / second if first and second else None
 
 
 def _precision(report: SelfTestReport, now: str) -> Effect:
-    """Time against FP32; the error is against FP32 by definition."""
+    """Time and error against FP32; the time is the one that Auto decides by, as everywhere it is shown."""
     dtype = report.auto if now == "auto" else now
     if dtype == "float32":
         return _quiet(tr("The reference"), tr("The reference"))
-    own, full = effect_of(report, "precision", dtype), effect_of(report, "precision", "float32")
-    if own is None or full is None or (own.note and own.time_ratio is None):
+    own = effect_of(report, "precision", dtype)
+    if own is None or (own.note and own.time_ratio is None):
         return _told(own)
-    ratio = _ratio(own.time_ratio, full.time_ratio)
+    ratio = mode_ratio(report, dtype, "float32")
     return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=own.closeness_db))
 
 
