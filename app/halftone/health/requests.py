@@ -4,17 +4,11 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept
 from halftone.metadata.picture import check_output, check_room_for_text
 
-SIZE_MULTIPLE: Final = 8
-"""Pixels per latent of the Stable Diffusion families; every other family that is supported uses a multiple of it."""
-SIZE_RANGE: Final = (8, 16384)
-STEPS_RANGE: Final = (1, 1000)
-BATCH_RANGE: Final = (1, 1000)
-SEED_RANGE: Final = (0, 2**63 - 1)
-GUIDANCE_RANGE: Final = (0, 1000)
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
 

@@ -10,9 +10,11 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import model_files
 
+from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.gui.pages.create_fields import SeedField, SizeField, preset_size, size_problem
+from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, preset_size, size_problem
 from halftone.gui.pages.create_model import ModelList
+from halftone.health.requests import check_request
 
 
 @pytest.mark.parametrize(
@@ -38,8 +40,10 @@ def test_presets_keep_about_the_number_of_pixels(ratio: str, native: tuple[int, 
         (512, ""),
         (1001, "Use a multiple of 8, for example 1000."),
         (1004, "Use a multiple of 8, for example 1008."),
-        (8, "Use a size from 64 to 4\u202f096."),
-        (5000, "Use a size from 64 to 4\u202f096."),
+        (8, ""),
+        (16384, ""),
+        (4, "Use a size from 8 to 16\u202f384."),
+        (20000, "Use a size from 8 to 16\u202f384."),
     ],
 )
 def test_a_size_that_cannot_be_used_comes_with_one_that_can(value: int, problem: str) -> None:
@@ -65,6 +69,41 @@ def test_the_size_field_names_its_preset(qtbot: QtBot) -> None:
     field.width_box.setValue(1001)
     field.width_box.stepBy(-1)
     assert field.width_box.value() == 1000
+
+
+def test_the_form_takes_all_that_the_terminal_takes(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.guidance.set_value(200.0)
+    form.steps.set_value(400)
+    form.batch.setValue(200)
+    form.size_field.set_size(16384, 8)
+    asked = form.request()
+    assert (asked.guidance, asked.steps, asked.batch, asked.width, asked.height) == (200.0, 400, 200, 16384, 8)
+    assert form.refusal() == ""
+    form.guidance.set_value(0.0)
+    assert form.request().guidance == 0.0, "a distilled model runs without guidance"
+    form.prompt.setPlainText("hills")
+    check_request(form.request())
+    stage.close()
+
+
+@pytest.mark.parametrize(("typed", "taken", "note"), [("200", 200.0, ""), ("2000", 1000.0, "so 1\u202f000 is taken")])
+def test_a_number_beyond_its_limit_is_told(qtbot: QtBot, typed: str, taken: float, note: str) -> None:
+    field = SliderField("Guidance", "", (1, 30), GUIDANCE_RANGE, 0.1)
+    qtbot.addWidget(field)
+    field.show()
+    field.spin.setFocus()
+    field.spin.selectAll()
+    qtbot.keyClicks(field.spin, typed)
+    assert field.spin.lineEdit().text() == typed
+    qtbot.keyClick(field.spin, Qt.Key.Key_Return)
+    assert field.value() == taken
+    qtbot.waitUntil(lambda: field.note.isHidden() == (note == ""))
+    assert note in field.note.text()
+    field.slider.setValue(50)
+    assert field.note.isHidden()
+    assert field.value() == 5.0
 
 
 def test_seed_lock_and_dice(qtbot: QtBot) -> None:

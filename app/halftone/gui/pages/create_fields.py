@@ -3,19 +3,19 @@
 import random
 from typing import Final
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QSlider, QSpinBox, QWidget
 
+from halftone.contract.limits import SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import Segmented, column, icon_button, label, repolish, row
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
-SIZE_STEP: Final = 8
-SIZE_RANGE: Final = (64, 4096)
 SEED_MAX: Final = 2**32 - 1
+_DIGITS: Final = 9
 RATIOS: Final[dict[str, tuple[int, int]]] = {"1:1": (1, 1), "3:2": (3, 2), "2:3": (2, 3), "16:9": (16, 9)}
 _FLOW_FAMILIES: Final = ("SD 3", "FLUX", "Sana")
 
@@ -30,7 +30,7 @@ def preset_size(ratio: str, native: tuple[int, int]) -> tuple[int, int]:
     across, down = RATIOS[ratio]
     if across == down and native[0] == native[1]:
         return native
-    unit = 64 if min(native) >= 512 else SIZE_STEP
+    unit = 64 if min(native) >= 512 else SIZE_MULTIPLE
     pixels = native[0] * native[1]
     width = (pixels * across / down) ** 0.5
     height = width * down / across
@@ -42,27 +42,24 @@ def size_problem(value: int) -> str:
     low, high = SIZE_RANGE
     if not low <= value <= high:
         return tr("Use a size from {0} to {1}.", figures.group(low), figures.group(high))
-    if value % SIZE_STEP:
-        nearest = max(low, min(high, round(value / SIZE_STEP) * SIZE_STEP))
+    if value % SIZE_MULTIPLE:
+        nearest = max(low, min(high, round(value / SIZE_MULTIPLE) * SIZE_MULTIPLE))
         return tr("Use a multiple of 8, for example {0}.", nearest)
     return ""
 
 
 class SliderField(QWidget):
-    """A label, a slider and its number, buddies of each other. Values are multiples of `step`."""
+    """A label, a slider over what is usual, and its number, which takes all that is allowed. Values are multiples of `step`."""
 
     changed = Signal(float)
 
-    def __init__(self, name: str, tip: str, low: float, high: float, step: float = 1.0) -> None:
+    def __init__(self, name: str, tip: str, usual: tuple[float, float], allowed: tuple[float, float], step: float = 1.0) -> None:
         super().__init__()
         self._step = step
-        places = 0 if step >= 1 else 1
         self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setRange(round(low / step), round(high / step))
-        self.slider.setPageStep(max(1, round((high - low) / step / 10)))
-        self.spin = QDoubleSpinBox()
-        self.spin.setDecimals(places)
-        self.spin.setRange(low, high)
+        self.slider.setRange(round(usual[0] / step), round(usual[1] / step))
+        self.slider.setPageStep(max(1, round((usual[1] - usual[0]) / step / 10)))
+        self.spin = NumberBox(allowed, 0 if step >= 1 else 1)
         self.spin.setSingleStep(step)
         self.spin.setFont(theme.current().font("body", numbers=True))
         self.spin.setAlignment(Qt.AlignmentFlag.AlignRight)
@@ -74,17 +71,27 @@ class SliderField(QWidget):
         for part in (self.slider, self.spin, words):
             part.setToolTip(tip)
             part.setAccessibleName(name)
+        self.note = label("", "caption", "warn", wrap=True)
+        self.note.hide()
         self.slider.valueChanged.connect(lambda value: self.spin.setValue(value * step))
         self.spin.valueChanged.connect(self._spun)
+        self.spin.beyond.connect(lambda taken: self._show_note(name, allowed, taken))
         layout = row(words, self.slider, self.spin, spacing=8)
         layout.setStretch(1, 1)
-        self.setLayout(layout)
+        self.setLayout(column(layout, self.note, spacing=2))
 
     def _spun(self, value: float) -> None:
         self.slider.blockSignals(True)
         self.slider.setValue(round(value / self._step))
         self.slider.blockSignals(False)
+        self.note.hide()
         self.changed.emit(value)
+
+    def _show_note(self, name: str, allowed: tuple[float, float], taken: float) -> None:
+        """A number that is not allowed was typed; the nearest that is was taken."""
+        low, high, nearest = (figures.group(round(value)) for value in (*allowed, taken))
+        self.note.setText(tr("{0} goes from {1} to {2}, so {3} is taken.", name, low, high, nearest))
+        self.note.show()
 
     def value(self) -> float:
         return self.spin.value()
@@ -93,14 +100,47 @@ class SliderField(QWidget):
         self.spin.setValue(value)
 
 
+class NumberBox(QDoubleSpinBox):
+    """A number in its limits. What is typed beyond them stays to be read, and gives way to the limit when the field is left.
+
+    beyond: the limit that was taken instead.
+    """
+
+    beyond = Signal(float)
+
+    def __init__(self, allowed: tuple[float, float], places: int = 0) -> None:
+        super().__init__()
+        self.setDecimals(places)
+        self.setRange(*allowed)
+
+    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
+        typed = self._typed(text)
+        if typed is not None and not self.minimum() <= typed <= self.maximum():
+            return QValidator.State.Intermediate, text, position
+        return super().validate(text, position)
+
+    def fixup(self, text: str) -> str:
+        """Qt asks for a number that is allowed."""
+        typed = self._typed(text)
+        if typed is None:
+            return super().fixup(text)
+        nearest = min(self.maximum(), max(self.minimum(), typed))
+        QTimer.singleShot(0, self, lambda: self.beyond.emit(nearest))  # after the value has changed
+        return self.textFromValue(nearest)
+
+    def _typed(self, text: str) -> float | None:
+        value, known = self.locale().toDouble(text)
+        return value if known and len(text) < _DIGITS else None
+
+
 class SizeBox(QSpinBox):
     """One edge in pixels; any number may be typed, the form says which can be used."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.setRange(1, 9999)
+        self.setRange(1, 99999)
         self.setMinimumWidth(64)
-        self.setSingleStep(SIZE_STEP)
+        self.setSingleStep(SIZE_MULTIPLE)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.setFont(theme.current().font("body", numbers=True))
         self.setToolTip(tr("Multiple of 8, from {0} to {1}.", figures.group(SIZE_RANGE[0]), figures.group(SIZE_RANGE[1])))
@@ -217,7 +257,7 @@ class _SeedEdit(QLineEdit):
 
     def seed(self) -> int | None:
         digits = "".join(character for character in self.text() if character.isdigit())
-        return min(int(digits), 2**63 - 1) if digits else None
+        return min(int(digits), SEED_RANGE[1]) if digits else None
 
     def set_seed(self, seed: int | None) -> None:
         self.setText("" if seed is None else figures.group(seed))

@@ -7,6 +7,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QLayout, QMenu, QSpinBox, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import Precision
 from halftone.gui import text
@@ -109,15 +110,18 @@ class CreateForm(QWidget):
         return _part(label(tr("Size"), "small", "secondary"), self.size_field, spacing=6)
 
     def _sampling_part(self) -> QWidget:
-        self.steps = SliderField(tr("Steps"), tr("More steps refine the picture and take longer. 1 to 150."), 1, 150)
-        guidance_tip = tr("How strictly the picture follows the prompt. 1 to 30.")
-        self.guidance = SliderField(tr("Guidance"), guidance_tip, 1, 30, 0.1)
+        most = figures.group(STEPS_RANGE[1])
+        steps_tip = tr("More steps refine the picture and take longer. 1 to {0}; the slider has the usual ones.", most)
+        self.steps = SliderField(tr("Steps"), steps_tip, (1, 150), STEPS_RANGE)
+        most = figures.group(GUIDANCE_RANGE[1])
+        guidance_tip = tr("How strictly the picture follows the prompt. 0 to {0}; the slider has the usual ones.", most)
+        self.guidance = SliderField(tr("Guidance"), guidance_tip, (1, 30), GUIDANCE_RANGE, 0.1)
         self.sampler = combo(tr("Sampler"), tr("How noise is removed at each step."))
         self.seed = SeedField()
         self.batch = QSpinBox()
-        self.batch.setRange(1, 64)
+        self.batch.setRange(*BATCH_RANGE)
         self.batch.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.batch.setToolTip(tr("How many pictures, one after another. 1 to 64."))
+        self.batch.setToolTip(tr("How many pictures, one after another. 1 to {0}.", figures.group(BATCH_RANGE[1])))
         self.batch.setAccessibleName(tr("Batch"))
         self.batch.setFixedWidth(68)
         seed_column = column(label(tr("Seed"), "small", "secondary"), self.seed, spacing=5)

@@ -1,0 +1,11 @@
+"""What a picture may be asked for: one table for the window and the terminal."""
+
+from typing import Final
+
+SIZE_MULTIPLE: Final = 8
+"""Pixels per latent of the Stable Diffusion families; every other family that is supported uses a multiple of it."""
+SIZE_RANGE: Final = (8, 16384)
+STEPS_RANGE: Final = (1, 1000)
+BATCH_RANGE: Final = (1, 1000)
+SEED_RANGE: Final = (0, 2**63 - 1)
+GUIDANCE_RANGE: Final = (0, 1000)
