@@ -1,6 +1,6 @@
 """A finished picture in words: the banners M1 to M5, its receipt, the price of the cure, and what Copy details yields."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from halftone import __version__
 from halftone.contract.errors import ErrorFacts
@@ -24,12 +24,9 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     if event is not None and event.action == "kept":
         return _one_colour(event)
     if picture.state == "recovered" and event is not None:
-        made = (
-            _recovered_steps(event, price)
-            if event.step is not None
-            else _recovered_decode(event, price, 0 if len(picture.events) > 1 else steps)
-        )
-        return replace(made, details=(*made.details, *_earlier(picture)))
+        if len(picture.events) > 1:
+            return _recovered_often(picture, event, price)
+        return _recovered_steps(event, price) if event.step is not None else _recovered_decode(event, price, steps)
     if picture.state == "asking":
         return _asking(event, kept=picture.latents is not None)
     if picture.state == "not-recovered":
@@ -74,28 +71,64 @@ def _fix_actions() -> tuple[Act, ...]:
     )
 
 
-def _took(event: GuardEvent) -> str:
-    return tr("Nothing was lost. It took {0} more.", elapsed(event.seconds))
+def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Message:
+    """All repairs in their order, and what they took together; the details are of the last one, a row for each before it."""
+    return Message(
+        level="warn",
+        title=tr("This picture needed {0} repairs. Halftone recovered it.", len(picture.events)),
+        text=sentences(*(_repair(alike) for alike in _alike(picture.events))),
+        strong=_took(sum(event.seconds for event in picture.events)),
+        actions=_fix_actions(),
+        price=price,
+        details=(*_details(event, 0), *_earlier(picture)),
+    )
+
+
+def _alike(events: Sequence[GuardEvent]) -> list[list[GuardEvent]]:
+    """Events by what was done to which part, in the order of the first of each."""
+    found: dict[tuple[str, str, str, str], list[GuardEvent]] = {}
+    for event in events:
+        found.setdefault((event.action, event.component, event.module, event.cure), []).append(event)
+    return list(found.values())
+
+
+def _repair(alike: Sequence[GuardEvent]) -> str:
+    """What happened and what Halftone did: once, or in the same way at several steps."""
+    first = alike[0]
+    if first.step is None:
+        return _decode_words(first)
+    steps = [str(event.step) for event in alike if event.step is not None]
+    at = tr("A bad number appeared at step {0}. Halftone went back one step.", steps[0])
+    if len(steps) > 1:
+        at = tr("Bad numbers appeared at the steps {0}. Halftone went back one step each time.", listed(*steps))
+    return sentences(at, _step_cure(first))
+
+
+def _took(seconds: float) -> str:
+    return tr("Nothing was lost. It took {0} more.", elapsed(seconds))
 
 
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
-    if event.action == "encoded-again":
-        what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
-        if too_large(event):
-            what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
-        did = tr("Halftone read it again {0}.", _how(event))
-    else:
-        what = _decoder_failed(event)
-        did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
     return Message(
         level="warn",
         title=tr("This picture came out black. Halftone recovered it."),
-        text=sentences(what, did),
-        strong=_took(event),
+        text=_decode_words(event),
+        strong=_took(event.seconds),
         actions=_fix_actions(),
         price=price,
         details=_details(event, steps),
     )
+
+
+def _decode_words(event: GuardEvent) -> str:
+    """What went wrong outside the steps, and how it was done again."""
+    if event.action != "encoded-again":
+        did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
+        return sentences(_decoder_failed(event), did)
+    what = tr("The part of the model that reads the prompt (the text encoder) gave bad numbers.")
+    if too_large(event):
+        what = tr("The part of the model that reads the prompt (the text encoder) made numbers too large for half precision.")
+    return sentences(what, tr("Halftone read it again {0}.", _how(event)))
 
 
 def _decoder_failed(event: GuardEvent) -> str:
@@ -126,9 +159,9 @@ def _how(event: GuardEvent) -> str:
     }.get(event.cure, tr("in another way"))
 
 
-def _recovered_steps(event: GuardEvent, price: str) -> Message:
+def _step_cure(event: GuardEvent) -> str:
     layer = event.module or component_name(event.component)
-    how = {
+    return {
         "none": tr("The step was repeated as it was, and this time it came out right."),
         "read-again": tr("The model's numbers in memory had been damaged. They were read again from the file."),
         "upcast-region": tr("{0} now runs in FP32 for this picture.", layer),
@@ -138,10 +171,13 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
         "setting": tr("{0} now runs with a more careful setting for this picture.", layer),
         "bfloat16": tr("{0} now runs in BF16 for this picture.", layer),
     }.get(event.cure, tr("{0} was computed again in another way.", layer))
+
+
+def _recovered_steps(event: GuardEvent, price: str) -> Message:
     return Message(
         level="warn",
         title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
-        text=how,
+        text=_step_cure(event),
         strong=tr("It took {0} more.", elapsed(event.seconds)),
         actions=_fix_actions(),
         price=price,
@@ -293,6 +329,9 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
             return "circle-check", "ok", tr("Clean"), tr("Dark, but every number is fine")
         case "clean":
             return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps", picture.steps)
+        case "recovered" if len(picture.events) > 1:
+            took = elapsed(sum(event.seconds for event in picture.events))
+            return "triangle-alert", "warn", tr("Recovered"), tr("{0} repairs, {1} more", len(picture.events), took)
         case "recovered":
             return "triangle-alert", "warn", tr("Recovered"), _short_recovery(event)
         case "unwatched":

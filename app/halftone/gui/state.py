@@ -136,7 +136,8 @@ class Notice:
 class AppState:
     """jobs: the running one first, then those that wait. paused: nothing new starts. pictures: of this session, newest first.
 
-    loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none.
+    loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
+    demo model is being written.
     """
 
     worker: WorkerState = "starting"
@@ -150,8 +151,8 @@ class AppState:
     loaded: ModelFacts | None = None
     loaded_device: str = ""
     warming: str = ""
+    making: bool = False
     pictures: tuple[PictureFacts, ...] = ()
-    recovered: int = 0
     ended: Ended | None = None
     notices: tuple[Notice, ...] = ()
     log: str = ""
@@ -224,6 +225,11 @@ class Warming:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Making:
+    on: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Starting:
     """A worker is started again because the user asked for it."""
 
@@ -247,7 +253,7 @@ class Dismissed:
     notice: int
 
 
-OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Starting | DeviceChosen | Noted | Dismissed
+OwnEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Warming | Making | Starting | DeviceChosen | Noted | Dismissed
 
 
 def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppState:
@@ -263,6 +269,8 @@ def apply(state: AppState, event: AnyEvent | OwnEvent, now: float = 0.0) -> AppS
             return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
         case Ready():
             return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+        case Making():
+            return replace(state, making=event.on)
         case Starting():
             return replace(state, worker="starting")
         case Warming() | ModelChanged() | MemoryChanged():
@@ -360,8 +368,7 @@ def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
             return _change(state, job.id, tests=(*job.tests, event.result), done=event.done, total=event.total)
         case PictureReady():
             changed = _change(state, job.id, pictures=(*job.pictures, event.facts))
-            recovered = state.recovered + (event.facts.state == "recovered")
-            return replace(changed, pictures=(event.facts, *state.pictures), recovered=recovered)
+            return replace(changed, pictures=(event.facts, *state.pictures))
         case PreviewReady() | _:
             return state
 

@@ -3,10 +3,11 @@ then what Halftone did, then what you can do."""
 
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
+from halftone.contract.messages import Generate
 from halftone.contract.words import DTYPE_NAMES, Phase, Precision
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
-from halftone.gui.state import AppState, Job, Notice, NoticeKind
+from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
 
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
@@ -69,11 +70,33 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
     if job is None:
         if state.warming:
             return tr("Loading {0}", state.warming), "loader-circle", "text-secondary"
-        if state.recovered:
-            count = tr("1 picture recovered") if state.recovered == 1 else tr("{0} pictures recovered", state.recovered)
-            return count, "triangle-alert", "warn"
+        if state.making:
+            return tr("Making the fragile demo model"), "loader-circle", "text-secondary"
+        if (left := _left_by(state.ended)) is not None:
+            return left
         return (tr("Ready. {0}", device_words) if device_words else tr("Ready")), "circle-check", "ok"
     return _job_activity(job), "circle-dot", "accent"
+
+
+def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:
+    """What is to be said of the last job until there is another: that it was cancelled, or that pictures were recovered."""
+    if ended is None or not isinstance(ended.job.command, Generate):
+        return None
+    if ended.outcome == "cancelled":
+        return _cancelled(ended.job), "x", "text-secondary"
+    recovered = sum(1 for picture in ended.job.pictures if picture.state == "recovered")
+    if not recovered:
+        return None
+    count = tr("1 picture recovered") if recovered == 1 else tr("{0} pictures recovered", recovered)
+    return count, "triangle-alert", "warn"
+
+
+def _cancelled(job: Job) -> str:
+    stepping = job.phase == "denoise" and job.total
+    where = tr("Cancelled at step {0} of {1}", job.done, job.total) if stepping else tr("Cancelled")
+    count = len(job.pictures)
+    kept = tr("1 picture kept") if count == 1 else tr("{0} pictures kept", count) if count else tr("nothing kept")
+    return listed(where, kept)
 
 
 def _job_activity(job: Job) -> str:
@@ -101,6 +124,8 @@ def phase_sentence(phase: Phase | None) -> str:
             return tr("Decoding the picture")
         case "save":
             return tr("Saving the picture")
+        case "denoise":
+            return tr("Denoising, first step")
         case _:
             return tr("Working")
 
@@ -193,9 +218,10 @@ def _cure_notice(kind: NoticeKind, model: str) -> Message:
 def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
     match kind:
         case "fragile-begun":
-            return Message("info", tr("Making the fragile demo model. It takes a few seconds."))
+            words = tr("Making the fragile demo model. Halftone says when it is done.")
+            return Message("info", words, lasting=True)
         case "fragile-made":
-            return Message("ok", tr("The fragile demo model is ready. In FP16 its pictures come out black."))
+            return Message("ok", tr("The fragile demo model is done and in use. In FP16 its pictures come out black."))
         case "models-gone":
             text = tr("What is no longer in its place was taken off the list of models.")
             return Message("info", tr("Not found: {0}.", listed(*facts)), text)

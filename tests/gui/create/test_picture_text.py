@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tests.helpers import samples
 
-from halftone.contract.facts import GuardEvent
+from halftone.contract.facts import GuardEvent, PictureFacts
 from halftone.contract.words import ReceiptState
 from halftone.gui.i18n import table
 from halftone.gui.picture_text import picture_message, receipt
@@ -29,6 +29,36 @@ def test_what_needed_no_wider_type_claims_none(action: str, cure: str, said: str
         assert said in words
         assert "FP32" not in words
         assert "precision" not in words
+
+
+def repaired(*events: GuardEvent) -> PictureFacts:
+    return msgspec.structs.replace(samples.picture_facts("a.png", "recovered"), events=events)
+
+
+def test_every_repair_is_told_and_their_whole_time() -> None:
+    denoiser = msgspec.structs.replace(
+        event("went-back-one-step", "rescale"), component="unet", module="mid_block.resnets.0.conv1", seconds=0.7
+    )
+    decoder = msgspec.structs.replace(event("decoded-again", "float32-component"), seconds=0.3)
+    message = picture_message(repaired(denoiser, decoder))
+    assert message is not None
+    assert message.title == "This picture needed 2 repairs. Halftone recovered it."
+    assert "A bad number appeared at step 3" in message.text
+    assert "mid_block.resnets.0.conv1 now runs with smaller numbers" in message.text
+    assert "VAE decoder" in message.text
+    assert message.text.index("step 3") < message.text.index("VAE decoder"), "in the order in which it happened"
+    assert message.strong == "Nothing was lost. It took 1.0\u00a0s more."
+    assert receipt(repaired(denoiser, decoder))[3] == "2 repairs, 1.0\u00a0s more"
+    assert [name for name, _ in message.details].count("Where") == 1
+
+
+def test_the_same_repair_at_many_steps_is_told_once() -> None:
+    steps = [msgspec.structs.replace(event("went-back-one-step", "none"), step=step, seconds=0.5) for step in (2, 5, 7)]
+    message = picture_message(repaired(*steps))
+    assert message is not None
+    assert message.title == "This picture needed 3 repairs. Halftone recovered it."
+    assert message.text.count("The step was repeated as it was") == 1
+    assert "the steps 2, 5, 7." in message.text
 
 
 def test_one_colour_in_full_precision_too_is_told_and_kept() -> None:

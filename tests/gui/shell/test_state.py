@@ -27,6 +27,7 @@ from halftone.gui.state import (
     AppState,
     Dismissed,
     Job,
+    Making,
     Moved,
     Noted,
     OwnEvent,
@@ -140,7 +141,7 @@ def test_events_of_a_job_that_is_gone_change_nothing() -> None:
         assert apply(state, event, 9.0) is state
 
 
-def test_pictures_gather_and_recoveries_are_counted() -> None:
+def test_pictures_gather() -> None:
     recovered = samples.picture_facts("/b.png", "recovered")
     state = play(
         Queued(job=job("a")),
@@ -148,7 +149,6 @@ def test_pictures_gather_and_recoveries_are_counted() -> None:
         PictureReady(job="a", facts=recovered, thumbnail_size=0),
     )
     assert [picture.path for picture in state.pictures] == ["/b.png", "/a.png"]
-    assert state.recovered == 1
     assert state.jobs[0].pictures[1] is recovered
 
 
@@ -207,6 +207,11 @@ def test_messages_are_numbered_and_only_fifty_are_kept() -> None:
     state = play(*(Noted(kind="copied") for _ in range(60)))
     assert [notice.number for notice in state.notices] == list(range(11, 61))
     assert [n.number for n in play(Dismissed(notice=12), state=state).notices][:2] == [11, 13]
+
+
+def test_making_a_model_lasts_until_it_is_made() -> None:
+    assert play(Making(on=True), Noted(kind="copied")).making
+    assert not play(Making(on=True), Making(on=False)).making
 
 
 def test_pause() -> None:

@@ -4,9 +4,12 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.facts import SelfTestReport
-from halftone.contract.words import Precision
+from halftone.contract.messages import AnyEvent, Generate, JobEnded, PhaseChanged, PictureReady, Ready, StepDone
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import Outcome, Precision
 from halftone.gui.i18n import set_language, tr
-from halftone.gui.text import precision_words
+from halftone.gui.state import AppState, Job, Making, Noted, OwnEvent, Queued, Sent, apply
+from halftone.gui.text import activity, precision_words
 from halftone.gui.widgets import figures
 
 MEASURED = samples.self_test_report()
@@ -34,10 +37,57 @@ def test_auto_names_a_type_only_when_it_was_measured(
     assert precision_words(wanted, report, measuring=measuring) == words
 
 
+def ended(name: str, *events: AnyEvent | OwnEvent, outcome: Outcome) -> tuple[AnyEvent | OwnEvent, ...]:
+    job = Job(id=name, command=Generate(job=name, request=PictureRequest(prompt="hills")), title="hills")
+    return (Queued(job=job), Sent(job=name), *events, JobEnded(job=name, outcome=outcome))
+
+
+def said(*events: AnyEvent | OwnEvent) -> str:
+    """What the status bar says after these events."""
+    state = apply(AppState(), Ready(version="", protocol=1, pid=1, devices=()), 0.0)
+    for event in events:
+        state = apply(state, event, 0.0)
+    return activity(state, "")[0]
+
+
+STEPPING = (
+    PhaseChanged(job="a", phase="denoise"),
+    StepDone(job="a", step=3, steps=12, peak=1.0, finite=True, seconds=0.1),
+)
+CLEAN = PictureReady(job="a", facts=samples.picture_facts("/a.png"), thumbnail_size=0)
+RECOVERED = PictureReady(job="a", facts=samples.picture_facts("/b.png", "recovered"), thumbnail_size=0)
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (STEPPING, "Cancelled at step 3 of 12, nothing kept"),
+        ((), "Cancelled, nothing kept"),
+        ((CLEAN,), "Cancelled, 1 picture kept"),
+        ((CLEAN, RECOVERED, *STEPPING), "Cancelled at step 3 of 12, 2 pictures kept"),
+    ],
+)
+def test_cancelling_leaves_a_word_until_the_next_picture(events: tuple[AnyEvent, ...], words: str) -> None:
+    cancelled = ended("a", *events, outcome="cancelled")
+    assert said(*cancelled) == words
+    assert said(*cancelled, *ended("b", outcome="done")) == "Ready"
+
+
+def test_a_recovery_is_told_of_the_last_job_only() -> None:
+    recovered = ended("a", CLEAN, RECOVERED, outcome="done")
+    assert said(*recovered) == "1 picture recovered"
+    assert said(*recovered, *ended("b", outcome="done")) == "Ready"
+
+
+def test_making_the_fragile_model_is_told_while_it_lasts() -> None:
+    assert said(Making(on=True), Noted(kind="copied")) == "Making the fragile demo model"
+    assert said(Making(on=True), Making(on=False)) == "Ready"
+
+
 def test_chinese_has_spaces_around_latin_words_and_its_own_word_for_times(qapp: object) -> None:
     del qapp
     set_language("zh_CN")
-    said = [tr("Whole {0} in FP32", "VAE"), tr("Whole {0} in FP32", "文本编码器"), tr("{0} jobs", 3), figures.times(2.4)]
+    spaced = [tr("Whole {0} in FP32", "VAE"), tr("Whole {0} in FP32", "文本编码器"), tr("{0} jobs", 3), figures.times(2.4)]
     set_language("en")
-    assert said == ["整个 VAE 改用 FP32", "整个文本编码器改用 FP32", "3 项任务", "2.4\u00a0倍"]
+    assert spaced == ["整个 VAE 改用 FP32", "整个文本编码器改用 FP32", "3 项任务", "2.4\u00a0倍"]
     assert figures.times(2.4) == "2.4\u00a0×"

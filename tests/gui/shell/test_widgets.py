@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
@@ -18,7 +18,7 @@ from halftone.gui.pages.create_empty import EmptyCanvas
 from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.create_model import ModelRow, model_line
 from halftone.gui.pages.create_side import day_name
-from halftone.gui.widgets.banner import Message, rich
+from halftone.gui.widgets.banner import Message, Toasts, rich
 from halftone.gui.widgets.common import Segmented, Switch
 from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
 from halftone.gui.widgets.meters import MemoryMeter
@@ -149,3 +149,18 @@ def test_examples_say_in_chinese_what_they_ask_for(qtbot: QtBot) -> None:
     assert not empty.english_only.isHidden()
     assert {card.caption for card in plain.cards} == {""}
     assert plain.english_only.isHidden()
+
+
+def test_a_message_about_what_goes_on_stays_until_the_next_one(qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    host.resize(800, 600)
+    host.show()
+    toasts = Toasts(host)
+    toasts.show(Message("info", "Making"), lambda _key: None)
+    assert toasts._timer.isActive()
+    toasts.show(Message("info", "Making", lasting=True), lambda _key: None)
+    assert not toasts._timer.isActive()
+    toasts.show(Message("ok", "Made"), lambda _key: None)
+    assert toasts.shown is not None
+    assert toasts.shown.message.title == "Made"

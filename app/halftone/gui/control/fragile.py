@@ -10,7 +10,7 @@ from halftone.client.command import worker_environment
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.process import to_qt
-from halftone.gui.state import Noted
+from halftone.gui.state import Making, Noted
 from halftone.settings import places
 from halftone.settings.folders import clear_leftovers
 
@@ -41,6 +41,7 @@ class FragileMaker(QObject):
         except OSError as error:
             self._holder.take(Noted(kind="fragile-failed", facts=(str(error),)))
             return
+        self._holder.take(Making(on=True))
         self._holder.take(Noted(kind="fragile-begun"))
         process = QProcess(self)
         process.setProcessEnvironment(to_qt(worker_environment()))
@@ -61,6 +62,7 @@ class FragileMaker(QObject):
         process, self._process = self._process, None
         if process is None:
             return
+        self._holder.take(Making(on=False))
         if code == 0:
             self._models.select(folder)
             self._holder.take(Noted(kind="fragile-made"))

@@ -1,4 +1,5 @@
-"""Messages: one-line bars with actions, and toasts. These stay six seconds, longer under the pointer; failures stay."""
+"""Messages: one-line bars with actions, and toasts. These stay six seconds, longer under the pointer; failures stay, and what
+goes on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +37,10 @@ class Act:
 
 @dataclass(frozen=True)
 class Message:
-    """A message in words. title: what happened; text: what Halftone did and what you can do; strong: its last, bold sentence."""
+    """A message in words. title: what happened; text: what Halftone did and what you can do; strong: its last, bold sentence.
+
+    lasting: as a toast it stays until it is closed or another comes.
+    """
 
     level: Level
     title: str
@@ -45,6 +49,7 @@ class Message:
     actions: tuple[Act, ...] = ()
     price: str = ""
     details: tuple[tuple[str, str], ...] = ()
+    lasting: bool = False
 
     @property
     def spoken(self) -> str:
@@ -162,8 +167,8 @@ class Toasts(QObject):
         self._start_timer()
 
     def _start_timer(self) -> None:
-        """A failure stays until it is closed."""
-        if self._bar is not None and self._bar.message.level != "danger":
+        """A failure stays until it is closed or another message comes, and so does what lasts."""
+        if self._bar is not None and self._bar.message.level != "danger" and not self._bar.message.lasting:
             self._timer.start(theme.current().px("motion.toast-hold"))
 
     def _taken(self, key: str, act: Callable[[str], None]) -> None:
@@ -204,7 +209,7 @@ class Toasts(QObject):
         if watched is self._bar and isinstance(event, QEnterEvent):
             self._timer.stop()
         if watched is self._bar and event.type() == QEvent.Type.Leave:
-            self._start_timer()
+            self._start_timer() if not self._waiting else self._timer.start(0)
         return super().eventFilter(watched, event)
 
 
