@@ -1,11 +1,14 @@
-"""What a job is doing, on stderr, while it runs; silent when nobody watches."""
+"""What a job is doing, on stderr, while it runs: a bar on a terminal, elsewhere a line now and then as a sign of life."""
 
 import sys
+import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from halftone.contract.messages import AnyEvent, LayersMeasured, PhaseChanged, PlanChanged, StepDone, TestDone
 from halftone.contract.words import Phase
+from halftone.health.words import duration
 
 if TYPE_CHECKING:
     import rich.progress
@@ -26,40 +29,88 @@ _PHASES: Final[dict[Phase, str]] = {
 }
 
 
-class Progress:
-    """A bar with the phase's name; a context manager, called with every event."""
+_EVERY: Final = 10.0
+"""Seconds between two lines where no bar can be drawn; a job that is done before is silent."""
 
-    def __init__(self, *, wanted: bool = True) -> None:
-        self._bar = _bar() if wanted and sys.stderr.isatty() else None
+
+class Progress:
+    """A bar, or lines, with the phase's name; a context manager, called with every event."""
+
+    def __init__(self, *, wanted: bool = True, every: float = _EVERY) -> None:
+        """every: seconds between two lines."""
+        terminal = sys.stderr.isatty()
+        self._bar = _bar() if wanted and terminal else None
+        self._lines = _Lines(every) if wanted and not terminal else None
 
     def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task("Starting", total=None)
+        if self._lines is not None:
+            self._lines.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._lines is not None:
+            self._lines.stop()
 
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:  # noqa: ARG002 - previews are not shown here
+        text = _words(event)
+        if self._lines is not None and text is not None:
+            self._lines.words = text
         if self._bar is None:
             return
         match event:
-            case PhaseChanged():
-                text = _PHASES[event.phase] + (f", {event.detail}" if event.detail else "")
+            case PhaseChanged() | TestDone():
                 self._bar.update(self._task, description=text, completed=event.done, total=event.total)
             case StepDone():
-                text = f"{_PHASES['denoise']}, step {event.step} of {event.steps}"
                 self._bar.update(self._task, description=text, completed=event.step, total=event.steps)
-            case TestDone():
-                self._bar.update(self._task, description=_PHASES["measure"], completed=event.done, total=event.total)
             case LayersMeasured():
                 self._bar.update(self._task, completed=event.done, total=event.total)
             case PlanChanged():  # the report tells what happened, once and in order
-                self._bar.update(self._task, description="Recovering the picture")
+                self._bar.update(self._task, description=text)
             case _:
                 pass
+
+
+def _words(event: AnyEvent) -> str | None:
+    """What the job does from this event on, None where it goes on with the same."""
+    match event:
+        case PhaseChanged():
+            return _PHASES[event.phase] + (f", {event.detail}" if event.detail else "")
+        case StepDone():
+            return f"{_PHASES['denoise']}, step {event.step} of {event.steps}"
+        case TestDone():
+            return _PHASES["measure"]
+        case PlanChanged():
+            return "Recovering the picture"
+        case _:
+            return None
+
+
+class _Lines:
+    """Says every few seconds what is being done and for how long, from a thread of its own: the job may be deep in one step."""
+
+    def __init__(self, every: float) -> None:
+        self.words = "Starting"
+        self._every = every
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def start(self) -> None:
+        self._started = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every):
+            sys.stderr.write(f"{self.words}, {duration(time.monotonic() - self._started)} so far\n")
+            sys.stderr.flush()
 
 
 def _bar() -> "rich.progress.Progress":

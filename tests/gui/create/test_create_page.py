@@ -1,5 +1,7 @@
 """Create over a real worker that plays a script: making, cancelling, keeping, recovering, history."""
 
+import dataclasses
+import time
 from pathlib import Path
 
 import msgspec
@@ -15,6 +17,8 @@ from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChang
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_queue import QueuePanel
+from halftone.gui.pages.create_transport import TransportPanel, so_far
+from halftone.gui.state import Job
 from halftone.library import records
 from halftone.library.models import describe
 from halftone.settings.store import Settings
@@ -104,6 +108,25 @@ def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> No
     stage.idle()
     assert len(stage.controller.state.pictures) == 1
     stage.close()
+
+
+def test_time_goes_on_while_no_step_is_done(qtbot: QtBot) -> None:
+    panel = TransportPanel()
+    qtbot.addWidget(panel)
+    job = Job(id="a", command=Generate(job="a", request=PictureRequest(prompt="hills")), title="hills")
+    started = time.monotonic() - 90
+    panel.show_job(dataclasses.replace(job, started=started, phase="denoise"), None)
+    assert (panel.title.text(), panel.left.text()[-6:]) == ("Denoising, first step", "so far")
+    panel.show_job(dataclasses.replace(job, started=started, phase="denoise", total=12), None)
+    assert panel.left.text().endswith("so far, estimating")
+    panel.show()
+    assert panel._clock.isActive()
+    panel.left.setText("")
+    panel._clock.timeout.emit()
+    assert panel.left.text().endswith("so far, estimating")
+    panel.hide()
+    assert not panel._clock.isActive()
+    assert so_far(dataclasses.replace(job, started=1.0), 1.9) == ""
 
 
 def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:

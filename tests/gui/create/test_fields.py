@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
-from tests.helpers import model_files
+from tests.helpers import model_files, samples
 
 from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.request import Numerics, PictureRequest
@@ -104,6 +104,27 @@ def test_a_number_beyond_its_limit_is_told(qtbot: QtBot, typed: str, taken: floa
     field.slider.setValue(50)
     assert field.note.isHidden()
     assert field.value() == 5.0
+
+
+def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form, pocket = stage.page.form, stage.controller.model
+    assert pocket is not None
+    assert form.size_note.isHidden()
+    form.size_field.set_size(4096, 4096)
+    assert not form.size_note.isHidden()
+    assert form.size_note.text() == (
+        "4\u202f096 × 4\u202f096 is 1\u202f024 times the pixels this model was made for. It can take very long and much memory."
+    )
+    made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
+    form.steps.set_value(24)
+    form.learn(made, pocket.id)
+    assert "Computed from 2\u00a0s measured at 128 × 128, 12 steps: about 1\u00a0h\u00a09\u00a0min" in form.size_note.text()
+    form.learn(msgspec.structs.replace(made, width=4096, height=4096, steps=24), pocket.id)
+    assert form.size_note.isHidden(), "what was measured stands above the button"
+    form.size_field.set_size(248, 248)
+    assert form.size_note.isHidden()
+    stage.close()
 
 
 def test_seed_lock_and_dice(qtbot: QtBot) -> None:

@@ -13,6 +13,7 @@ from halftone.contract.words import Precision
 from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
+from halftone.gui.pages.create_estimate import Shape, Times, size_warning
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
@@ -50,7 +51,7 @@ class CreateForm(QWidget):
         self._controller = controller
         self._counter: Counter | None = None
         self._defaults_of = ""
-        self._picture_seconds: dict[tuple[str, int, int, int], list[float]] = {}
+        self._times = Times()
         self._build()
         self._connect()
         self._model_changed()
@@ -107,7 +108,9 @@ class CreateForm(QWidget):
 
     def _size_part(self) -> QWidget:
         self.size_field = SizeField()
-        return _part(label(tr("Size"), "small", "secondary"), self.size_field, spacing=6)
+        self.size_note = label("", "caption", "warn", wrap=True)
+        self.size_note.hide()
+        return _part(label(tr("Size"), "small", "secondary"), self.size_field, self.size_note, spacing=6)
 
     def _sampling_part(self) -> QWidget:
         most = figures.group(STEPS_RANGE[1])
@@ -294,17 +297,11 @@ class CreateForm(QWidget):
 
     def learn(self, picture: PictureFacts, model: str) -> None:
         """Remember how long a picture of this size took; the estimate is their mean."""
-        times = self._picture_seconds.setdefault((model, picture.width, picture.height, picture.steps), [])
-        times.append(picture.seconds)
-        del times[:-5]
+        self._times.learn(picture, model)
         self._refresh_footer()
 
-    def seconds_per_picture(self) -> tuple[float, int] | None:
-        """Mean seconds of the last pictures like this one, and how many they were; None if there was none."""
-        width, height = self.size_field.size_value()
-        key = (self._controller.settings.last_model, width, height, round(self.steps.value()))
-        times = self._picture_seconds.get(key)
-        return (sum(times) / len(times), len(times)) if times else None
+    def _shape(self) -> Shape:
+        return Shape(*self.size_field.size_value(), round(self.steps.value()))
 
     def _state_changed(self) -> None:
         state = self._controller.state
@@ -314,7 +311,8 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _refresh_footer(self) -> None:
-        known = self.seconds_per_picture()
+        model = self._controller.model
+        known = self._times.mean(self._controller.settings.last_model, self._shape())
         count = self.batch.value()
         if known is None:
             self.estimate.setText(tr("Time not measured yet for this size"))
@@ -326,6 +324,9 @@ class CreateForm(QWidget):
             self.estimate.setToolTip(one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1]))
         self._show_memory()
         problem = self.refusal()
+        warning = "" if problem or model is None else size_warning(model, self._shape(), self._times)
+        self.size_note.setText(warning)
+        self.size_note.setVisible(bool(warning))
         self.generate_button.setEnabled(not problem)
         self.more.setEnabled(not problem)
         queueing = bool(self._controller.state.jobs)

@@ -1,14 +1,16 @@
 """The panel under the canvas while a picture is made: phases, steps, time left, cancel, and the numbers so far."""
 
+import time
 from typing import Final, cast
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.words import FLOAT_LIMITS, Phase
 from halftone.gui import text, theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import announce
@@ -18,6 +20,7 @@ from halftone.gui.widgets.dots import PeakStrip, StepDots
 PHASES: Final[tuple[Phase, ...]] = ("load", "encode", "denoise", "decode", "save")
 _SAMPLES: Final = 3
 """Steps measured before a time left is given."""
+_TICK_MS: Final = 1000
 
 
 def seconds_left(job: Job) -> float | None:
@@ -26,6 +29,12 @@ def seconds_left(job: Job) -> float | None:
         return None
     mean = sum(step.seconds for step in job.steps) / len(job.steps)
     return mean * max(0, job.total - job.done)
+
+
+def so_far(job: Job, now: float) -> str:
+    """How long a job runs already, "" in its first second. now: seconds of the clock of the job's times."""
+    seconds = 0 if job.started is None else int(now - job.started)
+    return tr("{0} so far", figures.duration(seconds)) if seconds >= 1 else ""
 
 
 def steps_per_second(job: Job) -> float | None:
@@ -81,6 +90,10 @@ class TransportPanel(QWidget):
         super().__init__()
         self.setFixedHeight(134)
         self._announced = ("", 0)
+        self._job: Job | None = None
+        self._clock = QTimer(self)
+        self._clock.setInterval(_TICK_MS)
+        self._clock.timeout.connect(self._tick)
         self.phases = PhaseRow()
         self.title = label("", "heading-s", numbers=True)
         self.left = label("", "body", "secondary", numbers=True)
@@ -131,6 +144,7 @@ class TransportPanel(QWidget):
     def show_job(self, job: Job, device: DeviceFacts | None) -> None:
         """The running picture as it stands."""
         del device
+        self._job = job
         self._announce(job)
         self.phases.show_phase(job.phase, job.phases_done)
         self._show_progress(job)
@@ -138,6 +152,19 @@ class TransportPanel(QWidget):
         stopping = job.stopping != ""
         self.cancel.setEnabled(job.stopping != "cancel")
         self.keep.setEnabled(not stopping and job.phase == "denoise")
+
+    def _tick(self) -> None:
+        """A step may be long: the time that goes by shows that the program lives."""
+        if self._job is not None:
+            self._show_progress(self._job)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._clock.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._clock.stop()
 
     def _announce(self, job: Job) -> None:
         """For screen readers, every quarter only."""
@@ -156,13 +183,14 @@ class TransportPanel(QWidget):
             self.title.setText(tr("Cancelling…"))
             self.left.setText("")
             return
+        spent = so_far(job, time.monotonic())
         if job.phase == "denoise" and job.total:
             self.title.setText(tr("Step {0} of {1}", job.done, job.total))
-            waiting = tr("estimating") if job.total > _SAMPLES else ""
+            waiting = listed(spent, tr("estimating") if job.total > _SAMPLES else "")
             self.left.setText(tr("about {0} left", figures.duration(left)) if left is not None else waiting)
             return
         self.title.setText(text.phase_sentence(job.phase))
-        self.left.setText(_load_words(job))
+        self.left.setText(listed(_load_words(job), spent))
 
     def _show_numbers(self, job: Job) -> None:
         limit = FLOAT_LIMITS[_denoiser_dtype(job)]

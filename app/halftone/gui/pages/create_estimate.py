@@ -1,0 +1,77 @@
+"""How long a picture takes: measured with pictures like it, or computed from others and said to be so."""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.widgets import figures
+
+_KEPT: Final = 5
+FAR_ABOVE: Final = 4.0
+"""Times the pixels that a model was made for, from which on a size is warned of."""
+
+
+class Shape(NamedTuple):
+    """What the time of a picture depends on. Sizes are in pixels."""
+
+    width: int
+    height: int
+    steps: int
+
+    @property
+    def work(self) -> int:
+        """Pixels of all steps."""
+        return self.width * self.height * self.steps
+
+
+@dataclass
+class Times:
+    """Seconds that the last pictures took, by model and shape."""
+
+    _seconds: dict[tuple[str, Shape], list[float]] = field(default_factory=dict[tuple[str, Shape], list[float]])
+
+    def learn(self, picture: PictureFacts, model: str) -> None:
+        times = self._seconds.setdefault((model, Shape(picture.width, picture.height, picture.steps)), [])
+        times.append(picture.seconds)
+        del times[:-_KEPT]
+
+    def mean(self, model: str, shape: Shape) -> tuple[float, int] | None:
+        """Mean seconds of the last pictures of this shape, and how many they were; None if there was none."""
+        times = self._seconds.get((model, shape))
+        return (sum(times) / len(times), len(times)) if times else None
+
+    def nearest(self, model: str, shape: Shape) -> tuple[Shape, float] | None:
+        """The measured shape with the most nearly as much work, and its mean seconds."""
+        known = [other for name, other in self._seconds if name == model and other.work > 0]
+        if not known:
+            return None
+        best = min(known, key=lambda other: abs(other.work - shape.work))
+        times = self._seconds[(model, best)]
+        return best, sum(times) / len(times)
+
+
+def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
+    """What a size far above the model's own will cost, "" for others and for those that were measured."""
+    ratio = shape.width * shape.height / (model.native_width * model.native_height)
+    if ratio < FAR_ABOVE or times.mean(model.id, shape) is not None:
+        return ""
+    size = _size(shape)
+    factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)
+    what = tr("{0} is {1} times the pixels this model was made for.", size, factor)
+    near = times.nearest(model.id, shape)
+    if near is None:
+        return sentences(what, tr("It can take very long and much memory."))
+    base, seconds = near
+    computed = figures.duration(seconds * shape.work / base.work)
+    measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), _size(base), base.steps)
+    cost = tr(
+        "Computed from {0}: about {1}, or longer, as time may grow faster than pixels. It can take much memory.",
+        measured,
+        computed,
+    )
+    return sentences(what, cost)
+
+
+def _size(shape: Shape) -> str:
+    return f"{figures.group(shape.width)} × {figures.group(shape.height)}"

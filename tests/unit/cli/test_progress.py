@@ -1,0 +1,46 @@
+"""Signs of life where no bar can be drawn."""
+
+import io
+import threading
+
+import pytest
+
+from halftone.cli.progress import Progress
+from halftone.contract.messages import PhaseChanged, StepDone
+
+PATIENCE = 30
+
+
+class Screen(io.StringIO):
+    """A stderr that is no terminal; `said` is set once the words were written."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self._words = words
+        self.said = threading.Event()
+
+    def write(self, text: str) -> int:
+        if self._words in text:
+            self.said.set()
+        return super().write(text)
+
+
+def test_a_long_step_is_told_again_and_again_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("Drawing, step 3 of 12, 1\u00a0s so far\n")
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001) as progress:
+        progress(PhaseChanged(phase="denoise"))
+        progress(StepDone(step=3, steps=12, peak=1.0, finite=True, seconds=0.1))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+    end = screen.getvalue()
+    assert threading.active_count() == 1
+    assert screen.getvalue() == end, "nothing comes after the job"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_short_job_and_one_nobody_watches_are_silent(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    screen = Screen("never")
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(wanted=wanted, every=PATIENCE if wanted else 0.001) as progress:
+        progress(PhaseChanged(phase="denoise"))
+    assert screen.getvalue() == ""
