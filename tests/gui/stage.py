@@ -13,6 +13,7 @@ from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
+from halftone.gui.state import Noted
 from halftone.gui.window import MainWindow
 from halftone.gui.workspace import Workspace
 from halftone.library import records
@@ -37,7 +38,9 @@ class Stage:
         settings: Settings | None = None,
         measured: bool = True,
         grace: float = GRACE_SECONDS,
+        early: Sequence[Noted] = (),
     ) -> None:
+        """early: messages that come before the workspace moves in."""
         self.qtbot = qtbot
         set_language("en")
         theme.set_theme("dark")
@@ -47,6 +50,8 @@ class Stage:
         self.link = link(script, grace)
         self.controller = Controller(self.link, settings or Settings(first_run_done=True))
         self.window = MainWindow()
+        for notice in early:
+            self.controller.take(notice)
         self.workspace = Workspace(self.window, self.controller)
         collections.deque(self.workspace.move_in(), maxlen=0)
         self.page = self.workspace.create_page

@@ -56,9 +56,11 @@ def main(argv: list[str] | None = None) -> int:
     first = glance()
     theme.watcher().choose(first.theme)
     window = MainWindow(first)
+    window.keep_on_screen()
+    window.painted.connect(window.keep_on_screen)
     opening = Opening(window)
     window.show()
-    waker = _listen_to_signals(app)
+    waker = _listen_to_signals(app, window)
     code = app.exec()
     waker.stop()
     opening.close()
@@ -150,10 +152,18 @@ def _imported(names: tuple[str, ...]) -> Iterator[None]:
         yield
 
 
-def _listen_to_signals(app: QApplication) -> QTimer:
-    """Ctrl+C in the terminal, or a polite kill, closes the window. The timer lets Python look at signals while Qt waits."""
+def _listen_to_signals(app: QApplication, window: MainWindow) -> QTimer:
+    """Ctrl+C in the terminal, or a polite kill, ends the program in order, without a question: there may be nobody to answer.
+
+    The timer lets Python look at signals while Qt waits.
+    """
+
+    def end(*_given: object) -> None:
+        window.leaving()
+        app.exit(0)
+
     for name in ("SIGINT", "SIGTERM"):
-        signal.signal(getattr(signal, name), lambda *_given: app.exit(0))
+        signal.signal(getattr(signal, name), end)
     timer = QTimer(app)
     timer.setInterval(_SIGNALS_MS)
     timer.timeout.connect(lambda: None)

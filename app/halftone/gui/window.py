@@ -2,12 +2,21 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, Signal
+from PySide6.QtCore import QByteArray, QEvent, QMargins, QObject, QRect, QSize, Signal
 from PySide6.QtGui import QCloseEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QMainWindow, QStyle
 
 from halftone.gui.skeleton import Skeleton
 from halftone.settings.glance import Glance
+
+
+def fitted(wanted: QRect, frame: QMargins, available: QRect, least: QSize) -> QRect:
+    """The wanted inside of a window, moved and made smaller until it lies with its frame on the screen; never below `least`."""
+    room = available.marginsRemoved(frame)
+    size = wanted.size().boundedTo(room.size()).expandedTo(least)
+    left = max(room.left(), min(wanted.left(), room.right() + 1 - size.width()))
+    top = max(room.top(), min(wanted.top(), room.bottom() + 1 - size.height()))
+    return QRect(left, top, size.width(), size.height())
 
 
 class MainWindow(QMainWindow):
@@ -21,6 +30,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         first = first or Glance()
         self.may_close: Callable[[], bool] = lambda: True
+        self.leaving: Callable[[], object] = lambda: None
+        """What is to be remembered where nobody can be asked."""
         self.setWindowTitle("Halftone")
         self.setMinimumSize(1024, 640)
         self.resize(1440, 900)
@@ -29,6 +40,23 @@ class MainWindow(QMainWindow):
         self._skeleton = Skeleton(first.columns, first_run=first.first_run)
         self._skeleton.installEventFilter(self)
         self.setCentralWidget(self._skeleton)
+
+    def keep_on_screen(self) -> None:
+        """A window that is larger than the screen hides its own edges. Before it is shown its frame is guessed."""
+        if self.isMaximized() or self.isFullScreen():
+            return
+        inside, outside = self.geometry(), self.frameGeometry()
+        frame = QMargins(
+            inside.left() - outside.left(),
+            inside.top() - outside.top(),
+            outside.right() - inside.right(),
+            outside.bottom() - inside.bottom(),
+        )
+        if frame.isNull() and not self.isVisible():
+            frame.setTop(self.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight))
+        place = fitted(inside, frame, self.screen().availableGeometry(), self.minimumSize())
+        if place.size() != inside.size():
+            self.setGeometry(place)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Paint and watched is self._skeleton:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from PySide6.QtCore import QFile, QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence, QShortcut
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
 from halftone.gui import picture_text, stopping, text, theme
+from halftone.gui.closing import Closing, ClosingNote
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages.create import CreatePage
@@ -43,7 +44,7 @@ class Workspace(QObject):
         self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None
         self._messages: MessagesWindow | None = None
-        self._closing = False
+        self._closing = Closing(window, controller, self._keep_geometry)
         self._look = (controller.settings.theme, controller.settings.language)
 
     # --- building ---------------------------------------------------------------------------------------------------
@@ -54,22 +55,26 @@ class Workspace(QObject):
         controller = self.controller
         self._add_shortcuts()
         self.window.resized.connect(self._fit)
-        self.window.may_close = self._may_close
+        self.window.may_close = self._closing.may_close
+        self.window.leaving = self._keep_geometry
         controller.changed.connect(self._refresh)
         controller.noticed.connect(self._noticed)
         controller.settings_changed.connect(self._settings_changed)
         controller.badges_changed.connect(self._refresh)
         controller.page_requested.connect(self._go)
+        for notice in controller.state.notices:
+            self._noticed(notice)
 
     def _build(self, page: PageName) -> Iterator[None]:
         self.top = TopBar()
         self.stack = QStackedWidget()
         self.status = StatusBar()
+        self.closing_note = ClosingNote(self._closing, self.controller)
         self._pages = {}
         self._tour = None
         middle = QWidget()
         middle.setObjectName("page")
-        middle.setLayout(column(self.top, self.stack, self.status, spacing=0))
+        middle.setLayout(column(self.top, self.closing_note, self.stack, self.status, spacing=0))
         yield
         self.create_page = CreatePage(self.controller)
         self._pages["create"] = self.create_page
@@ -347,40 +352,3 @@ class Workspace(QObject):
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
         controller.update_settings(msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters))
-
-    def _may_close(self) -> bool:
-        jobs = len(self.controller.state.jobs)
-        if jobs and not self._closing:
-            self._ask_to_close(jobs)
-            return False
-        self._keep_geometry()
-        self.window.hide()
-        self.controller.stop()
-        return True
-
-    def _ask_to_close(self, jobs: int) -> None:
-        box = QMessageBox(self.window)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setWindowTitle("Halftone")
-        one = tr("Finish 1 job first, or stop now?")
-        box.setText(one if jobs == 1 else tr("Finish {0} jobs first, or stop now?", jobs))
-        finish = box.addButton(tr("Finish, then close"), QMessageBox.ButtonRole.AcceptRole)
-        stop = box.addButton(tr("Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
-        finish.clicked.connect(self._finish_and_close)
-        stop.clicked.connect(self._stop_and_close)
-        box.open()
-
-    def _finish_and_close(self) -> None:
-        self.controller.changed.connect(self._close_when_done)
-        self.controller.finish()
-
-    def _close_when_done(self) -> None:
-        if not self.controller.state.jobs:
-            self.controller.changed.disconnect(self._close_when_done)
-            self.controller.later(self.window.close)
-
-    def _stop_and_close(self) -> None:
-        self._closing = True
-        self.window.setEnabled(False)
-        self.controller.leave(self.window.close)

@@ -7,13 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QMargins, QRect, QSize
+from PySide6.QtWidgets import QStyle
 from pytestqt.qtbot import QtBot
 
 from halftone.client.command import worker_environment
 from halftone.gui import theme
 from halftone.gui.skeleton import Skeleton
-from halftone.gui.window import MainWindow
-from halftone.settings.glance import Glance
+from halftone.gui.window import MainWindow, fitted
+from halftone.settings import store
+from halftone.settings.glance import Glance, widths
 
 OPEN = """
 import sys
@@ -60,10 +63,14 @@ def test_closing_before_the_workspace_is_there_ends_the_program(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal to send")
-def test_a_polite_kill_ends_the_program_without_a_question(tmp_path: Path) -> None:
-    hook = f"self.ready.connect(lambda: __import__('os').kill(__import__('os').getpid(), {int(signal.SIGTERM)}))"
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_polite_kill_ends_the_program_without_a_question_and_keeps_its_place(tmp_path: Path, name: str) -> None:
+    hook = f"self.ready.connect(lambda: __import__('os').kill(__import__('os').getpid(), {int(signal.Signals[name])}))"
     done = run(hook, tmp_path)
     assert done.stdout.splitlines() == ["end 0"], done.stderr
+    kept = store.load(tmp_path / "settings.toml")
+    assert set(kept.geometry) == {"main"}
+    assert widths(kept.splitters["create"])
 
 
 def test_a_damaged_program_says_so_and_ends(tmp_path: Path) -> None:
@@ -125,3 +132,29 @@ def seen(qtbot: QtBot, glance: Glance, name: theme.ThemeName, xs: tuple[int, ...
     colours = theme.current()
     names = {colours.color(token).name(): token for token in ("surface", "canvas", "surface-raised")}
     return [names.get(image.pixelColor(x, y).name(), "other") for x in xs]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "available", "place"),
+    [
+        ((0, 0, 1440, 900), (0, 0, 1440, 900), (2, 30, 1436, 868)),
+        ((200, 100, 1440, 900), (0, 0, 1920, 1080), (200, 100, 1440, 900)),
+        ((900, 400, 1200, 700), (0, 24, 1920, 1056), (718, 378, 1200, 700)),
+        ((-300, -50, 1200, 700), (0, 0, 1920, 1080), (2, 30, 1200, 700)),
+        ((0, 0, 1440, 900), (0, 0, 800, 600), (2, 30, 1024, 640)),
+    ],
+)
+def test_the_window_lies_on_the_screen_with_its_frame(
+    wanted: tuple[int, ...], available: tuple[int, ...], place: tuple[int, ...]
+) -> None:
+    frame, least = QMargins(2, 30, 2, 2), QSize(1024, 640)
+    assert fitted(QRect(*wanted), frame, QRect(*available), least) == QRect(*place)
+
+
+def test_a_window_larger_than_the_screen_is_made_smaller(qtbot: QtBot) -> None:
+    window = MainWindow()
+    qtbot.addWidget(window)
+    screen = window.screen().availableGeometry()
+    window.setGeometry(screen.left(), screen.top(), screen.width() + 400, screen.height() + 400)
+    window.keep_on_screen()
+    assert window.height() == max(640, screen.height() - window.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight))

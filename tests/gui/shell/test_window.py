@@ -135,6 +135,61 @@ def test_closing_with_work_asks(qtbot: QtBot, tmp_path: Path) -> None:
     stage.wait(lambda: stage.link.pid is None)
 
 
+def answer(stage: Stage, words: str) -> None:
+    """Try to close the window, and answer its question."""
+    assert not stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == words).click()
+
+
+def test_that_the_window_will_close_is_seen_and_can_be_taken_back(qtbot: QtBot, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
+    stage.page.generate()
+    stage.page.generate()
+    stage.wait(lambda: stage.controller.state.running is not None)
+    note = stage.workspace.closing_note
+    assert note.isHidden()
+    answer(stage, "Finish, then close")
+    assert not note.isHidden()
+    assert note.words.text() == "Halftone closes when these 2 jobs are done."
+    stage.workspace.top.settings.click()
+    assert note.isVisible(), "it is seen on every page"
+    note.stay.click()
+    assert note.isHidden()
+    go.touch()
+    stage.idle()
+    assert stage.window.isVisible()
+    stage.close()
+
+
+def test_a_job_that_follows_from_the_last_one_is_waited_for(qtbot: QtBot, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
+    controller = stage.controller
+    more: list[str] = []
+    request = PictureRequest(prompt="hills")
+    follow = lambda _ended: more or more.append(controller.generate(request))  # noqa: E731 - as a cure follows from a check
+    controller.job_ended.connect(follow)
+    controller.generate(request)
+    stage.wait(lambda: controller.state.running is not None)
+    answer(stage, "Finish, then close")
+    go.touch()
+    stage.wait(lambda: not stage.window.isVisible())
+    assert len(controller.state.pictures) == 2
+    stage.wait(lambda: stage.link.pid is None)
+    stage.idle()
+
+
+def test_a_message_from_before_the_workspace_is_shown_when_it_is_there(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, early=[Noted(kind="models-gone", facts=("gone",))])
+    shown = stage.workspace.toasts.shown
+    assert shown is not None
+    assert shown.message.title == "Not found: gone."
+    stage.close()
+
+
 def test_finish_then_close_ends_an_endless_run_and_a_pause(qtbot: QtBot, tmp_path: Path) -> None:
     go = tmp_path / "go"
     stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
