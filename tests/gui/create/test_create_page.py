@@ -16,6 +16,7 @@ from tests.helpers import samples, scripted
 from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages import create_actions
+from halftone.gui.pages.create_centre import PICTURE_SHARE
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_transport import TransportPanel, so_far
 from halftone.gui.state import Job
@@ -408,6 +409,40 @@ def test_waiting_jobs_move_go_and_come_back(qtbot: QtBot, tmp_path: Path) -> Non
     assert [job.title for job in controller.state.jobs] == ["three", "two"]
     stage.page.queue.pause.click()
     stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 640)])
+def test_nothing_moves_sideways_when_a_job_begins(qtbot: QtBot, tmp_path: Path, size: tuple[int, int]) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(tmp_path / "go")), *scripted.usual("generate")]})
+    stage.window.resize(*size)
+    stage.wait(lambda: stage.page.centre.width() > 300)
+    before = stage.page.splitter.sizes()
+    stage.page.generate()
+    stage.wait(stage.page.queue.isVisible)
+    QApplication.processEvents()
+    assert stage.page.splitter.sizes() == before
+    (tmp_path / "go").touch()
+    stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 640)])
+def test_the_picture_keeps_its_share_beside_all_that_can_be_opened(qtbot: QtBot, size: tuple[int, int]) -> None:
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Steps(nan_at=2), scripted.Picture(state="recovered")]})
+    stage.window.resize(*size)
+    stage.picture()
+    centre = stage.page.centre
+    stage.wait(lambda: centre.banner.isVisible() and centre.canvas.isVisible())
+    centre.banner.fold.setChecked(True)
+    centre.receipt.setChecked(True)
+    stage.wait(lambda: centre.sheet.height() > 80)
+    assert centre.sheet.isVisible()
+    assert centre.canvas.height() >= round(centre.height() * PICTURE_SHARE)
+    alone = centre.banner.height()
+    centre.receipt.setChecked(False)
+    QApplication.processEvents()
+    assert centre.banner.height() >= alone
     stage.close()
 
 

@@ -60,6 +60,7 @@ class CreatePage(QWidget):
         self.splitter.setStretchFactor(2, 0)
         self.setLayout(column(self.splitter, spacing=0))
         self.splitter.set_defaults([336, 896, 208])
+        self._fit_sides()
         self._restore_splitter()
 
     def _connect(self) -> None:
@@ -179,7 +180,6 @@ class CreatePage(QWidget):
 
     def _refresh(self) -> None:
         self.centre.refresh()
-        self._fit_right()
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -315,18 +315,16 @@ class CreatePage(QWidget):
         for part in (self.form, self.centre):
             part.set_narrow(narrow)
         if changed:
-            self._fit_right()
+            self._fit_sides()
             self.splitter.set_defaults([280, 632, 112] if narrow else [336, 896, 208])
             self.splitter.restore_defaults()
 
-    def _fit_right(self) -> None:
-        narrow = self._compact[0]
-        queue = bool(self._controller.state.jobs)
+    def _fit_sides(self) -> None:
+        """The same limits whether something is made or not: what moves when a job begins draws the eye off the picture."""
         colours = theme.current()
         self.form.setMinimumWidth(colours.px("layout.panel-left.min"))
         self.form.setMaximumWidth(colours.px("layout.panel-left.max"))
-        least = 232 if queue and narrow else 256 if queue else 112 if narrow else 160
-        self.right.setMinimumWidth(least)
+        self.right.setMinimumWidth(112 if self._compact[0] else 160)
         self.right.setMaximumWidth(colours.px("layout.panel-right.max"))
 
     def splitter_state(self) -> dict[str, str]:

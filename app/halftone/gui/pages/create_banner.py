@@ -1,6 +1,6 @@
 """The banner above a picture that came out black: what happened, what Halftone did, what you can do; evidence at the right."""
 
-from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtCore import QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
@@ -117,9 +117,10 @@ class _Fold(HoverButton):
 
 
 class PictureBanner(QWidget):
-    """At most half of the column high; scrolls inside. `acted` carries the key of the action."""
+    """Scrolls inside. `acted` carries the key of the action; `reshaped`: it wants another height."""
 
     acted = Signal(str)
+    reshaped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class PictureBanner(QWidget):
         self.setAccessibleName(message.spoken)
         self.show()
         announce(self, message.spoken, urgent=message.level == "danger")
-        self.fit()
+        self.reshaped.emit()
 
     def _fill_buttons(self, message: Message) -> None:
         clear(self._buttons)
@@ -218,7 +219,9 @@ class PictureBanner(QWidget):
 
     def _folded(self, open_: bool) -> None:
         self._details.setVisible(open_)
-        self.fit()
+        self.reshaped.emit()
+        if open_:
+            QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self._details, 0, 0))
 
     def first_button(self) -> QAbstractButton | None:
         """The main action."""
@@ -239,17 +242,14 @@ class PictureBanner(QWidget):
         else:
             self._across.removeWidget(self.evidence)
             self._pair.addWidget(self.evidence, 0, Qt.AlignmentFlag.AlignTop)
-        self.fit()
+        self.reshaped.emit()
 
-    def fit(self) -> None:
-        """As high as its words, at most half of the column."""
-        parent = self.parentWidget()
-        room = parent.height() // 2 if parent is not None else 400
+    def wanted_height(self) -> int:
+        """Pixels that show everything without scrolling."""
         width = max(200, self._area.viewport().width())
         layout = self._inside.layout()
         wanted = layout.totalHeightForWidth(width) if layout is not None and layout.hasHeightForWidth() else 0
-        wanted = max(wanted, self._inside.sizeHint().height() if wanted <= 0 else 0)
-        self.setFixedHeight(max(80, min(room, wanted + 2)))
+        return max(wanted, self._inside.sizeHint().height() if wanted <= 0 else 0) + 2
 
     def _paint_edge(self) -> None:
         level = self.message.level if self.message is not None else "warn"

@@ -2,10 +2,11 @@
 
 import logging
 from functools import partial
+from typing import Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QFrame
+from PySide6.QtWidgets import QFrame, QWidget
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, PreviewReady
@@ -24,6 +25,11 @@ from halftone.gui.pages.create_transport import TransportPanel
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets.canvas import CanvasView
 from halftone.gui.widgets.common import column
+
+PICTURE_SHARE: Final = 0.4
+"""Of the column's height that the picture keeps, whatever is opened above and below it."""
+_LEAST: Final = 80
+"""Pixels that a banner or a receipt is high at least."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +72,9 @@ class Centre(QFrame):
     def _connect(self) -> None:
         self.toolbar.live_requested.connect(self.follow)
         self.canvas.zoomed.connect(self.toolbar.set_zoom)
-        self.receipt.toggled.connect(lambda on: self.sheet.setVisible(on and self.shown is not None))
+        self.receipt.toggled.connect(self._open_sheet)
+        self.banner.reshaped.connect(self._share)
+        self.sheet.reshaped.connect(self._share)
         self.sheet.message_requested.connect(self._unfold)
 
     # --- what the worker makes --------------------------------------------------------------------------------------
@@ -166,6 +174,7 @@ class Centre(QFrame):
             self.banner.hide()
             return
         self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
+        self._share()
 
     def fold(self) -> None:
         """Put the banner away; the receipt keeps what it said."""
@@ -205,6 +214,7 @@ class Centre(QFrame):
         self.toolbar.set_live(running=job is not None, following=self.following, preview=not self._preview.isNull())
         if self.shown is None and (job is None or self._preview.isNull()):
             self._show_canvas(False)
+        self._share()
 
     def _job(self) -> Job | None:
         return self._controller.state.running_kind("Generate")
@@ -222,9 +232,31 @@ class Centre(QFrame):
         for part in (self.toolbar, self.receipt, self.transport, self.banner):
             part.set_narrow(narrow)
 
+    def _open_sheet(self, on: bool) -> None:
+        self.sheet.setVisible(on and self.shown is not None)
+        self._share()
+
+    def _share(self) -> None:
+        """Banner and receipt are as high as they want while the picture keeps its share; beyond, they scroll."""
+        if self.banner.isHidden() and self.sheet.isHidden():
+            return
+        others = (self.toolbar, self.unwatched, self.next_steps, self.receipt, self.transport)
+        taken = sum(_height(part, self.width()) for part in others if not part.isHidden())
+        room = self.height() - taken - max(self.canvas.minimumHeight(), round(self.height() * PICTURE_SHARE))
+        banner = 0 if self.banner.isHidden() else min(self.banner.wanted_height(), self.height() // 2)
+        sheet = 0 if self.sheet.isHidden() else self.sheet.wanted_height()
+        sheet = max(_LEAST, min(sheet, max(room - banner, room // 2))) if sheet else 0
+        self.sheet.setFixedHeight(sheet)
+        self.banner.setFixedHeight(max(_LEAST, min(banner, room - sheet)))
+
     def resizeEvent(self, event: object) -> None:
-        if not self.banner.isHidden():
-            self.banner.fit()
+        self._share()
+
+
+def _height(part: QWidget, width: int) -> int:
+    """Pixels that a part of this width takes."""
+    wanted = part.heightForWidth(width) if part.hasHeightForWidth() else part.sizeHint().height()
+    return min(part.maximumHeight(), max(part.minimumHeight(), wanted))
 
 
 def _failing_dtype(picture: PictureFacts) -> DType:

@@ -1,9 +1,10 @@
 """The queue beside the canvas: the running job, then those that wait, in an order that can be changed."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from PySide6.QtCore import QPoint, QRectF, Qt, Signal
-from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QMenu, QVBoxLayout, QWidget
 
 from halftone.contract.messages import Generate
@@ -15,6 +16,11 @@ from halftone.gui.pages.create_transport import seconds_left
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import ElidedLabel, clear, column, icon_button, label, row, surface
+
+_LEFT: Final = 62
+_COMPACT_LEFT: Final = 12
+_COMPACT_BELOW: Final = 180
+"""Pixels of width below which there is no room for small pictures."""
 
 
 class QueueRow(QWidget):
@@ -31,6 +37,7 @@ class QueueRow(QWidget):
     def __init__(self, job: Job, place: int) -> None:
         super().__init__()
         self.job = job
+        self._left = _LEFT
         self._place = place
         self._grip: QPoint | None = None
         self._dragging = False
@@ -51,11 +58,20 @@ class QueueRow(QWidget):
         if job.running:
             words.addSpacing(10)
         words.addLayout(row(self.left, -1, self.right))
-        layout = row(words, spacing=6, margins=(62, 8, 6, 8))
+        layout = row(words, spacing=6, margins=(_LEFT, 8, 6, 8))
         layout.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
         layout.setStretch(0, 1)
         self.setLayout(layout)
         theme.watcher().changed.connect(self.update)
+
+    def set_compact(self, compact: bool) -> None:
+        """Without the small picture, for a narrow panel."""
+        self._left = _COMPACT_LEFT if compact else _LEFT
+        layout = self.layout()
+        if layout is not None:
+            layout.setContentsMargins(self._left, 8, 6, 8)
+        self.right.setVisible(not compact)
+        self.update()
 
     def show_job(self, job: Job, preview: QImage) -> None:
         self.job = job
@@ -73,26 +89,32 @@ class QueueRow(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.fillRect(self.rect(), colours.color("selected" if self.job.running else "surface"))
-        box = QRectF(12, 10, 40, 40)
+        if self._left == _LEFT:
+            self._paint_box(painter, QRectF(12, 10, 40, 40))
         if self.job.running:
-            paint_thumbnail(painter, box, self._preview)
-            bar = QRectF(62, 46, self.width() - 62 - 36, 4)
+            bar = QRectF(self._left, 46, self.width() - self._left - 36, 4)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colours.color("border-strong"))
             painter.drawRoundedRect(bar, 2, 2)
             share = self.job.fraction if self.job.fraction is not None else 0.0
             painter.setBrush(colours.color("accent"))
             painter.drawRoundedRect(QRectF(bar.left(), bar.top(), bar.width() * share, bar.height()), 2, 2)
-        else:
-            painter.setPen(QPen(colours.color("border-control"), 1, Qt.PenStyle.DashLine))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
-            painter.setPen(colours.color("text-muted"))
-            painter.setFont(colours.font("small", numbers=True))
-            painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), str(self._place))
         painter.setPen(colours.color("border"))
         painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
         painter.end()
+
+    def _paint_box(self, painter: QPainter, box: QRectF) -> None:
+        """The preview of the running job, the place of one that waits."""
+        colours = theme.current()
+        if self.job.running:
+            paint_thumbnail(painter, box, self._preview)
+            return
+        painter.setPen(QPen(colours.color("border-control"), 1, Qt.PenStyle.DashLine))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5))
+        painter.setPen(colours.color("text-muted"))
+        painter.setFont(colours.font("small", numbers=True))
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignCenter), str(self._place))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and not self.job.running:
@@ -156,7 +178,10 @@ class QueuePanel(QWidget):
         self.more = icon_button("ellipsis", tr("More"), clicked=self._menu)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
-        head.setLayout(row(label(tr("Queue"), "body-strong"), self.count, -1, self.pause, self.more, margins=(12, 0, 8, 0)))
+        name = ElidedLabel(tr("Queue"), "body-strong")
+        across = row(name, self.count, self.pause, self.more, spacing=6, margins=(12, 0, 8, 0))
+        across.setStretch(0, 1)
+        head.setLayout(across)
         self._list = QVBoxLayout()
         self._list.setSpacing(0)
         self._list.setContentsMargins(0, 0, 0, 0)
@@ -167,6 +192,16 @@ class QueuePanel(QWidget):
         self._mark.hide()
         controller.changed.connect(self._refresh)
         self.hide()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        compact = self.width() < _COMPACT_BELOW
+        self.count.setVisible(not compact)
+        for one in self._rows.values():
+            one.set_compact(compact)
 
     def set_preview(self, image: QImage) -> None:
         self._preview = image
@@ -200,6 +235,7 @@ class QueuePanel(QWidget):
             made.dropped.connect(self._drop)
             self._rows[job.id] = made
             self._list.addWidget(made)
+        self._fit()
         if focused in self._rows:
             self._rows[focused].show()
             self._rows[focused].setFocus(Qt.FocusReason.OtherFocusReason)

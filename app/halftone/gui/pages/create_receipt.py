@@ -1,6 +1,6 @@
 """The bar under a finished picture: its size, seed, time and numerics receipt; a click opens the whole receipt."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from halftone.contract.facts import PictureFacts
@@ -8,7 +8,7 @@ from halftone.contract.request import PictureRequest
 from halftone.gui import picture_text, text
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, set_tone, surface
+from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
 from halftone.health.words import capital
 
@@ -108,9 +108,10 @@ class ReceiptBar(HoverButton):
 
 
 class ReceiptSheet(QWidget):
-    """The whole receipt, between picture and bar."""
+    """The whole receipt, between picture and bar; scrolls inside. `reshaped`: it wants another height."""
 
     message_requested = Signal()
+    reshaped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,10 +121,19 @@ class ReceiptSheet(QWidget):
         self._grid.setVerticalSpacing(5)
         self._message = button(tr("What happened"), "link", clicked=self.message_requested.emit)
         head = row(label(tr("Receipt"), "body-strong"), -1, self._message)
-        frame.setLayout(column(head, self._grid, spacing=8, margins=(16, 12, 16, 12)))
+        self._inside = QWidget()
+        self._inside.setLayout(column(head, self._grid, -1, spacing=8, margins=(16, 12, 16, 12)))
+        self._area = scrolling(self._inside)
+        frame.setLayout(column(self._area, spacing=0))
         self.setLayout(column(frame, spacing=0))
         self._rows: list[tuple[str, str]] = []
         self.hide()
+
+    def wanted_height(self) -> int:
+        """Pixels that show everything without scrolling."""
+        layout = self._inside.layout()
+        width = max(200, self._area.viewport().width())
+        return (layout.totalHeightForWidth(width) if layout is not None else 0) + 2
 
     def show_picture(self, picture: PictureFacts, request: PictureRequest, *, has_message: bool) -> None:
         """has_message: there is a banner that can be opened again."""
@@ -145,3 +155,4 @@ class ReceiptSheet(QWidget):
             self._grid.addWidget(label(name, "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(words, index, 1)
         self._grid.setColumnStretch(1, 1)
+        QTimer.singleShot(0, self, self.reshaped.emit)  # labels have no height before they are shown
