@@ -33,6 +33,8 @@ class Range:
     scores: dict[str, tuple[ScorePeak, ...]] = field(default_factory=dict[str, tuple[ScorePeak, ...]])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     """By component, of all its calls, under the probe."""
+    ran: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    """By id of the call: the modules that ran in it."""
     picture: torch.Tensor | None = None
 
     def of(self, component: str) -> list[tuple[Call, Any]]:
@@ -55,6 +57,7 @@ def range_pass(
             check()
             found.seconds[call.component] = found.seconds.get(call.component, 0.0) + seconds
             found.calls.append((call, result))
+            found.ran[id(call)] = probes[call.component].ran()
             on_progress(found, probes)
 
         for inputs, seed in pictures:

@@ -33,10 +33,11 @@ from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
-from halftone.engine.prices import Bare, Pricing
+from halftone.engine.prices import Pricing
 from halftone.engine.prompts import pictures_to_check
 from halftone.engine.recover import ASSUMED, CLOSE, layer_peaks, measure_call
 from halftone.engine.tensors import relative_error, tensors_in
+from halftone.engine.timing import Bare
 from halftone.engine.torch_settings import torch_settings
 from halftone.health.explain import explain
 from halftone.health.judge import headroom_bits, judge

@@ -3,9 +3,8 @@ sizes of the parameters and files.
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,19 +14,18 @@ from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import CureKind, DType, DTypeState
-from halftone.engine.calls import Call, run_call
+from halftone.engine.calls import Call
 from halftone.engine.capture import Range
 from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder
 from halftone.engine.load import Loaded
-from halftone.engine.pace import ROUNDS, SHORT, Pace, in_pairs, pace_ratio
-from halftone.engine.plans import Masters, apply_plan, apply_state, with_counts, with_settings
-from halftone.engine.precision import ComponentState, bytes_in, state_in
+from halftone.engine.plans import Masters, apply_plan, with_counts, with_settings
+from halftone.engine.precision import ComponentState, bytes_in, split_rows
 from halftone.engine.recover import CLOSE, planner_layers, tensor_peaks
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error, tensors_in
-from halftone.engine.torch_settings import torch_settings
+from halftone.engine.timing import Bare, Timing
 from halftone.health.faults import ends_the_job
 from halftone.health.planner import candidate_plans
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
@@ -39,21 +37,8 @@ log = logging.getLogger(__name__)
 BEST: Final = 120.0
 """dB given for the same picture, because a report holds finite numbers."""
 _CANNOT_RUN: Final = "The model cannot be run with it."
-Calls = Sequence[tuple[Call, Any]]
-"""Calls of the range pass with their results."""
 CHEAP: Final = 2.0
 """Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
-
-
-@dataclass(frozen=True)
-class Bare:
-    """What the target pass measured of a component without a cure: seconds of all its calls, and of each that was really run by
-    what was called; errors by id of the call.
-    """
-
-    seconds: float
-    runs: Mapping[str, Sequence[float]]
-    errors: Mapping[int, float]
 
 
 @dataclass
@@ -95,6 +80,7 @@ class Pricing:
         self._states = states
         self._bare = bare
         self._check = check
+        self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
 
@@ -198,14 +184,11 @@ class Pricing:
             self._compare(name, plan, thorough=thorough, tally=tally)
         if not reached:
             self._as_measured(tally)
-        return self._time_ratio(plan, reached, tally) if tally.finite and not tally.unsound else None
-
-    def _state(self, plan: Plan, name: str) -> ComponentState:
-        return state_in(plan, name, self._base.dtypes[name])
+        return self._timing.ratio(plan, reached, tally.runs) if tally.finite and not tally.unsound else None
 
     def _changed(self, plan: Plan) -> list[str]:
         """Components whose state a plan changes."""
-        return [name for name in self._loaded.modules if self._state(plan, name) != self._state(self._base, name)]
+        return [name for name in self._loaded.modules if self._timing.state(plan, name) != self._timing.state(self._base, name)]
 
     def _reached(self, plan: Plan) -> list[str]:
         """Components to run: those that a plan changes; with settings, which reach all, also the sick ones (else all)."""
@@ -220,7 +203,7 @@ class Pricing:
 
     def _is_range(self, plan: Plan, name: str) -> bool:
         """Under the plan the component runs exactly as it did in the range pass."""
-        return self._state(plan, name) == ComponentState(dtype=self._wide.dtype)
+        return self._timing.state(plan, name) == ComponentState(dtype=self._wide.dtype)
 
     def _compare(self, name: str, plan: Plan, *, thorough: bool, tally: _Tally) -> None:
         if not self._is_sound(name):
@@ -228,7 +211,7 @@ class Pricing:
         elif self._is_range(plan, name):
             self._as_in_range(name, tally)
         else:
-            self._try(name, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
+            self._try(name, plan, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
 
     def _as_in_range(self, name: str, tally: _Tally) -> None:
         """Nothing to compare again: no error."""
@@ -242,107 +225,41 @@ class Pricing:
         tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
         tally.finite = all(error < float("inf") for error in tally.errors)
 
-    def _try(self, name: str, *, thorough: bool, tally: _Tally) -> None:
-        """Run a component's calls: all of them, or the worst of each kind."""
-        for method, calls in self._calls_by_method(name).items():
+    def _try(self, name: str, plan: Plan, *, thorough: bool, tally: _Tally) -> None:
+        """Run a component's calls: all of them, or the worst of each kind; but not those that the plan leaves as they were (the
+        encoder of a VAE whose decoder is rescaled).
+        """
+        changed = self._changed_modules(plan, name)
+        for method, calls in self._timing.calls_by_method(name).items():
             chosen = calls if thorough else [calls[self._worst(name, calls)]]
             tally.whole = tally.whole and len(chosen) == len(calls)
             for call, reference in chosen:
                 self._check()
-                result, seconds = self._timed(call)
+                if method != "decode" and self._is_as_before(call, changed):
+                    tally.errors.append(self._bare[name].errors[id(call)])
+                    tally.runs.setdefault(name, {})[method] = list(self._bare[name].runs[method])
+                    continue
+                result, seconds = self._timing.timed(call)
                 tally.runs.setdefault(name, {}).setdefault(method, []).append(seconds)
                 _book(call, result, reference, tally)
                 if not tally.finite:
                     return
 
-    def _time_ratio(self, plan: Plan, reached: Sequence[str], tally: _Tally) -> float | None:
-        """Seconds of a picture with the plan over seconds without it; None if nothing was run. Components that the plan leaves
-        alone take as long as before.
+    def _changed_modules(self, plan: Plan, name: str) -> frozenset[str] | None:
+        """Modules whose numbers a plan changes, with those that hold them and may use their weights; None: all may be."""
+        before, after = self._timing.state(self._base, name), self._timing.state(plan, name)
+        if plan.settings or not self._timing.same_work(plan, name):
+            return None
+        differing = {key for key in {**before.rescale, **after.rescale} if before.rescale.get(key) != after.rescale.get(key)}
+        owners = {split_rows(key)[0].rpartition(".")[0] for key in differing}
+        return frozenset(owners | {owner.rpartition(".")[0] for owner in owners})
 
-        The runs that were needed anyway settle it where the work is the same and shows no difference; else short calls run
-        again in turns.
-        """
-        same_work = not plan.settings and all(self._same_work(plan, name) for name in reached)
-        seen = [pace for name in reached for pace in self._seen(name, tally.runs.get(name, {})).values()]
-        ratio = pace_ratio(seen, same_work=same_work)
-        if not (same_work and ratio == 1.0):
-            paces = [pace for name in reached for pace in self._paces(plan, name, tally.runs.get(name, {}))]
-            ratio = pace_ratio(paces, same_work=same_work)
-        total = sum(bare.seconds for bare in self._bare.values())
-        part = sum(self._bare[name].seconds for name in reached)
-        if not part:
-            return 1.0 if not reached and total > 0 else None
-        return None if ratio is None else 1.0 + (ratio - 1.0) * part / total
-
-    def _same_work(self, plan: Plan, name: str) -> bool:
-        """The same kernels on the same shapes, with other numbers."""
-        before, after = self._state(self._base, name), self._state(plan, name)
-        return (before.dtype, before.upcast) == (after.dtype, after.upcast)
-
-    def _seen(self, name: str, runs: Mapping[str, Sequence[float]]) -> dict[str, Pace]:
-        """What the target pass took and what the comparison took, as many runs of each, by what was called."""
-        bare = self._bare[name].runs
-        groups = self._calls_by_method(name)
-        return {method: in_pairs(bare.get(method, ()), runs.get(method, ()), len(calls)) for method, calls in groups.items()}
-
-    def _paces(self, plan: Plan, name: str, runs: Mapping[str, Sequence[float]]) -> list[Pace]:
-        groups = self._calls_by_method(name)
-        if self._bare[name].seconds > SHORT * sum(map(len, groups.values())):
-            longer = {method: runs.get(method) or self._runs(calls[0][0], 1) for method, calls in groups.items()}
-            return list(self._seen(name, longer).values())
-        settled = self._settled(plan, name, self._seen(name, runs), groups)
-        doubtful = {method: calls for method, calls in groups.items() if method not in settled}
-        if not doubtful:
-            return list(settled.values())
-        return [*settled.values(), *self._turns(name, self._state(self._base, name), self._state(plan, name), doubtful)]
-
-    def _settled(self, plan: Plan, name: str, seen: Mapping[str, Pace], groups: Mapping[str, Calls]) -> dict[str, Pace]:
-        """What shows no difference where the work is the same, at once or after some more runs with the plan."""
-        if plan.settings or not self._same_work(plan, name):
-            return {}
-        found: dict[str, Pace] = {}
-        for method, first in seen.items():
-            again = self._runs(groups[method][0][0], ROUNDS) if pace_ratio([first], same_work=True) != 1.0 else ()
-            pace = replace(first, after=first.after + again)
-            if pace_ratio([pace], same_work=True) == 1.0:
-                found[method] = pace
-        return found
-
-    def _turns(self, name: str, before: ComponentState, after: ComponentState, groups: Mapping[str, Calls]) -> list[Pace]:
-        """Short calls with the plan, without it and with it again, several times each, so that another program's load shows on
-        both sides.
-        """
-        first = {method: calls[0][0] for method, calls in groups.items()}
-        with_plan = {method: self._runs(call, ROUNDS) for method, call in first.items()}
-        apply_state(self._loaded, name, before, self._masters[name])
-        with torch_settings(self._numerics, self._loaded.device):
-            without = {method: self._runs(call, ROUNDS) for method, call in first.items()}
-        apply_state(self._loaded, name, after, self._masters[name])
-        with_plan = {method: runs + self._runs(first[method], ROUNDS) for method, runs in with_plan.items()}
-        return [Pace(without[method], with_plan[method], len(calls)) for method, calls in groups.items()]
-
-    def _runs(self, call: Call, count: int) -> tuple[float, ...]:
-        """Seconds of single runs of a call, as its component is now."""
-        seconds: list[float] = []
-        for _ in range(count):
-            self._check()
-            seconds.append(self._timed(call)[1])
-        return tuple(seconds)
-
-    def _timed(self, call: Call) -> tuple[Any, float]:
-        """The result of a call and the seconds until all of it was there."""
-        started = time.perf_counter()
-        result = run_call(call, self._loaded.modules[call.component], self._loaded.states[call.component].dtype)
-        is_finite(result)  # waits for the device
-        return result, time.perf_counter() - started
-
-    def _calls_by_method(self, name: str) -> dict[str, list[tuple[Call, Any]]]:
-        """The calls that were sound in the range pass, by what was called: calls of one kind take about the same time."""
-        groups: dict[str, list[tuple[Call, Any]]] = {}
-        for call, result in self._wide.of(name):
-            if is_finite(result) and is_finite((call.args, call.kwargs)):
-                groups.setdefault(call.method, []).append((call, result))
-        return groups
+    def _is_as_before(self, call: Call, changed: frozenset[str] | None) -> bool:
+        """Nothing that the call runs is changed, and the target pass ran it: what came out then comes out again."""
+        ran = self._wide.ran.get(id(call))
+        if changed is None or ran is None or not ran.isdisjoint(changed):
+            return False
+        return self._bare[call.component].errors.get(id(call), float("inf")) < float("inf")
 
     def _worst(self, name: str, calls: list[tuple[Call, Any]]) -> int:
         """The call that failed first in the bare target pass, else the one with the largest error."""
@@ -365,7 +282,7 @@ class Pricing:
         )
 
     def _more_bytes(self, plan: Plan, name: str) -> int:
-        return self._bytes(name, self._state(plan, name)) - self._bytes(name, self._state(self._base, name))
+        return self._bytes(name, self._timing.state(plan, name)) - self._bytes(name, self._timing.state(self._base, name))
 
     def _bytes(self, name: str, state: ComponentState) -> int:
         key = (name, state.dtype, state.upcast)

@@ -130,6 +130,7 @@ class Probe:
         self._uses: list[_Use] = []
         self._known: dict[int, _Known] = {}
         self._tops: set[int] = set()
+        self._told = 0
         self._call = -1
         watches, self._roles = find_score_watches(module) if scores else ({}, {})
         self._watches: dict[str, ScoreWatch] = watches
@@ -154,6 +155,12 @@ class Probe:
     def calls(self) -> int:
         """Forward calls that began so far."""
         return self._call + 1
+
+    def ran(self) -> frozenset[str]:
+        """The modules that ran since this was last asked."""
+        fresh = {self._names[use.index] for use in self._uses[self._told :]}
+        self._told = len(self._uses)
+        return frozenset(fresh)
 
     def readings(self) -> tuple[Reading, ...]:
         """One per module that ran, in order of first completion."""
@@ -227,13 +234,14 @@ class Probe:
         """(slot with the peak of this tensor or of one it is part of, True when it had to be measured)."""
         if tensor.is_inference() or not has_values(tensor):
             return self._buffer.add(tensor), True  # no version to tell an in-place change by
-        storage = StorageWeakRef(tensor.untyped_storage())
+        storage = tensor.untyped_storage()
+        identity = cast("Any", storage)._cdata  # noqa: SLF001 - what a weak reference to it is compared by, without making one
         version = tensor._version  # noqa: SLF001 - the documented way to see an in-place change
-        known = self._known.get(storage.cdata)
+        known = self._known.get(identity)
         if known and known.version == version and known.size >= tensor.numel() and not known.storage.expired():
             return known.slot, False
         slot = self._buffer.add(tensor)
-        self._known[storage.cdata] = _Known(storage, version, tensor.numel(), slot)
+        self._known[identity] = _Known(StorageWeakRef(storage), version, tensor.numel(), slot)
         return slot, True
 
     def _reading(self, order: int, use: _Use, values: list[float]) -> Reading:
@@ -304,7 +312,7 @@ def _largest(values: list[float], slots: list[int]) -> float:
 
 
 def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[torch.Tensor]:
-    yield from _outputs(args)
+    yield from _outputs(args[0] if len(args) == 1 else args)
     for name, value in kwargs.items():
         if value is not None and not any(word in name for word in _NOT_VALUES):
             yield from _floating(value)
@@ -315,6 +323,10 @@ def _outputs(value: object) -> Iterator[torch.Tensor]:
 
     (What has more is no signal: attention weights, position biases with -inf in them.)
     """
+    if isinstance(value, torch.Tensor):  # nearly always
+        if value.is_floating_point() or value.is_complex():
+            yield value
+        return
     dimensions = None
     for tensor in _floating(value):
         if dimensions is None:

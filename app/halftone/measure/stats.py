@@ -98,6 +98,9 @@ class PeakBuffer:
     def add(self, tensor: torch.Tensor) -> int:
         """Write into a new slot and return its index."""
         index = len(self._values)
+        if tensor.device.type == "cpu":
+            self._values.append(_cpu_peak(tensor) if tensor.numel() else 0.0)
+            return index
         self._values.append(0.0)
         self.write(index, tensor)
         return index
@@ -150,11 +153,11 @@ def _as_ordered_float(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _cpu_peak(tensor: torch.Tensor) -> float:
-    values = tensor.detach()
+    values = tensor if tensor.grad_fn is None else tensor.detach()
     if values.dtype not in _PLAIN or values.layout is not torch.strided:
         values = _comparable(values)
     low, high = torch.aminmax(values)
-    lowest, highest = float(low), float(high)
+    lowest, highest = low.item(), high.item()
     return math.nan if lowest != lowest or highest != highest else max(-lowest, highest, 0.0)
 
 

@@ -41,6 +41,22 @@ def test_a_quick_check_runs_cures_until_one_holds(engine: DiffusersEngine, fragi
     assert (whole.plan.verified, whole.plan.error) == (True, 0.0), "it runs exactly as it did in the range pass"
 
 
+def test_what_a_cure_leaves_as_it_was_is_not_run_again(engine: DiffusersEngine, fragile: Path) -> None:
+    """The decoder is rescaled: the encoder ran in the range pass and in the target pass, and gives what it gave then."""
+    check(engine, fragile)
+    assert engine.loaded is not None
+    vae = engine.loaded.modules["vae"]
+    ran: list[str] = []
+    for part in ("encoder", "decoder"):
+        vae.get_submodule(f"{part}.conv_in").register_forward_hook(lambda *_, part=part: ran.append(part))
+    report, _ = check(engine, fragile)
+    cure = report.cures[0]
+    assert (cure.kind, cure.plan.verified) == ("rescale", True)
+    assert all(name.startswith("decoder.") for name in cure.plan.rescale["vae"])
+    assert ran.count("encoder") == 2
+    assert ran.count("decoder") > 2
+
+
 def test_every_layer_has_its_peak_under_a_rescaling(engine: DiffusersEngine, fragile: Path) -> None:
     report, _ = check(engine, fragile, "float16")
     assert report.plan.rescale

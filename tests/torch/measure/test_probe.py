@@ -357,3 +357,13 @@ def test_functions_of_torch_inside_a_leaf_are_its_own() -> None:
     found = origin(probed(model, torch.ones(1, 4, dtype=torch.float16)).readings())
     assert found is not None
     assert found.module == ""
+
+
+def test_it_tells_what_ran_since_it_was_last_asked() -> None:
+    module = Residual()
+    with Probe(module, "unet") as probe:
+        assert probe.ran() == frozenset()
+        module(torch.ones(1, 8))
+        assert probe.ran() == {"", "first", "act", "second"}
+        module.first(torch.ones(1, 8))
+        assert probe.ran() == {"first"}
