@@ -1,6 +1,6 @@
 """Progress ring of the top bar, memory meter of the status bar, and the keyboard focus ring."""
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QFocusEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -87,17 +87,26 @@ class FocusRing(QFocusFrame):
                 self._surround(watched if event.reason() in _KEYBOARD and not isinstance(watched, _FIELDS) else None)
         elif event.type() == QEvent.Type.FocusOut and watched is self.widget():
             self._surround(None)
-        return super().eventFilter(watched, event)
+        handled = super().eventFilter(watched, event)
+        if watched is self.widget():
+            self.clearMask()  # Qt cuts out what lies over the widget, and with it a ring that has no room outside
+        return handled
 
     def _surround(self, widget: QWidget | None) -> None:
         """Fields have a focus border of their own."""
         self.setWidget(widget)  # pyright: ignore[reportArgumentType] - None takes the ring away
+        self.clearMask()
         self.setVisible(widget is not None)
+
+    def _room(self) -> QRect:
+        """As far as its parent lets it be seen: a tab is as high as its bar, and the ring around it lies on its edge."""
+        parent = self.parentWidget()
+        return self.rect() & parent.rect().translated(-self.pos()) if parent is not None else self.rect()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(theme.current().color("focus"), 2))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 7, 7)
+        painter.drawRoundedRect(QRectF(self._room()).adjusted(1, 1, -1, -1), 7, 7)
         painter.end()
