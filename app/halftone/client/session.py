@@ -92,11 +92,6 @@ class Session:
         return next((name for name, job in self._jobs.items() if job.started), None)
 
     @property
-    def unstarted(self) -> tuple[JobCommand, ...]:
-        """Jobs that wait; `start` sends them to the next worker."""
-        return tuple(job.command for job in self._jobs.values() if not job.started)
-
-    @property
     def broken(self) -> WireError | None:
         """Set when what the worker sends cannot be understood: kill it."""
         return self._reader.error

@@ -76,7 +76,7 @@ def test_overflow_shows_verdict_figures_findings_and_cures(qtbot: QtBot) -> None
     assert [row.isEnabled() for row in page.cure.cures.rows] == [True, True, True, False]
     assert page.cure.cures.rows[0].isChecked()
     assert "Rescale in memory" in page.cure.cures.rows[0].accessibleName()
-    assert page.header.checked_words().startswith("Checked 12 May")
+    assert page.header._checked.text().startswith("Checked 12 May")
 
 
 def test_a_refused_cure_says_why(qtbot: QtBot) -> None:
@@ -163,7 +163,7 @@ def test_the_chart_fills_while_a_check_runs_and_cancel_stops_it(qtbot: QtBot) ->
     assert page.view.state == "failed"
     assert page.verdict.title() == "The check was stopped"
     assert len(page.view.layers) == 900
-    assert page.header.checked_words() == "Not finished"
+    assert page.header._checked.text() == "Not finished"
 
 
 def test_a_failed_check_keeps_what_was_measured_and_can_be_repeated(qtbot: QtBot) -> None:

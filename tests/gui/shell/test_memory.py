@@ -104,11 +104,11 @@ def test_a_job_goes_before_an_early_load(controller: Controller, link: Noting) -
 
 def test_the_device_page_says_what_is_in_memory_and_frees_it(qtbot: QtBot) -> None:
     page, link = open_page(qtbot)
-    assert page.device._loaded.full_text() == "No model in memory"
+    assert page.device._loaded.accessibleName() == "No model in memory"
     assert not page.device.free.isEnabled()
     link.tell(ModelChanged(model=kit.MODEL, device=kit.GPU.id))
     page.refresh()
-    assert page.device._loaded.full_text() == f"In memory: {kit.MODEL.name}"
+    assert page.device._loaded.accessibleName() == f"In memory: {kit.MODEL.name}"
     page.device.free.click()
     assert link.sent[-1] == Unload()
     job = page._controller.generate(PictureRequest(prompt="a"))

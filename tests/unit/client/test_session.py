@@ -88,7 +88,7 @@ def test_a_job_is_open_until_it_ends() -> None:
     talk = Talk("a", "b")
     assert (talk.session.open_jobs, talk.session.running) == (("a", "b"), None)
     talk.say(started("a", 1))
-    assert (talk.session.running, talk.session.unstarted) == ("a", (paint("b"),))
+    assert (talk.session.running, talk.session.open_jobs) == ("a", ("a", "b"))
     talk.say(ended("a", 2))
     assert (talk.session.open_jobs, talk.session.running) == (("b",), None)
 
@@ -110,7 +110,7 @@ def test_a_crash_fails_the_running_job_and_keeps_the_queue() -> None:
 def test_a_crash_while_nothing_runs_ends_no_job() -> None:
     talk = Talk("a")
     assert [type(event) for event in talk.die()] == [WorkerLost]
-    assert talk.session.unstarted == (paint("a"),)
+    assert commands(talk.session.start()) == [Hello(), paint("a")]
 
 
 def test_a_new_worker_starts_its_numbers_anew() -> None:
@@ -164,7 +164,7 @@ def test_after_the_grace_the_job_ends_cancelled_and_the_queue_goes_on() -> None:
     assert isinstance(lost, WorkerLost)
     assert isinstance(end, JobEnded)
     assert (end.job, end.outcome, end.error) == ("a", "cancelled", None)
-    assert talk.session.unstarted == (paint("b"),)
+    assert commands(talk.session.start()) == [Hello(), paint("b")]
 
 
 def test_a_waiting_job_that_was_cancelled_is_not_sent_again() -> None:
@@ -315,8 +315,8 @@ def test_whatever_happens_each_job_ends_once(steps: list[str]) -> None:
             session.command(paint(str(number)))
         elif step.startswith("cancel") and session.open_jobs:
             session.command(Cancel(job=session.open_jobs[0 if step == "cancel first" else -1]))
-        elif step == "start" and session.running is None and session.unstarted:
-            told += talk.say(started(session.unstarted[0].job, number))
+        elif step == "start" and session.running is None and session.open_jobs:
+            told += talk.say(started(session.open_jobs[0], number))
         elif step == "end" and session.running is not None:
             told += talk.say(ended(session.running, number))
         elif step == "die":

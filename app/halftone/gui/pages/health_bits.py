@@ -110,9 +110,6 @@ class HealthHeader(QWidget):
         self.again.setVisible(can_check)
         self.again.main.setToolTip(tip)
 
-    def checked_words(self) -> str:
-        return self._checked.text()
-
 
 class FindingsCard(QFrame):
     """Findings in the order of running; the selected one is ringed in the chart."""

@@ -196,14 +196,6 @@ class SettingRow(QWidget):
             self.effect.set_effect(effect)
             self.effect.setToolTip(effect.sentence)
 
-    @property
-    def is_changed(self) -> bool:
-        return not self._changed.isHidden()
-
-    @property
-    def undo_button(self) -> QWidget:
-        return self._undo
-
 
 def _tip(setting: Setting) -> str:
     flags = "  ".join(setting.flags)

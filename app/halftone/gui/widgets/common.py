@@ -101,9 +101,6 @@ class ElidedLabel(QLabel):
         self.setAccessibleName(text)
         self._fit()
 
-    def full_text(self) -> str:
-        return self._text
-
     def _fit(self) -> None:
         line = " ".join(self._text.split())
         shown = QFontMetrics(self.font()).elidedText(line, Qt.TextElideMode.ElideRight, max(0, self.width()))
