@@ -10,7 +10,7 @@ from tests.helpers import samples, scripted
 
 from halftone.client.session import GRACE_SECONDS
 from halftone.gui import theme
-from halftone.gui.controller import Controller
+from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language
 from halftone.gui.process import WorkerLink
 from halftone.gui.state import Noted
@@ -60,6 +60,10 @@ class Stage:
         self.controller.start()
         self.wait(lambda: self.controller.state.worker == "ready" and self.controller.state.device is not None)
         self.wait(lambda: self.controller.model is not None)
+
+    def shows(self, page: PageName) -> bool:
+        """Whether this page is the one in the window."""
+        return self.workspace.stack.currentWidget() is self.workspace.page(page)
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Until the condition holds; fails the test when it does not."""

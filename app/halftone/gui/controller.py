@@ -250,7 +250,7 @@ class Controller(QObject):
     def update_numerics(self, numerics: Numerics) -> None:
         self.update_settings(msgspec.structs.replace(self.settings, numerics=numerics))
 
-    def go(self, page: PageName) -> None:
+    def go(self, page: PageName | Literal["numerics"]) -> None:
         """Show a page."""
         self.page_requested.emit(page)
 

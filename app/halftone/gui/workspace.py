@@ -26,6 +26,7 @@ from halftone.gui.window import MainWindow
 
 if TYPE_CHECKING:
     from halftone.gui.pages.device import DevicePage
+    from halftone.gui.pages.settings import SettingsPage
     from halftone.gui.widgets.help import HelpWindow
     from halftone.gui.widgets.messages import MessagesWindow
 
@@ -40,6 +41,8 @@ class Workspace(QObject):
         self.window = window
         self.controller = controller
         self._page: PageName = "create"
+        self._section = "General"
+        """Of the settings, by its English name."""
         self._pages: dict[str, QWidget] = {}
         self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None
@@ -61,7 +64,7 @@ class Workspace(QObject):
         controller.noticed.connect(self._noticed)
         controller.settings_changed.connect(self._settings_changed)
         controller.badges_changed.connect(self._refresh)
-        controller.page_requested.connect(self._go)
+        controller.page_requested.connect(self._requested)
         for notice in controller.state.notices:
             self._noticed(notice)
 
@@ -96,9 +99,8 @@ class Workspace(QObject):
         self.top.help.clicked.connect(self.show_help)
         self.top.ring.clicked.connect(self._show_queue)
         self.status.activity.clicked.connect(self._activity_clicked)
-        self.status.unwatched.clicked.connect(lambda: self._go("settings"))
-        self.status.precision.clicked.connect(lambda: self._go("settings"))
-        self.status.nan_check.clicked.connect(lambda: self._go("settings"))
+        for part in (self.status.unwatched, self.status.precision, self.status.nan_check):
+            part.clicked.connect(self._go_numerics)
         self.status.memory.clicked.connect(lambda: self._go("device"))
         self.status.version.clicked.connect(self.show_help)
 
@@ -106,6 +108,7 @@ class Workspace(QObject):
         keys: tuple[tuple[str, Callable[[], object]], ...] = (
             ("Ctrl+1", lambda: self._go("create")),
             ("Ctrl+2", lambda: self._go("health")),
+            ("Ctrl+3", lambda: self._go("device")),
             ("Ctrl+,", lambda: self._go("settings")),
             ("F1", self.show_help),
             ("F8", self.focus_message),
@@ -143,7 +146,9 @@ class Workspace(QObject):
             case "settings":
                 from halftone.gui.pages.settings import SettingsPage
 
-                return SettingsPage(self.controller)
+                settings = SettingsPage(self.controller, self._section)
+                settings.section_shown.connect(self._section_shown)
+                return settings
             case _:
                 from halftone.gui.pages.device import DevicePage
 
@@ -156,9 +161,18 @@ class Workspace(QObject):
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
-    @property
-    def current_page(self) -> PageName:
-        return self._page
+    def _section_shown(self, name: str) -> None:
+        self._section = name
+
+    def _go_numerics(self) -> None:
+        self._go("settings")
+        cast("SettingsPage", self.page("settings")).show_section("Numerics")
+
+    def _requested(self, name: str) -> None:
+        if name == "numerics":
+            self._go_numerics()
+        else:
+            self._go(cast("PageName", name))
 
     def _go(self, name: PageName) -> None:
         self._page = name

@@ -218,7 +218,7 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     assert [one.text for one in lines[1:]] == ["Add sums up in FP16", "Use Math attention", "Not check for bad numbers"]
     spy = QSignalSpy(page._controller.page_requested)
     page.promises.change.emit()
-    assert spy.at(0) == ["settings"]
+    assert spy.at(0) == ["numerics"]
 
 
 def test_first_run_strip_and_footer(qtbot: QtBot) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -14,6 +14,9 @@ from tests.helpers import samples, scripted
 
 from halftone.client.command import worker_environment
 from halftone.contract.request import Numerics, PictureRequest
+from halftone.gui import theme
+from halftone.gui.controller import PageName
+from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.state import Noted
 from halftone.gui.widgets.topbar import chip_part, memory_text, short_name
 from halftone.settings.store import Settings
@@ -32,29 +35,94 @@ def test_the_window_never_loads_torch_or_numpy() -> None:
 def test_pages_tabs_and_keys(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     window, workspace = stage.window, stage.workspace
-    assert workspace.current_page == "create"
+    assert stage.shows("create")
     workspace.top.tabs["health"].click()
-    assert workspace.current_page == "health"
+    assert stage.shows("health")
     assert workspace.top.tabs["health"].isChecked()
     workspace.top.chip.click()
-    assert workspace.current_page == "device"
+    assert stage.shows("device")
     workspace.top.settings.click()
-    assert workspace.current_page == "settings"
+    assert stage.shows("settings")
     assert not workspace.top.tabs["create"].isChecked()
-    qtbot.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.ControlModifier)
-    assert workspace.current_page == "create"
+    keys: tuple[tuple[Qt.Key, PageName], ...] = (
+        (Qt.Key.Key_3, "device"),
+        (Qt.Key.Key_1, "create"),
+        (Qt.Key.Key_2, "health"),
+    )
+    for key, page in keys:
+        qtbot.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
+        assert stage.shows(page)
+    stage.close()
+
+
+def test_the_chip_says_which_page_it_opens(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    chip = stage.workspace.top.chip
+    assert chip.accessibleName().startswith("Device: A · 9\u00a0GB, FP16 slow")
+    assert chip.toolTip() == "Device: what was measured here (Ctrl+3)"
+    stage.close()
+
+
+def test_settings_open_at_the_first_section_and_links_at_the_one_they_mean(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    top, status = stage.workspace.top, stage.workspace.status
+    page = stage.workspace.page("settings")
+    assert isinstance(page, SettingsPage)
+    top.settings.click()
+    assert page.nav["General"].isChecked()
+    top.tabs["create"].click()
+    status.precision.click()
+    assert page.nav["Numerics"].isChecked()
+    page.nav["Folders"].click()
+    top.tabs["create"].click()
+    top.settings.click()
+    assert page.nav["Folders"].isChecked(), "the gear comes back to where one was"
+    stage.close()
+
+
+def test_another_language_keeps_the_page_and_the_section(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    controller, workspace = stage.controller, stage.workspace
+    for section, language, word in (("General", "zh_CN", "常规"), ("Appearance", "en", "Appearance")):
+        workspace.top.settings.click()
+        page = workspace.page("settings")
+        assert isinstance(page, SettingsPage)
+        page.nav[section].click()
+        controller.update_settings(msgspec.structs.replace(controller.settings, language=language))
+        stage.wait(lambda before=page: workspace.page("settings") is not before)
+        made = workspace.page("settings")
+        assert isinstance(made, SettingsPage)
+        stage.wait(made.isVisible)
+        assert made.nav[section].isChecked()
+        assert made.nav[section].accessibleName() == word
+    stage.idle()
+    stage.close()
+
+
+def test_the_focus_ring_closes_around_a_tab_as_high_as_the_bar(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    tab = stage.workspace.top.tabs["create"]
+    stage.workspace.top.help.setFocus(Qt.FocusReason.OtherFocusReason)
+    tab.setFocus(Qt.FocusReason.TabFocusReason)
+    image = stage.window.grab().toImage()
+    ratio = image.devicePixelRatio()
+    at = tab.mapTo(stage.window, tab.rect().center())
+    top = tab.mapTo(stage.window, QPoint(0, 0)).y()
+    ring = theme.current().color("focus").rgb()
+    for rows in (range(top, top + 4), range(top + tab.height() - 3, top + stage.workspace.top.height())):
+        assert ring in {image.pixelColor(round(at.x() * ratio), round(y * ratio)).rgb() for y in rows}
     stage.close()
 
 
 def test_a_first_start_opens_on_the_device_measures_and_checks_the_demo_model(qtbot: QtBot) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=False), measured=False)
-    assert stage.workspace.current_page == "device"
+    assert stage.shows("device")
     stage.wait(lambda: stage.controller.state.self_test is not None)
     stage.idle()
     model = stage.controller.model
     assert model is not None
     stage.workspace._first_picture()
-    assert stage.workspace.current_page == "create"
+    assert stage.shows("create")
     assert stage.controller.settings.first_run_done
     stage.close()
 
@@ -63,7 +131,7 @@ def test_a_later_start_takes_what_was_measured_before(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     assert stage.controller.state.self_test is not None
     assert stage.controller.state.jobs == ()
-    assert stage.workspace.current_page == "create"
+    assert stage.shows("create")
     stage.close()
 
 

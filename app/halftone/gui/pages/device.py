@@ -156,7 +156,7 @@ class DevicePage(Page):
         self.verdict.skip.connect(self.skip)
         self.device.free_memory.connect(control.free_memory)
         self.verdict.measure.connect(self.measure)
-        self.promises.change.connect(lambda: control.go("settings"))
+        self.promises.change.connect(lambda: control.go("numerics"))
 
     def set_first_run(self, on: bool) -> None:
         """Show or hide the tour strip and the way to the first picture."""

@@ -2,7 +2,7 @@
 
 from typing import Protocol, cast
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QSizePolicy, QStackedWidget, QToolButton, QWidget
 
@@ -44,9 +44,11 @@ class NavButton(QToolButton):
 
 
 class SettingsPage(Page):
-    """Opens on Numerics."""
+    """Opens at the first section, or at the one of this name. `section_shown`: its English name."""
 
-    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
+    section_shown = Signal(str)
+
+    def __init__(self, controller: Controller, section: str = SECTIONS[0][0], parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)
         self._controller = controller
         self._narrow: bool | None = None
@@ -59,8 +61,8 @@ class SettingsPage(Page):
         }
         self._stack = QStackedWidget()
         self._scrolls: dict[str, QScrollArea] = {}
-        for name, section in self.sections.items():
-            self._stack.addWidget(self._scrolled(name, section))
+        for name, made in self.sections.items():
+            self._stack.addWidget(self._scrolled(name, made))
         self.nav: dict[str, NavButton] = {}
         self._side = self._navigation()
         line = row(self._side, self._stack, spacing=0)
@@ -68,7 +70,7 @@ class SettingsPage(Page):
         self.setLayout(line)
         self.follow(controller.changed, controller.settings_changed)
         self._dress()
-        self.show_section("Numerics")
+        self.show_section(section)
 
     def _scrolled(self, name: str, section: QWidget) -> QScrollArea:
         inner = QWidget()
@@ -107,6 +109,7 @@ class SettingsPage(Page):
         """Show one section by its English name."""
         self._stack.setCurrentWidget(self._scrolls[name])
         self.nav[name].setChecked(True)
+        self.section_shown.emit(name)
         self.refresh()
 
     @property

@@ -15,7 +15,7 @@ def shortcuts() -> tuple[tuple[str, str], ...]:
     return (
         ("Ctrl+Enter", tr("Generate, or add to the queue while running")),
         ("Esc", tr("Cancel the current picture")),
-        ("Ctrl+1, Ctrl+2", tr("Create, Health")),
+        ("Ctrl+1, Ctrl+2, Ctrl+3", tr("Create, Health, Device")),
         ("Ctrl+,", tr("Settings")),
         ("Ctrl+L", tr("Go to the prompt")),
         ("Ctrl+D", tr("New random seed")),

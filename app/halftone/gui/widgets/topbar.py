@@ -191,7 +191,7 @@ class DeviceChip(HoverButton):
         self._narrow = False
         self.setFont(theme.current().font("small"))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setToolTip(tr("Device: what it really does"))
+        self.setToolTip(tr("Device: what was measured here (Ctrl+3)"))
 
     def show_device(self, device: DeviceFacts | None, report: SelfTestReport | None, uses: DType) -> None:
         """uses: the dtype that the next picture runs in."""
@@ -206,7 +206,8 @@ class DeviceChip(HoverButton):
         avoided = any(states.get(dtype) in ("wrong", "slow") for dtype in halves)
         name = DTYPE_NAMES[uses]
         self._uses = tr("uses {0}", name) if avoided else ""
-        self.setAccessibleName(", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])]))
+        said = ", ".join([self._title(), *(part.text for part in self._parts), *filter(None, [self._uses])])
+        self.setAccessibleName(tr("Device: {0}", said))
         self.updateGeometry()
         self.update()
 
