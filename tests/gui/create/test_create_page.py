@@ -8,15 +8,16 @@ import msgspec
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
-from tests.helpers import samples, scripted
+from tests.helpers import model_files, samples, scripted
 
 from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_centre import PICTURE_SHARE
+from halftone.gui.pages.create_model import ModelList, ModelRow
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_transport import TransportPanel, so_far
 from halftone.gui.state import Job
@@ -365,6 +366,50 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     stage.workspace.act(notice, "undo")
     assert path.exists()
     stage.wait(lambda: stage.page.history.paths() == [str(path)])
+    stage.idle()
+    stage.close()
+
+
+def test_a_model_wears_its_own_pictures_only(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    stage.picture()
+    row = stage.page.form.model_part.row
+    assert not row._thumbnail.isNull()
+    model_files.write_folder(tmp_path / "other")
+    stage.controller.select_model(str(tmp_path / "other"))
+    stage.wait(lambda: stage.controller.settings.last_model == str(tmp_path / "other"))
+    assert row._thumbnail.isNull()
+    stage.controller.select_model("pocket")
+    assert not row._thumbnail.isNull()
+    row.click()
+    listed = stage.page.findChild(ModelList)
+    assert listed is not None
+    entries = listed.findChildren(ModelRow)
+    assert [entry._thumbnail.isNull() for entry in entries] == [False, True]
+    listed.close()
+    stage.idle()
+    stage.close()
+
+
+def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.picture("one")
+    stage.picture("two")
+    page = stage.page
+    older = page.history._buttons[page.history.paths()[1]]
+    older.customContextMenuRequested.emit(QPoint(5, 5))
+    assert page.centre.shown is not None
+    assert page.centre.shown.request.prompt == "one"
+    menu = page.findChild(QMenu)
+    assert menu is not None
+    actions = {action.text(): action for action in menu.actions()}
+    assert list(actions) == ["Open", "Show file", "Copy the picture", "Use its settings (Ctrl+R)", "Save as…", "Move to the bin"]
+    actions["Use its settings (Ctrl+R)"].trigger()
+    assert page.form.prompt.toPlainText() == "one"
+    actions["Copy the picture"].trigger()
+    stage.wait(lambda: [notice.kind for notice in stage.controller.state.notices] == ["copied"])
+    assert QGuiApplication.clipboard().image().width() == 64
+    menu.close()
     stage.idle()
     stage.close()
 

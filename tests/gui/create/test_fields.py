@@ -127,6 +127,40 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     stage.close()
 
 
+OTHER = msgspec.structs.replace(
+    samples.POCKET, id="/other", name="Other", native_width=512, native_height=512, default_steps=28, default_guidance=6.0
+)
+
+
+def test_what_the_user_set_stays_when_the_model_changes_and_is_told(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form, pocket = stage.page.form, stage.controller.model
+    assert pocket is not None
+    form.guidance.set_value(20.0)
+    form.sampler.setCurrentIndex(2)
+    chosen = form.sampler.currentText()
+    form._take_defaults(OTHER)
+    assert (form.guidance.value(), form.sampler.currentText()) == (20.0, chosen)
+    assert (form.size_field.size_value(), form.steps.value()) == ((512, 512), 28.0), "what was not touched follows the model"
+    assert not form.own_values.isHidden()
+    assert form.own_values.words.text() == "Your values stay. Other was made for: Guidance 6.0."
+    form.own_values.take.click()
+    assert form.guidance.value() == 6.0
+    assert form.own_values.isHidden()
+    stage.close()
+
+
+def test_a_twin_with_the_same_values_needs_no_word(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form, pocket = stage.page.form, stage.controller.model
+    assert pocket is not None
+    form.guidance.set_value(20.0)
+    form._take_defaults(msgspec.structs.replace(pocket, id="/twin"))
+    assert form.guidance.value() == 20.0
+    assert form.own_values.isHidden()
+    stage.close()
+
+
 def test_seed_lock_and_dice(qtbot: QtBot) -> None:
     field = SeedField()
     qtbot.addWidget(field)

@@ -4,14 +4,15 @@ import logging
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import PictureRequest
 from halftone.gui import picture_text, stopping, theme
 from halftone.gui.controller import Controller
+from halftone.gui.i18n import tr
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_centre import Centre
 from halftone.gui.pages.create_form import CreateForm
@@ -45,6 +46,7 @@ class CreatePage(QWidget):
 
     def _build(self) -> None:
         self.form = CreateForm(self._controller)
+        self.form.model_part.picture_of = self._shelf.newest_of
         self.centre = Centre(self._controller, self._shelf)
         self.queue = QueuePanel(self._controller)
         self.history = HistoryPanel()
@@ -84,6 +86,7 @@ class CreatePage(QWidget):
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
+        self.history.menu_requested.connect(self._open_menu)
         self.history.collapse.connect(self.toggle_right)
 
     def request(self) -> PictureRequest:
@@ -150,7 +153,7 @@ class CreatePage(QWidget):
 
     def _made(self, made: Made) -> None:
         self.history.add(made.thumb)
-        self.form.model_part.row.set_thumbnail(made.thumb.image)
+        self.form.model_part.refresh()
         self.centre.take_picture(made)
         self.centre.next_steps.setVisible(self._first_time)
         self._first_time = False
@@ -167,10 +170,9 @@ class CreatePage(QWidget):
         self._first_time = not found
         for made in reversed(found):
             self.form.learn(made.facts, made.request.model)
-        if shown:
-            self.form.model_part.row.set_thumbnail(shown[0].thumb.image)
-            if self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
-                self.centre.show_picture(shown[0])
+        self.form.model_part.refresh()
+        if shown and self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
+            self.centre.show_picture(shown[0])
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""
@@ -221,13 +223,30 @@ class CreatePage(QWidget):
             case "save":
                 self.save_as()
             case "copy":
-                QGuiApplication.clipboard().setImage(self.centre.canvas.image())
-                self._controller.take(Noted(kind="copied"))
+                self._copy(self.centre.canvas.image())
             case "show":
                 if self.centre.shown is not None:
                     create_actions.show_folder(self.centre.shown.facts.path)
             case _:
                 self.delete()
+
+    def _open_menu(self, path: str, at: QPoint) -> None:
+        """What there is to do with a picture of the history, which is shown meanwhile."""
+        self.pick(path)
+        copied = lambda: self._shelf.image(path, self._copy)  # noqa: E731 - read first: the canvas may not have it yet
+        entries = (
+            (tr("Open"), lambda: create_actions.open_file(path)),
+            (tr("Show file"), lambda: create_actions.show_folder(path)),
+            (tr("Copy the picture"), copied),
+            (tr("Use its settings (Ctrl+R)"), self.reuse_settings),
+            (tr("Save as…"), self.save_as),
+            (tr("Move to the bin"), self.delete),
+        )
+        create_actions.open_menu(self, at, entries)
+
+    def _copy(self, image: QImage) -> None:
+        QGuiApplication.clipboard().setImage(image)
+        self._controller.take(Noted(kind="copied"))
 
     def _vary(self) -> None:
         made = self.centre.shown

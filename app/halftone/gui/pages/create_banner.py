@@ -179,6 +179,8 @@ class PictureBanner(QWidget):
 
     def show_message(self, message: Message, event: GuardEvent | None, dtype: DType, failed: QImage, recovered: QImage) -> None:
         """Show a banner. event: for the evidence at the right, which is hidden without one."""
+        if message != self.message:
+            self._area.verticalScrollBar().setValue(0)
         self.message = message
         self._icon.set(*LEVEL_ICONS[message.level])
         self._title.setText(message.title)

@@ -13,6 +13,7 @@ from halftone.contract.words import Precision
 from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
+from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Shape, Times, size_warning
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
 from halftone.gui.pages.create_model import problem_words
@@ -60,16 +61,19 @@ class CreateForm(QWidget):
 
     def _build(self) -> None:
         self.model_part = ModelPart(self._controller)
+        size_part, sampling_part = self._size_part(), self._sampling_part()
+        self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
         body = QWidget()
         body.setLayout(
             column(
                 self.model_part,
+                self.own_values,
                 hline(),
                 self._prompt_part(),
                 hline(),
-                self._size_part(),
+                size_part,
                 hline(),
-                self._sampling_part(),
+                sampling_part,
                 hline(),
                 *self._numerics_part(),
                 hline(),
@@ -220,6 +224,7 @@ class CreateForm(QWidget):
         if seed and request.seed is not None:
             self.seed.set_seed(request.seed)
         self.batch.setValue(request.batch)
+        self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
     def take_precision(self, precision: Precision) -> None:
@@ -262,18 +267,18 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _take_defaults(self, model: ModelFacts) -> None:
-        """Size, steps, guidance and samplers of a model that was just chosen."""
+        """Size, steps, guidance and samplers of a model that was just chosen, where the user did not set others."""
         if self._defaults_of == model.id:
             return
         self._defaults_of = model.id
         self.size_field.set_native(model.native_width, model.native_height)
-        self.size_field.set_size(model.native_width, model.native_height)
-        self.steps.set_value(model.default_steps)
-        self.guidance.set_value(model.default_guidance)
+        self.own_values.follow(model)
+        chosen = self.sampler.currentData()
         self.sampler.clear()
         self.sampler.addItem(tr("Model's own"), "")
         for name in samplers_of(model.family):
             self.sampler.addItem(name, name)
+        self.sampler.setCurrentIndex(max(0, self.sampler.findData(chosen or "")))
 
     def _prepare_counter(self, model: ModelFacts) -> None:
         self._counter = None

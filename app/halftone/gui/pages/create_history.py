@@ -96,6 +96,10 @@ class Shelf:
     def get(self, path: str) -> Made | None:
         return self._made.get(path)
 
+    def newest_of(self, model: str) -> QImage:
+        """The newest picture that a model made, small; a null image where there is none."""
+        return next((made.thumb.image for made in self._made.values() if made.request.model == model and made.is_file), QImage())
+
     def load(self, ready: Callable[[list[Made]], None]) -> None:
         """Read the list; pictures of this session keep what they know."""
 

@@ -14,7 +14,6 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
-from halftone.gui.widgets.dots import paint_danger_dots
 from halftone.health.judge import Badge
 from halftone.library.models import POCKET
 
@@ -62,7 +61,7 @@ class ModelRow(HoverButton):
         self.update()
 
     def set_thumbnail(self, image: QImage) -> None:
-        """A picture that this model made; a null image shows a pattern of dots."""
+        """A picture that this model made; a null image: none yet."""
         self._thumbnail = image
         self.update()
 
@@ -134,14 +133,16 @@ class ModelRow(HoverButton):
 
 
 def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage) -> None:
-    """A square crop of a picture with small round corners, or dots where there is none yet."""
+    """A square crop of a picture with small round corners, or a sign for one where there is none yet."""
     painter.save()
     path = QPainterPath()
     path.addRoundedRect(rect, 3, 3)
     painter.setClipPath(path)
     if image.isNull():
         painter.fillRect(rect, theme.current().color("surface-overlay"))
-        paint_danger_dots(painter, rect.adjusted(2, 2, 0, -1), theme.current().color("text-muted"))
+        side = rect.width() * 0.45
+        sign = QRectF(rect.center().x() - side / 2, rect.center().y() - side / 2, side, side)
+        icons.paint(painter, "image", sign, theme.current().color("text-muted"))
     else:
         side = min(image.width(), image.height())
         crop = QRectF((image.width() - side) / 2, (image.height() - side) / 2, side, side)
@@ -176,10 +177,12 @@ class ModelList(QFrame):
         selected: str,
         badge: Callable[[ModelFacts], Badge],
         with_it: Callable[[str], Sequence[str]],
+        picture: Callable[[str], QImage],
     ) -> None:
-        """with_it: the models that leave the list together with one, none where it stays."""
+        """with_it: the models that leave the list together with one, none where it stays. picture: what a model made."""
         for model in models:
             entry = ModelRow()
+            entry.set_thumbnail(picture(model.id))
             look = badge(model)
             tip = badge_tip(look, "")
             entry.show_model(model.name, model_line(model), look.state, tip=tip, chosen=model.id == selected)

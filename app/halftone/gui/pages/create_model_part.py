@@ -1,6 +1,9 @@
 """The model in the Create form: its row, its list, and what there is to be done about its numbers."""
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
 from halftone.gui import reasons, theme
@@ -20,6 +23,8 @@ class ModelPart(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
+        self.picture_of: Callable[[str], QImage] = lambda _model: QImage()
+        """The newest picture that a model made, a null image where there is none."""
         self.row = ModelRow(framed=True)
         self.row.setToolTip(tr("The model that makes the picture. The badge says how its numbers behave on this device."))
         self.open_link = button(tr("Open…"), "link", tip=tr("Open a model folder of your own"))
@@ -45,6 +50,7 @@ class ModelPart(QWidget):
         """Follow the model in use and what is known of it."""
         controller = self._controller
         model = controller.model
+        self.row.set_thumbnail(self.picture_of(controller.settings.last_model))
         if model is None:
             error = controller.model_error
             problem = "" if error is None else problem_words(error)
@@ -92,7 +98,8 @@ class ModelPart(QWidget):
         controller = self._controller
         made = ModelList(self)
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        made.fill(controller.models, controller.settings.last_model, controller.badge, controller.model_list.with_it)
+        with_it = controller.model_list.with_it
+        made.fill(controller.models, controller.settings.last_model, controller.badge, with_it, self.picture_of)
         made.chosen.connect(controller.select_model)
         made.forgotten.connect(controller.forget_model)
         made.open_folder.connect(lambda: ask_model(self, controller))

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 
 from PySide6.QtCore import (
+    QPoint,
     QRectF,
     Qt,
     Signal,
@@ -87,9 +89,13 @@ def day_name(day: date, today: date) -> str:
 
 
 class HistoryPanel(QWidget):
-    """Thumbnails by day, newest first, two columns (one in a narrow window)."""
+    """Thumbnails by day, newest first, two columns (one in a narrow window).
+
+    menu_requested: a picture, and where on the screen.
+    """
 
     picked = Signal(str)
+    menu_requested = Signal(str, QPoint)
     collapse = Signal()
 
     def __init__(self) -> None:
@@ -189,7 +195,12 @@ class HistoryPanel(QWidget):
             made.set_selected(thumb.path == self._selected)
             made.setFixedSize(self._side, self._side)
             made.clicked.connect(lambda _on=False, path=thumb.path: self.picked.emit(path))
+            made.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            made.customContextMenuRequested.connect(partial(self._ask_menu, made))
             self._buttons[thumb.path] = made
             grid.addWidget(made, index // self._columns, index % self._columns)
         grid.setColumnStretch(self._columns, 1)
         return grid
+
+    def _ask_menu(self, button: ThumbButton, at: QPoint) -> None:
+        self.menu_requested.emit(button.thumb.path, button.mapToGlobal(at))
