@@ -109,7 +109,7 @@ class _Lines:
 
     def _run(self) -> None:
         while not self._over.wait(self._every):
-            sys.stderr.write(f"{self.words}, {duration(time.monotonic() - self._started)} so far\n")
+            sys.stderr.write(f"{self.words}, {duration(int(time.monotonic() - self._started))} so far\n")
             sys.stderr.flush()
 
 

@@ -386,6 +386,8 @@ def test_a_model_wears_its_own_pictures_only(qtbot: QtBot, tmp_path: Path) -> No
     assert listed is not None
     entries = listed.findChildren(ModelRow)
     assert [entry._thumbnail.isNull() for entry in entries] == [False, True]
+    names = [model.name for model in stage.controller.models]
+    assert [entry.toolTip().splitlines()[0] for entry in entries] == names, "a name that is cut off stands in the tooltip"
     listed.close()
     stage.idle()
     stage.close()
