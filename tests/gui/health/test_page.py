@@ -141,6 +141,43 @@ def test_cured_figures_are_those_under_the_cure(qtbot: QtBot) -> None:
     assert page.view.figures[0].value.startswith("0 of")
 
 
+def test_findings_of_a_cured_model_are_history(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(applied=True))
+    rows = page.findings.view.rows
+    first = rows.row(0)
+    assert (first.badge, first.tone) == ("Cured", "unknown")
+    assert (first.peak, first.peak_caption) == ("17\u202f240", "was 275\u202f800")
+    assert (first.room, first.room_caption, first.room_tone) == ("1.9 bits", "was \u22122.1 bits", "warn")
+    assert rows.row(3).badge == "Tight", "the cure did not touch it"
+    assert page.findings._count.text() == "Before the cure: 3 overflow · 1 tight"
+    image = page.findings.view.grab().toImage()
+    pixels = {image.pixelColor(x, y).rgb() for x in range(0, image.width(), 2) for y in range(0, 3 * 53, 2)}
+    assert theme.current().color("danger").rgb() not in pixels
+    assert theme.current().color("chart.limit").rgb() not in pixels
+
+
+def test_a_finding_that_the_cure_left_unmeasured_shows_only_what_was(qtbot: QtBot) -> None:
+    layers = [msgspec.structs.replace(one, peak_after=1.0 if one.component == "unet" else None) for one in kit.layers()]
+    page, _ = open_page(qtbot, kit.report(applied=True, layers=tuple(layers)))
+    first = page.findings.view.rows.row(0)
+    assert (first.badge, first.peak, first.peak_caption) == ("Cured", "275\u202f800", "before the cure")
+
+
+def test_a_smaller_window_keeps_the_place_and_scrolls_only_once(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(applied=True, findings=kit.report().findings * 4))
+    page.cure.export.setFocus()
+    page.resize(1024, 570)
+    bar = page._scroll.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    assert bar.value() == 0, "the verdict stays in sight"
+    assert page.focusWidget() is page.cure.export
+    inner = page.findings.view.verticalScrollBar()
+    qtbot.waitUntil(lambda: inner.maximum() == 0)
+    page.findings.view.toggle(0)
+    qtbot.waitUntil(lambda: page.findings.height() > page.findings.view.rows.rowCount() * 53 + 60)
+    qtbot.waitUntil(lambda: inner.maximum() == 0)
+
+
 def test_the_chart_fills_while_a_check_runs_and_cancel_stops_it(qtbot: QtBot) -> None:
     page, link = open_page(qtbot)
     page.start_check("thorough")

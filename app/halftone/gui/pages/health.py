@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from halftone.contract.errors import say
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts, RepairReport
@@ -85,6 +85,7 @@ class HealthPage(Page):
         self.verdict.undo.connect(self.undo_cure)
         self.verdict.copy.connect(self.copy_details)
         self.findings.view.chosen.connect(lambda number: self.chart.chart.select_finding(number or None))
+        self.findings.view.rows.layoutChanged.connect(self._set_heights)
         self.chart.chart.finding_selected.connect(self.findings.view.select_number)
         self.cure.cures.changed.connect(lambda: self.cure.refresh_buttons(self._view, busy=self._busy()))
         self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
@@ -109,14 +110,23 @@ class HealthPage(Page):
             )
             self.verdict.set_narrow(narrow)
             self.chart.set_narrow(narrow)
-            if narrow:
-                self._pinned.addWidget(self.cure.buttons)
-            else:
-                self.cure.take_buttons()
+            self._move_buttons(narrow)
             self.cure.setMaximumWidth(16777215 if narrow else 552)
             self.cure.setMinimumWidth(440 if narrow else 552)
             self.refresh()
         self._set_heights()
+
+    def _move_buttons(self, narrow: bool) -> None:
+        """To the bottom of the page or below the cures; a button keeps the focus, and the page its place, on the way."""
+        bar, buttons = self._scroll.verticalScrollBar(), self.cure.buttons.findChildren(QAbstractButton)
+        place, focused = bar.value(), next((one for one in buttons if one is self.focusWidget()), None)
+        if narrow:
+            self._pinned.addWidget(self.cure.buttons)
+        else:
+            self.cure.take_buttons()
+        if focused is not None:
+            focused.setFocus(Qt.FocusReason.OtherFocusReason)
+        bar.setValue(place)
 
     def _set_heights(self) -> None:
         """The chart takes 360 where there is room, never less than 240; lists show at least a few rows."""
@@ -126,8 +136,7 @@ class HealthPage(Page):
         rows = self.findings.view.height_for_rows()
         if self._narrow:
             tall = 50 + max(rows, 60)
-            self.findings.setMinimumHeight(min(330, tall))
-            self.findings.setMaximumHeight(tall)
+            self.findings.setFixedHeight(tall)  # the page scrolls, the list in it does not
         else:
             self.findings.setMinimumHeight(200)
             self.findings.setMaximumHeight(16777215)

@@ -11,7 +11,7 @@ from halftone.gui import icons, reasons
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_view, health_words
 from halftone.gui.pages.health_cures import CureHead, CureList
-from halftone.gui.pages.health_findings import FindingsView, finding_row, fine_row
+from halftone.gui.pages.health_findings import FindingsView, cured_row, finding_row, fine_row
 from halftone.gui.pages.health_view import HealthView
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, button, clear, column, health_word, hline, icon_button, label, row
@@ -130,6 +130,11 @@ class FindingsCard(QFrame):
 
     def set_view(self, view: HealthView, count: str) -> None:
         rows = [finding_row(number, one) for number, one in enumerate(view.findings, start=1)]
+        if view.state == "cured":
+            now = health_view.layers_after(view)
+            found = enumerate(view.findings, start=1)
+            rows = [cured_row(number, one, now.get((one.component, one.module))) for number, one in found]
+            count = tr("Before the cure: {0}", count)
         if view.fine is not None:
             rows.append(fine_row(view.fine, view.dtype))
         self.view.set_rows(rows)

@@ -1,7 +1,8 @@
 """The findings as a list: numbered disc, state, place, peak and room; Enter or a click on the arrow opens the details."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -25,7 +26,7 @@ from halftone.gui.pages import health_words
 from halftone.gui.pages.health_view import Fine
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import paint_badge
-from halftone.gui.widgets.headroom_chart_model import log2_peak, room_bits
+from halftone.gui.widgets.headroom_chart_model import Layer, log2_peak, room_bits
 
 ROW = 53
 LINE = 17
@@ -49,6 +50,10 @@ class Row:
     room: str
     room_tone: str
     details: tuple[str, ...]
+    peak_caption: str = ""
+    room_caption: str = ""
+    past: bool = False
+    """How it was before the cure that is in use."""
 
     @property
     def spoken(self) -> str:
@@ -65,6 +70,29 @@ def finding_row(number: int, finding: Finding) -> Row:
     room_tone = "text" if bits is None or bits >= TIGHT_BITS else "danger" if bits < 0 else "warn"
     details = tuple(health_words.finding_details(finding))
     return Row(number, word, tone, icon, health_words.finding_title(finding), module, peak, room, room_tone, details)
+
+
+def cured_row(number: int, finding: Finding, layer: Layer | None) -> Row:
+    """A finding that a cure in use took care of: what was, muted, beside what is. layer: it under the cure.
+
+    Where the cure left a tight layer as it was, that is still so.
+    """
+    before = finding_row(number, finding)
+    bits = None if layer is None or layer.exp_after == -math.inf else room_bits(layer.exp_after, layer.dtype_after)
+    if layer is not None and finding.code == "tight" and not layer.changed and bits is not None and bits < TIGHT_BITS:
+        return before
+    row = replace(before, badge=tr("Cured"), tone="unknown", icon="bandage", room_tone="text-muted", past=True)
+    if layer is None or bits is None or not before.peak:
+        caption = tr("before the cure")
+        return replace(row, peak_caption=caption if row.peak else "", room_caption=caption if row.room else "")
+    return replace(
+        row,
+        peak=figures.peak(layer.peak_after),
+        room=figures.bits(bits),
+        room_tone="text" if bits >= TIGHT_BITS else "warn",
+        peak_caption=tr("was {0}", before.peak),
+        room_caption=tr("was {0}", before.room),
+    )
 
 
 def fine_row(fine: Fine, dtype: DType) -> Row:
@@ -169,7 +197,7 @@ class FindingDelegate(QStyledItemDelegate):
         middle = area.top() + ROW / 2
         if row.number is not None:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(style.color("chart.limit" if row.tone == "danger" else "warn"))
+            painter.setBrush(style.color("unknown" if row.past else "chart.limit" if row.tone == "danger" else "warn"))
             painter.drawEllipse(QPointF(area.left() + 24, middle), 9, 9)
             painter.setPen(style.color("surface-raised"))
             painter.setFont(style.font("caption-strong", numbers=True))
@@ -187,13 +215,27 @@ class FindingDelegate(QStyledItemDelegate):
         left = max(left, badge_end)
         numbers = style.font("body", numbers=True)
         room_width, peak_width = 92.0, 96.0
-        self._pair(painter, QRectF(right - room_width, top, room_width, ROW), row.room, tr("of room"), numbers, row.room_tone)
+        self._pair(
+            painter,
+            QRectF(right - room_width, top, room_width, ROW),
+            row.room,
+            row.room_caption or tr("of room"),
+            numbers,
+            row.room_tone,
+        )
         right -= room_width if row.room else 0
         if self._view.viewport().width() > NARROW and row.peak:
-            self._pair(painter, QRectF(right - peak_width, top, peak_width, ROW), row.peak, tr("peak"), numbers, "text")
+            self._pair(
+                painter,
+                QRectF(right - peak_width, top, peak_width, ROW),
+                row.peak,
+                row.peak_caption or tr("peak"),
+                numbers,
+                "text",
+            )
             right -= peak_width
         for words, role, tone, mode, y in (
-            (row.title, "body", "text", Qt.TextElideMode.ElideRight, 8.0),
+            (row.title, "body", "text-secondary" if row.past else "text", Qt.TextElideMode.ElideRight, 8.0),
             (row.module, "mono", "text-muted", Qt.TextElideMode.ElideLeft, 27.0),
         ):
             font = style.font(role)

@@ -14,7 +14,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.headroom_chart_model import build, log2_peak, part_key, part_names, room_bits
+from halftone.gui.widgets.headroom_chart_model import Layer, build, log2_peak, part_key, part_names, room_bits
 from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.explain import finding_words
 from halftone.health.judge import why_broken
@@ -369,6 +369,11 @@ def figures_of(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None 
         Figure(figures.bits(min(rooms)), tr("of room"), tone),
         last,
     )
+
+
+def layers_after(view: HealthView) -> dict[tuple[str, str], Layer]:
+    """Each layer under the cure, by component and module."""
+    return {(one.component, one.module): one for one in build(view.layers, view.dtype, plan=view.plan).layers}
 
 
 def _fine(layers: Sequence[LayerPeak], findings: Sequence[Finding], dtype: DType) -> Fine | None:

@@ -15,6 +15,7 @@ from halftone.gui.widgets.headroom_chart_model import (
     ChartData,
     Column,
     Layer,
+    Mark,
     PartBox,
     axis_range,
     far_limit,
@@ -338,7 +339,7 @@ class Disc:
     number: int
     x: float
     y: float
-    tight: bool
+    tone: str
     small: bool = False
 
 
@@ -354,8 +355,15 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
         x = min(max(column.x + column.width / 2, frame.plot.left() + DISC), frame.plot.right() - DISC)
         y = max(bar_top(frame, layers[mark.layer], after=after) - DISC - 6, frame.plot.top() + DISC)
         spot = _free_place(x, y, placed, frame)
-        placed.append(Disc(mark.number, *(spot or (x, y + DISC)), mark.tight, spot is None))
+        placed.append(Disc(mark.number, *(spot or (x, y + DISC)), _disc_tone(mark, layers[mark.layer], after), spot is None))
     return placed
+
+
+def _disc_tone(mark: Mark, layer: Layer, after: bool) -> str:
+    """Where the cure took effect, a disc only tells where a finding was."""
+    if after and layer.changed and room_state(layer.exp_after, layer.dtype_after) != "over":
+        return "unknown"
+    return "warn" if mark.tight else "chart.limit"
 
 
 def _free_place(x: float, y: float, placed: list[Disc], frame: Frame) -> tuple[float, float] | None:
@@ -376,7 +384,7 @@ def paint_discs(painter: QPainter, theme: Theme, discs: Iterable[Disc], selected
         centre = QPointF(disc.x, disc.y)
         if disc.small and disc.number not in (selected, hovered):
             painter.setPen(QPen(theme.color("surface-raised"), 1))
-            painter.setBrush(theme.color("warn" if disc.tight else "chart.limit"))
+            painter.setBrush(theme.color(disc.tone))
             painter.drawEllipse(centre, 3.5, 3.5)
             continue
         if disc.number in (selected, hovered):
@@ -384,7 +392,7 @@ def paint_discs(painter: QPainter, theme: Theme, discs: Iterable[Disc], selected
             painter.setPen(QPen(theme.color("text" if disc.number == selected else "text-muted"), 1.5))
             painter.drawEllipse(centre, DISC + 2.25, DISC + 2.25)
         painter.setPen(QPen(theme.color("surface-raised"), 1))
-        painter.setBrush(theme.color("warn" if disc.tight else "chart.limit"))
+        painter.setBrush(theme.color(disc.tone))
         painter.drawEllipse(centre, DISC + 0.5, DISC + 0.5)
         painter.setPen(theme.color("surface-raised"))
         painter.drawText(QRectF(disc.x - 12, disc.y - 12, 24, 24), ALIGN_CENTER, str(disc.number))
