@@ -234,7 +234,8 @@ class Session:
         if job.cancelled_at is not None or self._quitting:
             return JobEnded(job=name, outcome="cancelled")
         if job.started:
-            error = ErrorFacts(code="worker-lost", facts={"cause": cause, "log": log_path}, details=details)
+            code = "worker-lost" if self.may_restart else "worker-given-up"
+            error = ErrorFacts(code=code, facts={"cause": cause, "log": log_path}, details=details)
         else:
             error = ErrorFacts(code="worker-start", facts={"detail": cause, "log": log_path}, details=details)
         return JobEnded(job=name, outcome="failed", error=error)

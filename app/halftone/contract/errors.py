@@ -42,6 +42,7 @@ ErrorCode = Literal[
     "model-too-large",
     "no-rescale",
     "worker-lost",
+    "worker-given-up",
     "worker-start",
     "protocol-mismatch",
     "internal",
@@ -113,6 +114,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",
         "It was started again and everything finished is kept; try again. Details are in {log}.",
+    ),
+    "worker-given-up": (
+        "The part of Halftone that computes stopped unexpectedly ({cause}).",
+        "It stopped too often, so it stays off; everything finished is kept. Details are in {log}.",
     ),
     "worker-start": ("The part of Halftone that computes could not start: {detail}.", "Details are in {log}."),
     "protocol-mismatch": ("The window speaks protocol {wanted}, the worker {got}.", "Start Halftone again."),

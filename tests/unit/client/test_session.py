@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.helpers import samples
 
 from halftone.client.session import MAX_FAILED_STARTS, MAX_QUICK_DEATHS, QUICK_SECONDS, Session, describe_end
+from halftone.contract.errors import say
 from halftone.contract.messages import (
     AnyCommand,
     AnyEvent,
@@ -203,6 +204,21 @@ def test_workers_that_die_before_they_are_ready_are_not_started_for_ever() -> No
     assert end.error is not None
     assert (end.outcome, end.error.code) == ("failed", "worker-start")
     assert session.open_jobs == ()
+
+
+def test_the_last_of_many_crashes_is_not_told_as_a_new_start() -> None:
+    talk = Talk(*"abcdefgh"[:MAX_QUICK_DEATHS])
+    told: list[str] = []
+    for number, job in enumerate(talk.session.open_jobs, start=1):
+        talk.say(started(job, number))
+        (end,) = [event for event in talk.die() if isinstance(event, JobEnded)]
+        assert end.error is not None
+        told.append(say(end.error))
+        if talk.session.may_restart:
+            talk.session.start()
+            talk.say(READY)
+    assert all("It was started again" in words for words in told[:-1])
+    assert "It stopped too often, so it stays off" in told[-1]
 
 
 def test_one_ready_worker_that_lived_makes_good_for_those_before() -> None:
