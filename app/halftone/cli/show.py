@@ -135,7 +135,7 @@ def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int 
 def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
     time = "time not measured" if cure.time_ratio is None else f"time {_slower(cure.time_ratio)}"
-    memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB"
+    memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB, computed"
     disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
     picture = "picture not compared" if cure.psnr is None else f"picture {cure.psnr:.0f}\u00a0dB from FP32"
     return " · ".join((time, memory, disk, picture))

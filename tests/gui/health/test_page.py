@@ -76,6 +76,7 @@ def test_overflow_shows_verdict_figures_findings_and_cures(qtbot: QtBot) -> None
     assert [row.isEnabled() for row in page.cure.cures.rows] == [True, True, True, False]
     assert page.cure.cures.rows[0].isChecked()
     assert "Rescale in memory" in page.cure.cures.rows[0].accessibleName()
+    assert "The memory is computed, not measured." in page.cure.cures.rows[1].toolTip()
     assert page.header._checked.text().startswith("Checked 12 May")
 
 

@@ -36,6 +36,12 @@ def test_the_verdict_and_the_cure_stand_before_the_findings() -> None:
     assert [line[: len(start)] for line, start in zip(shown, starts, strict=False)] == starts
 
 
+def test_the_memory_of_a_cure_is_told_as_computed() -> None:
+    report = samples.check_report(fragile=True)
+    cure = replace(report.cures[0], memory_bytes=84_000_000)
+    assert any("memory +84\u00a0MB, computed" in line for line in lines(replace(report, cures=(cure,))))
+
+
 def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> None:
     facts = {"file": "model.safetensors", "tensor": "conv_in.weight", "count": 1, "read": True}
     finding = Finding(

@@ -185,6 +185,8 @@ def cure_tooltip(cure: Cure, name: str) -> str:
         parts.append(
             tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
         )
+    if cure.memory_bytes is not None:
+        parts.append(tr("The memory is computed, not measured."))
     if cure.psnr is not None:
         parts.append(tr("{0} dB between this picture and the FP32 picture.", figures.decimal(cure.psnr, 1)))
     if cure.plan.error is not None:
