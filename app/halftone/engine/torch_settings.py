@@ -10,15 +10,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from halftone.contract.request import Numerics
 from halftone.contract.words import AttentionBackend
 from halftone.engine.quiet import quiet_libraries
+from halftone.measure.backends import BACKENDS, ON_CPU
 
-_BACKENDS: Final[dict[AttentionBackend, SDPBackend]] = {
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
-    "math": SDPBackend.MATH,
-}
 _CONVOLUTION: Final = cast("Any", torch.backends.cudnn).conv
-_ON_CPU: Final = ("flash", "math")
 _CUDA_ONLY: Final = {
     "fp16_reduction": "FP16 reduced-precision reduction",
     "bf16_reduction": "BF16 reduced-precision reduction",
@@ -31,9 +25,9 @@ def attention_backends(wanted: AttentionBackend, device: torch.device) -> list[S
     """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not
     take.
     """
-    if wanted == "auto" or (device.type == "cpu" and wanted not in _ON_CPU):
+    if wanted == "auto" or (device.type == "cpu" and wanted not in ON_CPU):
         return []
-    return [_BACKENDS[wanted]] if wanted == "math" else [_BACKENDS[wanted], SDPBackend.MATH]
+    return [BACKENDS[wanted]] if wanted == "math" else [BACKENDS[wanted], SDPBackend.MATH]
 
 
 def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:

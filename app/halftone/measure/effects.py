@@ -22,6 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from halftone.contract.facts import DeviceFacts, SettingEffect
 from halftone.contract.words import DType
 from halftone.health.faults import raise_if_lost
+from halftone.measure.backends import BACKENDS, ON_CPU
 from halftone.measure.modes import MODES, in_mode, seconds_of, switched
 from halftone.measure.sentinel import Sentinel
 
@@ -30,13 +31,6 @@ log = logging.getLogger(__name__)
 _NVIDIA_ONLY: Final = "Only on NVIDIA cards."
 _NO_DIFFERENCE: Final = 0.03
 """Times within 3 % and equal results: the setting does nothing here."""
-_BACKENDS: Final = {
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
-    "math": SDPBackend.MATH,
-}
-_CPU_BACKENDS: Final = ("flash", "math")
 _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
     ("fp16_reduction", "allow_fp16_reduced_precision_reduction", True, "float16"),
     ("bf16_reduction", "allow_bf16_reduced_precision_reduction", True, "bfloat16"),
@@ -101,7 +95,7 @@ def measure_effects(
         (lambda: _sampling(bench), _values("upcast_sampling", "false")),
         (lambda: _sums(bench, dtypes), tuple((name, "true") for name, *_ in _SUM_SWITCHES)),
         (lambda: _math_sums(bench, dtypes), _values("math_attention_reduction", "true")),
-        (lambda: _backends(bench), _values("attention_backend", *_BACKENDS)),
+        (lambda: _backends(bench), _values("attention_backend", *BACKENDS)),
         (lambda: _nan_check(bench), _values("nan_check", "at-end", "off")),
     )
     effects: list[SettingEffect] = []
@@ -196,8 +190,8 @@ def _backends(bench: Bench) -> list[SettingEffect]:
     exact = _result(_attention(bench, "float32"))
     error, seconds = _error(_result(usual), exact), _seconds(bench, usual)
     effects: list[SettingEffect] = []
-    for name, backend in _BACKENDS.items():
-        if bench.device.backend == "cpu" and name not in _CPU_BACKENDS:
+    for name, backend in BACKENDS.items():
+        if bench.device.backend == "cpu" and name not in ON_CPU:
             effects.append(_note("attention_backend", name, "Not available on a processor."))
             continue
         piece = _within(usual, lambda backend=backend: sdpa_kernel(backend))
