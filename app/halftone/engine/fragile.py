@@ -46,7 +46,7 @@ def scale_parameters(module: nn.Module, exponents: dict[str, int]) -> None:
     with torch.no_grad():
         for name, k in exponents.items():
             base, rows = split_rows(name)
-            part = parameters[base].data if rows is None else parameters[base].data[:rows]
+            part = parameters[base].data[rows]
             part.copy_(torch.ldexp(part.float(), torch.tensor(k)))
 
 

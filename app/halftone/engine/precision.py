@@ -36,18 +36,19 @@ def state_in(plan: Plan, name: str, default: DType) -> ComponentState:
     )
 
 
-def split_rows(name: str) -> tuple[str, int | None]:
-    """A rescaled tensor's name, and how many of its first rows are meant: "proj.weight[:64]" -> ("proj.weight", 64)."""
-    base, _, rows = name.partition("[:")
-    return base, int(rows.rstrip("]")) if rows else None
+def split_rows(name: str) -> tuple[str, slice]:
+    """A rescaled tensor's name, and which of its rows are meant: "proj.weight[:64]" -> ("proj.weight", slice(0, 64))."""
+    base, _, rows = name.partition("[")
+    first, _, end = rows.rstrip("]").partition(":")
+    return base, slice(int(first or 0), int(end) if end else None)
 
 
-def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[int | None, int]]) -> torch.Tensor:
-    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only the first rows."""
+def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:
+    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only these rows."""
     result = tensor
     for rows, k in changes:
         result = result.clone() if result is tensor else result
-        part = result if rows is None else result[:rows]
+        part = result[rows] if result.dim() else result
         # in float32 the factor itself is always finite, also where 2**k would not be in float16
         part.copy_(torch.ldexp(part.float(), torch.tensor(k, device=part.device)))
     return result
@@ -76,8 +77,8 @@ def realise(
     if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
         held = _changes(before.rescale)
         for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
-            parameter = module.get_parameter(name)
-            _write(parameter, masters[name], changes.get(name, ()), parameter.dtype)
+            tensor = _held(module, name)
+            _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
         return
     clear_borders(module)
     dtype = DTYPES[state.dtype]
@@ -86,7 +87,7 @@ def realise(
     for name, parameter in module.named_parameters():
         wide = keep(name) or name.startswith(regions)
         _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
-    _cast_buffers(module, masters, dtype)
+    _cast_buffers(module, masters, changes, dtype)
     put_wide_kernels(module, _device(module), dtype)
     put_input_casts(module)
     if state.upcast and dtype != torch.float32:
@@ -94,7 +95,7 @@ def realise(
 
 
 @torch.no_grad()
-def _write(parameter: nn.Parameter, exact: torch.Tensor, changes: Iterable[tuple[int | None, int]], dtype: torch.dtype) -> None:
+def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple[slice, int]], dtype: torch.dtype) -> None:
     """Give a parameter its exact value, rescaled, in dtype; integers stay as they are."""
     if exact.is_floating_point():
         parameter.data = rescaled(exact.to(parameter.device), changes).to(dtype)
@@ -120,8 +121,8 @@ def _device(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
-def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[int | None, int]]]:
-    changes: dict[str, list[tuple[int | None, int]]] = {}
+def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice, int]]]:
+    changes: dict[str, list[tuple[slice, int]]] = {}
     for name, k in rescale.items():
         base, rows = split_rows(name)
         if k:
@@ -129,14 +130,25 @@ def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[int | None, int
     return changes
 
 
-def _cast_buffers(module: nn.Module, masters: Mapping[str, torch.Tensor], dtype: torch.dtype) -> None:
-    """Buffers that a checkpoint holds follow the dtype; computed ones (positions, frequencies) stay as they were made."""
+def _held(module: nn.Module, name: str) -> torch.Tensor:
+    """A parameter or buffer by name."""
+    owner, _, own = name.rpartition(".")
+    return cast("torch.Tensor", getattr(module.get_submodule(owner), own))
+
+
+def _cast_buffers(
+    module: nn.Module,
+    masters: Mapping[str, torch.Tensor],
+    changes: Mapping[str, list[tuple[slice, int]]],
+    dtype: torch.dtype,
+) -> None:
+    """Buffers that a checkpoint holds follow the plan and the dtype; computed ones (positions, frequencies) stay as made."""
     for path, owner in module.named_modules():
         for name, buffer in owner.named_buffers(recurse=False):
             full = f"{path}.{name}" if path else name
             computed = name in cast("set[str]", vars(owner)["_non_persistent_buffers_set"])
             if buffer.is_floating_point() and not computed and full in masters:
-                setattr(owner, name, masters[full].to(buffer.device, dtype))
+                setattr(owner, name, rescaled(masters[full].to(buffer.device), changes.get(full, ())).to(dtype))
 
 
 def exact_weights(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -5,7 +5,7 @@ sizes of the parameters and files.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
@@ -14,20 +14,22 @@ from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import CureKind, DType, DTypeState
-from halftone.engine.calls import Call
+from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import Range
 from halftone.engine.flight import is_finite
+from halftone.engine.flow import Flow
 from halftone.engine.frames import from_decoder
+from halftone.engine.groups import groups_of, tensor_peaks
 from halftone.engine.load import Loaded
-from halftone.engine.plans import Masters, apply_plan, with_counts, with_settings
+from halftone.engine.plans import Masters, apply_plan, apply_state, with_counts, with_settings
 from halftone.engine.precision import ComponentState, bytes_in, split_rows
-from halftone.engine.recover import CLOSE, planner_layers, tensor_peaks
+from halftone.engine.recover import CLOSE, planner_layers
 from halftone.engine.regions import component_regions
-from halftone.engine.rescale import INSIDE, rescale_groups
+from halftone.engine.rescale import INSIDE
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.timing import Bare, Timing
 from halftone.health.faults import ends_the_job
-from halftone.health.planner import candidate_plans
+from halftone.health.planner import BY_SCALE, candidate_plans
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
 from halftone.measure.pictures import psnr
 from halftone.measure.probe import Reading
@@ -82,6 +84,7 @@ class Pricing:
         self._check = check
         self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
+        self._named: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
 
     def plain(self) -> Plan:
@@ -97,6 +100,7 @@ class Pricing:
             return []
         modules = self._loaded.modules
         self._sick = tuple(name for name in modules if any(f.component == name and f.code != "tight" for f in findings))
+        self._named = [(f.component, f.module) for f in findings if f.code in BY_SCALE]
         orders = {name: {reading.module: reading.order for reading in own} for name, own in self._wide.readings.items()}
         plans = candidate_plans(
             self._groups,
@@ -114,8 +118,31 @@ class Pricing:
     @cached_property
     def _groups(self) -> list[RescaleGroup]:
         """Of the sick components, as the next two."""
-        modules = self._loaded.modules
-        return [group for name in self._sick for group in rescale_groups(name, modules[name])]
+        return [group for name in self._sick for group in self._groups_of(name)]
+
+    def _groups_of(self, name: str) -> tuple[RescaleGroup, ...]:
+        flows: dict[int, Flow] = {}
+
+        def flow_at(site: str) -> Flow | None:
+            call = self._call_of(name, site)
+            if call is None:
+                return None
+            if id(call) not in flows:
+                wide = ComponentState(dtype=self._wide.dtype)
+                apply_state(self._loaded, name, wide, self._masters[name])
+                run = partial(run_call, call, self._loaded.modules[name], wide.dtype)
+                flows[id(call)] = Flow(self._loaded.modules[name], run, self._check)
+            return flows[id(call)]
+
+        layers = [layer for layer in self._layers if layer.component == name]
+        named = [module for component, module in self._named if component == name]
+        return groups_of(name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at)
+
+    def _call_of(self, name: str, site: str) -> Call | None:
+        """The first sound call in which a module ran."""
+        module = site.removesuffix(INSIDE).rstrip(".")
+        calls = [call for calls in self._timing.calls_by_method(name).values() for call, _ in calls]
+        return next((call for call in calls if not module or module in self._wide.ran.get(id(call), ())), None)
 
     @cached_property
     def _layers(self) -> list[LayerPeak]:

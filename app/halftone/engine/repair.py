@@ -20,7 +20,7 @@ from halftone.engine.examine import Examination
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, component_from
 from halftone.engine.plans import apply_state
-from halftone.engine.precision import ComponentState, exact_weights
+from halftone.engine.precision import ComponentState, exact_weights, split_rows
 from halftone.engine.rewrite import rewrite
 from halftone.engine.tensors import relative_error
 from halftone.library.copies import REPAIRED, check_copy
@@ -102,7 +102,7 @@ def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, in
             raise HalftoneError(
                 "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
             )
-    return len({(component, name.partition("[:")[0]) for component, names in found.items() for name in names})
+    return len({(component, split_rows(name)[0]) for component, names in found.items() for name in names})
 
 
 def _compare(

@@ -17,11 +17,11 @@ _DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float
 _NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-def scaled(tensor: torch.Tensor, rows: int | None, k: int) -> torch.Tensor:
-    """tensor (or its first rows) times 2**k: in its own dtype where that is exact for every element, else in float32."""
-    wide = tensor.float()
-    part = torch.ldexp(wide if rows is None else wide[:rows], torch.tensor(k))
-    wide = part if rows is None else torch.cat([part, wide[rows:]])
+def scaled(tensor: torch.Tensor, rows: slice, k: int) -> torch.Tensor:
+    """tensor (or only some rows of it) times 2**k: in its own dtype where that is exact for every element, else in float32."""
+    wide = tensor.to(torch.float32, copy=True)
+    part = wide[rows] if wide.dim() else wide
+    part.copy_(torch.ldexp(part, torch.tensor(k)))
     narrow = wide.to(tensor.dtype)
     return narrow if torch.equal(narrow.float(), wide) else wide
 
@@ -29,7 +29,7 @@ def scaled(tensor: torch.Tensor, rows: int | None, k: int) -> torch.Tensor:
 def rewrite(source: Path, target: Path, exponents: Mapping[str, int], note: str) -> set[str]:
     """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found.
 
-    exponents: tensor name, or "name[:rows]" for its first rows -> k. note: goes into the metadata with the exponents. Written
+    exponents: tensor name, or "name[a:b]" for some of its rows -> k. note: goes into the metadata with the exponents. Written
     beside the target, synced, and moved over it, so that a stop never leaves half a file. Raises OSError.
     """
     with source.open("rb") as file:

@@ -18,7 +18,7 @@ from halftone.health.words import plain_component
 
 __all__ = ["MARGIN_BITS", "Region", "RescaleGroup", "candidate_plans"]
 
-_BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "weights-overflow", "tight"})
+BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "weights-overflow", "tight"})
 """What a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
 _NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
@@ -142,7 +142,7 @@ class _Case:
         """Modules that rescaling and settings leave over the limit."""
         limit = FLOAT_LIMITS[self.dtype]
         scaled = {key for key, peak in self.after.items() if not peak <= limit}
-        cured: frozenset[FindingCode] = _BY_SCALE | (_BY_SETTING if self.settings else frozenset())
+        cured: frozenset[FindingCode] = BY_SCALE | (_BY_SETTING if self.settings else frozenset())
         named = {(f.component, f.module) for f in self.findings if f.code not in cured | _NOT_BY_PLAN | {"device-fault"}}
         return {key for key in scaled | named if key in self.over}
 

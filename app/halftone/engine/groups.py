@@ -1,0 +1,68 @@
+"""The groups of a component that a rescaling may use: of known shapes, and for what those leave, found by experiment."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import nn
+
+from halftone.contract.facts import LayerPeak
+from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.engine.flow import Flow, flow_groups
+from halftone.engine.precision import split_rows
+from halftone.engine.rescale import rescale_groups
+from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
+from halftone.measure.stats import peak
+
+
+def groups_of(
+    component: str,
+    module: nn.Module,
+    layers: Sequence[LayerPeak],
+    named: Sequence[str],
+    asked: DType,
+    masters: Mapping[str, torch.Tensor],
+    flow_at: Callable[[str], Flow | None],
+) -> tuple[RescaleGroup, ...]:
+    """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
+    can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
+    known shapes do not reach.
+    """
+    known = rescale_groups(component, module)
+    left = _left(component, known, layers, named, asked, masters)
+    by_flow: dict[int, tuple[Flow, list[str]]] = {}
+    for site in left:
+        flow = flow_at(site)
+        if flow is not None:
+            by_flow.setdefault(id(flow), (flow, []))[1].append(site)
+    found = [group for flow, sites in by_flow.values() for group in flow_groups(component, flow, sites)]
+    return (*known, *found)
+
+
+def _left(
+    component: str,
+    known: Sequence[RescaleGroup],
+    layers: Sequence[LayerPeak],
+    named: Sequence[str],
+    asked: DType,
+    masters: Mapping[str, torch.Tensor],
+) -> list[str]:
+    """Modules that known groups leave over the limit, in running order."""
+    if not all(math.isfinite(layer.peak) for layer in layers):
+        return []  # what is bad in a type with room is no matter of scale
+    shifts = choose_shifts(known, layers, asked, tensors={component: tensor_peaks(masters, known)})
+    after = peaks_after(known, shifts, layers)
+    limit = FLOAT_LIMITS[asked]
+    over = [layer.module for layer in layers if layer.component == component and after[component, layer.module] > limit]
+    reached = {module for group, k in zip(known, shifts, strict=True) if k for module in group.modules}
+    return list(dict.fromkeys([*over, *(module for module in named if module not in reached)]))
+
+
+def tensor_peaks(masters: Mapping[str, torch.Tensor], groups: Sequence[RescaleGroup]) -> dict[str, float]:
+    """Largest absolute value of every parameter that some group may scale, under the name the group uses."""
+    peaks: dict[str, float] = {}
+    for name in {name for group in groups for name in (*group.shrink, *group.grow)}:
+        base, rows = split_rows(name)
+        tensor = masters[base]
+        peaks[name] = peak(tensor[rows] if tensor.dim() else tensor)
+    return peaks

@@ -1,0 +1,183 @@
+"""Groups found by experiment, in networks of shapes that nothing in Halftone knows."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import nn
+
+from halftone.engine.flow import Flow, flow_groups
+from halftone.engine.groups import tensor_peaks
+from halftone.engine.precision import ComponentState, exact_weights, realise
+from halftone.health.rescale import RescaleGroup, exponents
+
+WIDTH = 16
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.scale_q, self.scale_k = nn.RMSNorm(WIDTH // 2), nn.RMSNorm(WIDTH // 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part(x).unflatten(-1, (2, -1)).transpose(1, 2) for part in (self.wq, self.wk, self.wv))
+        mixed = F.scaled_dot_product_attention(self.scale_q(q), self.scale_k(k), v)
+        return self.wo(mixed.transpose(1, 2).flatten(2))
+
+
+class Gated(nn.Module):
+    """The gate and the value in one projection, cut by the module's own code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
+        self.down = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, value = self.both(x).chunk(2, dim=-1)
+        return self.down(F.silu(gate) * value)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_mix, self.mix = nn.LayerNorm(WIDTH), Attention()
+        self.before_gate, self.gate = nn.RMSNorm(WIDTH), Gated()
+        self.strength = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        x = x + self.mix(self.before_mix(x)) * self.strength(condition)[:, None]
+        return x + self.gate(self.before_gate(x))
+
+
+class Network(nn.Module):
+    """A transformer with a table of positions, blocks that a condition modulates, and a norm before the end."""
+
+    places: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Linear(4, WIDTH)
+        self.register_buffer("places", torch.randn(1, 6, WIDTH))
+        self.deep = nn.ModuleList(Block() for _ in range(3))
+        self.last = nn.LayerNorm(WIDTH, elementwise_affine=False)
+        self.leave = nn.Linear(WIDTH, 4)
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        x = self.enter(x) + self.places
+        for block in self.deep:
+            x = block(x, condition)
+        return self.leave(self.last(x))
+
+
+class Plain(nn.Module):
+    """What stands before a function that is not linear cannot be scaled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, WIDTH), nn.Linear(WIDTH, 4)
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        del condition
+        return self.second(F.gelu(self.first(x)))
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(2, 6, 4, generator=generator), torch.randn(2, WIDTH, generator=generator)
+
+
+def search(module: nn.Module, *sick: str) -> tuple[RescaleGroup, ...]:
+    return flow_groups("transformer", Flow(module, lambda: module(*inputs()), lambda: None), sick)
+
+
+@pytest.fixture
+def network() -> Network:
+    torch.manual_seed(1)
+    return Network().eval()
+
+
+def results_under(module: nn.Module, group: RescaleGroup, k: int) -> tuple[torch.Tensor, dict[str, float]]:
+    """The network's result with a group shrunk by 2**k, through the code that applies plans, and the peak of each module."""
+    masters = {name: tensor.clone() for name, tensor in exact_weights(module).items()}
+    peaks: dict[str, float] = {}
+
+    def take(name: str, output: Any) -> None:
+        peaks[name] = float(output.abs().max())
+
+    handles = [
+        own.register_forward_hook(lambda _m, _a, output, name=name: take(name, output)) for name, own in module.named_modules()
+    ]
+    state = ComponentState(dtype="float32", rescale=exponents([group], [k]).get("transformer", {}))
+    realise(module, masters, state)
+    with torch.no_grad():
+        result = module(*inputs())
+    realise(module, masters, ComponentState(dtype="float32"))
+    for handle in handles:
+        handle.remove()
+    return result, peaks
+
+
+SITES: dict[str, tuple[set[str], set[str]]] = {
+    "deep.1.mix.wv": ({"deep.1.mix.wv.weight", "deep.1.mix.wv.bias"}, {"deep.1.mix.wo.weight"}),
+    "deep.0.mix.wq": ({"deep.0.mix.wq.weight", "deep.0.mix.wq.bias"}, set()),
+    "deep.2.gate.both": ({"deep.2.gate.both.weight[32:64]"}, {"deep.2.gate.down.weight"}),
+    "deep.2.gate.(inside)": ({"deep.2.gate.both.weight[32:64]"}, {"deep.2.gate.down.weight"}),
+    "deep.1.before_gate": ({"deep.1.before_gate.weight"}, {"deep.1.gate.both.weight"}),
+}
+STREAM = ["deep.1", "deep.0.mix.wo", "enter", "deep.2.gate.down"]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_a_layer_and_what_undoes_it(network: Network, site: str) -> None:
+    (group,) = search(network, site)
+    assert (set(group.shrink), set(group.grow)) == SITES[site]
+    assert site in group.modules
+
+
+@pytest.mark.parametrize("site", STREAM)
+def test_a_residual_stream_is_all_that_writes_into_it(network: Network, site: str) -> None:
+    (group,) = search(network, site)
+    writers = {"enter", *(f"deep.{block}.{part}" for block in range(3) for part in ("mix.wo", "gate.down"))}
+    assert set(group.shrink) == {f"{name}.{kind}" for name in writers for kind in ("weight", "bias")} | {"places"}
+    assert not group.grow
+    assert {"enter", "deep.0", "deep.1", "deep.2"} <= set(group.modules)
+    assert not {"last", "leave", "deep.0.before_mix", "deep.1.mix.wv"} & set(group.modules)
+
+
+@pytest.mark.parametrize("site", [*SITES, *STREAM])
+def test_the_network_computes_the_same_and_the_named_modules_shrink(network: Network, site: str) -> None:
+    (group,) = search(network, site)
+    before, plain = results_under(network, group, 0)
+    after, peaks = results_under(network, group, 5)
+    torch.testing.assert_close(after, before, rtol=2e-2, atol=2e-3)  # the epsilon of a norm sees smaller numbers
+    for name in group.modules:
+        if name in plain and not name.endswith(".both"):  # of a fused projection one half shrinks
+            assert peaks[name] == pytest.approx(plain[name] / 32, rel=1e-2), name
+    assert tensor_peaks(exact_weights(network), [group]).keys() == {*group.shrink, *group.grow}
+
+
+def test_nothing_is_found_before_a_function_that_is_not_linear() -> None:
+    torch.manual_seed(1)
+    assert search(Plain().eval(), "first", "(inside)") == ()
+
+
+def test_a_search_leaves_every_bit_as_it_was(network: Network) -> None:
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    search(network, *SITES, "deep.1", "leave")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+
+
+def test_a_search_ends_when_it_is_told_to(network: Network) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop() -> None:
+        raise StoppedError
+
+    flow = Flow(network, lambda: network(*inputs()), stop)
+    with pytest.raises(StoppedError):
+        flow_groups("transformer", flow, ["deep.1"])
