@@ -204,10 +204,23 @@ def surface(name: str, edge: str = "") -> QFrame:
     return made
 
 
+class OverlayScroll(QScrollArea):
+    """Its scroll bar lies over the right margin of what it shows, so that its coming and going moves nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verticalScrollBar().rangeChanged.connect(self._make_room)
+
+    def _make_room(self, _least: int, most: int) -> None:
+        bar = self.verticalScrollBar()
+        self.setViewportMargins(0, 0, -bar.sizeHint().width() if most > 0 else 0, 0)
+        bar.parentWidget().raise_()
+
+
 def scrolling(inside: QWidget) -> QScrollArea:
-    """A widget that scrolls up and down and is as wide as there is room."""
+    """A widget that scrolls up and down and is as wide as there is room. Its right margin holds the scroll bar."""
     inside.setObjectName("scrolled")
-    made = QScrollArea()
+    made = OverlayScroll()
     made.setWidgetResizable(True)
     made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
