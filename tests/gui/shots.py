@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 import msgspec
 from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QThreadPool, QTimer
 from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
+from PySide6.QtWidgets import QApplication
 from tests.helpers import samples
 
 from halftone.contract.facts import (
@@ -244,7 +245,14 @@ class Stage:
 
     def shoot(self, file: Path) -> None:
         self.settle()
-        self.window.grab().save(str(file))
+        image = self.window.grab()
+        popup = QApplication.activePopupWidget()
+        if popup is not None:
+            painter = QPainter(image)
+            painter.drawPixmap(self.window.mapFromGlobal(popup.pos()), popup.grab())
+            painter.end()
+            popup.close()
+        image.save(str(file))
         self.window.close()
         self.controller.background.deleteLater()
         self.window.deleteLater()
@@ -296,6 +304,15 @@ def numerics(stage: Stage) -> None:
     stage.page.form.size_field.width_box.setValue(1001)
 
 
+def cured(stage: Stage) -> None:
+    """The demo model with a cure in use."""
+    stage.prompt(LIGHTHOUSE)
+    stage.history()
+    row = stage.page.form.model_part.row
+    row.show_model("Pocket (demo)", "FP16 · 20 MB", "cured", tip="")
+    stage.page.form.model_part.note_line.hide()
+
+
 def nothing(stage: Stage) -> None:
     del stage
 
@@ -316,6 +333,7 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "small": ({"size": (1024, 640)}, done),
     "small-recovered": ({"size": (1024, 640)}, recovered),
     "small-generating": ({"size": (1024, 640)}, generating),
+    "small-cured": ({"size": (1024, 640)}, cured),
     "small-zh": ({"size": (1024, 640), "language": "zh_CN"}, generating),
     "receipt": ({}, receipt),
     "numerics": ({}, numerics),

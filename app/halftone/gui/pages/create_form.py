@@ -27,6 +27,7 @@ from halftone.gui.widgets.common import (
     column,
     hline,
     label,
+    repolish,
     row,
     scrolling,
     set_icon,
@@ -337,7 +338,15 @@ class CreateForm(QWidget):
         queueing = bool(self._controller.state.jobs)
         tip = tr("Put the picture behind the running one (Ctrl+Enter)") if queueing else tr("Make the picture (Ctrl+Enter)")
         self.generate_button.setToolTip(problem or tip)
-        set_icon(self.more, "chevron-down", "on-accent" if not problem else "text-disabled")
+        self._dress_more(queueing=queueing, usable=not problem)
+
+    def _dress_more(self, *, queueing: bool, usable: bool) -> None:
+        """The arrow looks like the button that it stands beside."""
+        kind = "" if queueing else "primary"
+        if self.more.property("kind") != kind:
+            self.more.setProperty("kind", kind)
+            repolish(self.more)
+        set_icon(self.more, "chevron-down", "text-disabled" if not usable else "text-secondary" if queueing else "on-accent")
 
     def _show_memory(self) -> None:
         """Say so when not even the model's weights find room; what a picture needs beyond them is not known before."""

@@ -17,6 +17,8 @@ from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health
 from halftone.health.judge import Badge
 from halftone.library.models import POCKET
 
+_BADGE = 6 + 14 + 5 + 8
+"""Pixels of a badge without its word."""
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
 
@@ -57,7 +59,7 @@ class ModelRow(HoverButton):
         """tip: what stands behind the badge. The tooltip has everything in full."""
         self._name, self._line, self._state, self._chosen = name, line, state, chosen
         self.setAccessibleName(f"{name}, {tr('Model health: {0}', health_word(state))}")
-        self.setToolTip("\n".join(filter(None, (name, line, tip))))
+        self.setToolTip("\n".join(filter(None, (name, line, health_word(state), tip))))
         self.update()
 
     def set_thumbnail(self, image: QImage) -> None:
@@ -66,9 +68,17 @@ class ModelRow(HoverButton):
         self.update()
 
     def set_compact(self, compact: bool) -> None:
-        """The badge as icon only."""
+        """The badge stands below the name, with its word where there is room for it."""
         self._compact = compact
         self.update()
+
+    def badge_words(self, room: float) -> str:
+        """What stands in the badge, with so many pixels for it and the line below the name; "" for its icon alone."""
+        word = health_word(self._state)
+        colours = theme.current()
+        line = QFontMetrics(colours.font("caption")).horizontalAdvance(self._line)
+        badge = _BADGE + QFontMetrics(colours.font("caption-strong")).horizontalAdvance(word)
+        return word if not self._compact or line + 8 + badge <= room else ""
 
     def sizeHint(self) -> QSize:
         return QSize(280, self.height())
@@ -91,8 +101,10 @@ class ModelRow(HoverButton):
             icons.paint(painter, "check", QRectF(right - 16, self.height() / 2 - 8, 16, 16), colours.color("accent-text"))
         if not self._framed:
             right -= 24
-        right = self._paint_badge(painter, right) - 8
-        self._paint_words(painter, picture.right() + 9, right)
+        left = picture.right() + 9
+        words = self.badge_words(right - left)
+        beside = self._paint_badge(painter, right, words) - 8
+        self._paint_words(painter, left, right if self._compact and words else beside, beside)
         painter.end()
 
     def _paint_ground(self, painter: QPainter) -> None:
@@ -107,20 +119,21 @@ class ModelRow(HoverButton):
             painter.setBrush(colours.color("selected" if self._chosen else "hover"))
             painter.drawRect(self.rect())
 
-    def _paint_badge(self, painter: QPainter, right: float) -> float:
+    def _paint_badge(self, painter: QPainter, right: float, words: str) -> float:
         """Returns the left edge of what was painted."""
         icon, tone = HEALTH_LOOK.get(self._state, HEALTH_LOOK["unchecked"])
-        words = "" if self._compact else health_word(self._state)
         metrics = QFontMetrics(theme.current().font("caption-strong"))
-        width = 26 if self._compact else 6 + 14 + 5 + metrics.horizontalAdvance(words) + 8
-        box = QRectF(right - width, self.height() / 2 - 10, width, 20)
+        width = _BADGE + metrics.horizontalAdvance(words) if words else 26
+        low = 9 if self._compact and words else 0
+        box = QRectF(right - width, self.height() / 2 - 10 + low, width, 20)
         paint_badge(painter, box, icon, words, tone)
         return box.left()
 
-    def _paint_words(self, painter: QPainter, left: float, right: float) -> None:
+    def _paint_words(self, painter: QPainter, left: float, right: float, line_right: float) -> None:
+        """The name up to one edge, the line below it up to another."""
         colours = theme.current()
         strong, small = colours.font("body-strong"), colours.font("caption")
-        width = int(right - left)
+        width, line_width = int(right - left), int(line_right - left)
         middle = self.height() / 2
         painter.setFont(strong)
         painter.setPen(colours.color("text"))
@@ -128,8 +141,8 @@ class ModelRow(HoverButton):
         painter.drawText(QRectF(left, middle - 18, width, 18), _LEFT, name)
         painter.setFont(small)
         painter.setPen(colours.color("text-muted"))
-        line = QFontMetrics(small).elidedText(self._line, Qt.TextElideMode.ElideMiddle, width)
-        painter.drawText(QRectF(left, middle + 1, width, 16), _LEFT, line)
+        line = QFontMetrics(small).elidedText(self._line, Qt.TextElideMode.ElideMiddle, line_width)
+        painter.drawText(QRectF(left, middle + 1, line_width, 16), _LEFT, line)
 
 
 def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage) -> None:

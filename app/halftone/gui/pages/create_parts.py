@@ -24,22 +24,25 @@ class PromptEdit(QTextEdit):
         self.setToolTip(tip)
         self.setAccessibleDescription(placeholder)
         self._placeholder = placeholder
+        self._tight = False
         self.setFont(theme.current().font("body"))
         self.document().setDocumentMargin(_MARGIN)
         self.setPlainText("")
 
     def setPlainText(self, text: str) -> None:
-        """Qt forgets the line height with each new text."""
+        """Qt forgets the line height and the margins with each new text."""
         super().setPlainText(text)
         shape = QTextBlockFormat()
         shape.setLineHeight(theme.current().line("body"), QTextBlockFormat.LineHeightTypes.FixedHeight.value)
         cursor = QTextCursor(self.document())
         cursor.select(QTextCursor.SelectionType.Document)
         cursor.mergeBlockFormat(shape)
+        self.set_tight(self._tight)
         self.document().clearUndoRedoStacks()
 
     def set_tight(self, tight: bool) -> None:
         """Without space above and below the text, for a low window."""
+        self._tight = tight
         shape = self.document().rootFrame().frameFormat()
         shape.setTopMargin(0 if tight else _MARGIN)
         shape.setBottomMargin(0 if tight else _MARGIN)

@@ -50,7 +50,8 @@ class QueueRow(QWidget):
         self.line = ElidedLabel(_job_line(job), "caption", "muted")
         self.left = label("", "caption", "muted", numbers=True)
         self.right = label("", "caption", "muted", numbers=True)
-        self.setFixedHeight(82 if job.running else 62)
+        self.left.setText(_batch_line(job))
+        self.setFixedHeight(82 if job.running else 66)
         close = icon_button("x", tr("Remove from the queue") if not job.running else tr("Cancel"), size=14)
         close.setCursor(Qt.CursorShape.ArrowCursor)
         close.clicked.connect(lambda: self.removed.emit(job.id))
@@ -70,7 +71,7 @@ class QueueRow(QWidget):
         layout = self.layout()
         if layout is not None:
             layout.setContentsMargins(self._left, 8, 6, 8)
-        self.right.setVisible(not compact)
+        self.right.setVisible(self.job.running and not compact)
         self.update()
 
     def show_job(self, job: Job, preview: QImage) -> None:
@@ -157,10 +158,13 @@ def kind_name(job: Job) -> str:
 def _job_line(job: Job) -> str:
     if isinstance(job.command, Generate):
         request = job.command.request
-        size = f"{request.width} × {request.height}" if request.width and request.height else ""
-        batch = tr("batch {0}", request.batch) if request.batch > 1 else ""
-        return " · ".join(filter(None, (size, batch)))
+        return f"{request.width} × {request.height}" if request.width and request.height else ""
     return kind_name(job)
+
+
+def _batch_line(job: Job) -> str:
+    request = job.command.request if isinstance(job.command, Generate) else None
+    return tr("batch {0}", request.batch) if request is not None and request.batch > 1 else ""
 
 
 class QueuePanel(QWidget):
@@ -178,8 +182,8 @@ class QueuePanel(QWidget):
         self.more = icon_button("ellipsis", tr("More"), clicked=self._menu)
         head = surface("plain", "bottom")
         head.setFixedHeight(40)
-        name = ElidedLabel(tr("Queue"), "body-strong")
-        across = row(name, self.count, self.pause, self.more, spacing=6, margins=(12, 0, 8, 0))
+        self.name = ElidedLabel(tr("Queue"), "body-strong")
+        across = row(self.name, self.count, self.pause, self.more, spacing=6, margins=(12, 0, 8, 0))
         across.setStretch(0, 1)
         head.setLayout(across)
         self._list = QVBoxLayout()
@@ -200,6 +204,7 @@ class QueuePanel(QWidget):
     def _fit(self) -> None:
         compact = self.width() < _COMPACT_BELOW
         self.count.setVisible(not compact)
+        self.pause.setVisible(not compact)
         for one in self._rows.values():
             one.set_compact(compact)
 
@@ -266,6 +271,10 @@ class QueuePanel(QWidget):
     def _menu(self) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        if self.pause.isHidden():
+            pause = menu.addAction(self.pause.toolTip(), self.pause.toggle)
+            pause.setCheckable(True)
+            pause.setChecked(self.pause.isChecked())
         waiting = any(not job.running for job in self._controller.state.jobs)
         menu.addAction(tr("Clear waiting"), self._controller.clear_waiting).setEnabled(waiting)
         menu.popup(self.more.mapToGlobal(QPoint(0, self.more.height())))

@@ -1,0 +1,82 @@
+"""Create in the smallest window: what is cut off, what stays readable."""
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QMenu
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples, scripted
+
+from halftone.contract.messages import JobStarted, PhaseChanged
+from halftone.gui import theme
+from halftone.gui.pages.create_model import ModelRow
+from halftone.gui.pages.create_parts import PromptEdit
+
+NEVER = (
+    scripted.Say(event=JobStarted(kind="generate", plan=samples.PLAIN)),
+    scripted.Say(event=PhaseChanged(phase="denoise", total=4)),
+    scripted.Wait(path="/nowhere"),
+)
+
+
+def test_three_lines_fit_the_low_prompt_whether_typed_or_filled_in(qtbot: QtBot) -> None:
+    theme.set_theme("dark")
+    prompt = PromptEdit("Prompt", "", "")
+    qtbot.addWidget(prompt)
+    prompt.setFixedSize(252, 66)
+    prompt.set_tight(True)
+    prompt.show()
+    for _ in range(2):
+        prompt.setPlainText("one\ntwo\nthree")
+        assert prompt.verticalScrollBar().maximum() == 0
+
+
+@pytest.mark.parametrize(("line", "word"), [("FP16 · 20 MB", "Cured"), ("SDXL · FP16 · 6.9 GB", "")])
+def test_a_compact_badge_has_its_word_where_there_is_room(qtbot: QtBot, line: str, word: str) -> None:
+    theme.set_theme("dark")
+    row = ModelRow(framed=True)
+    qtbot.addWidget(row)
+    row.set_compact(True)
+    row.show_model("Pocket (demo)", line, "cured", tip="Smallest room 2.1 bits.")
+    assert row.badge_words(162) == word
+    assert "Cured" in row.toolTip()
+    assert "cured" in row.accessibleName().lower()
+
+
+def test_a_scroll_bar_moves_nothing(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    stage.window.resize(1440, 1000)
+    bar = form.area.verticalScrollBar()
+    stage.wait(lambda: bar.maximum() == 0)
+    width, edge = form.width(), form.prompt.mapTo(form, QPoint(form.prompt.width(), 0)).x()
+    stage.window.resize(1440, 730)
+    stage.wait(lambda: bar.isVisible() and bar.maximum() > 0)
+    assert form.width() == width
+    assert form.prompt.mapTo(form, QPoint(form.prompt.width(), 0)).x() == edge
+    assert bar.mapTo(form, QPoint(bar.width(), 0)).x() <= width, "it lies over the margin, inside the panel"
+    assert bar.mapTo(form, QPoint()).x() >= edge, "and over nothing else"
+    stage.close()
+
+
+def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_job_makes(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, {"generate": list(NEVER)})
+    page = stage.page
+    stage.window.resize(1024, 640)
+    page.form.batch.setValue(3)
+    page.generate()
+    stage.wait(lambda: stage.controller.state.running is not None)
+    page.generate()
+    stage.wait(lambda: len(page.queue._rows) == 2)
+    assert page.queue.pause.isHidden()
+    waiting = list(page.queue._rows.values())[1]
+    assert waiting.left.text() == "batch 3"
+    stage.wait(lambda: page.queue.name.text() == "Queue")
+    page.queue.more.click()
+    menu = page.queue.findChild(QMenu)
+    assert menu is not None
+    menu.actions()[0].trigger()
+    assert stage.controller.state.paused
+    menu.close()
+    assert page.form.more.property("kind") == "", "the arrow is no louder than Add to queue"
+    stage.close()
