@@ -43,7 +43,7 @@ def test_the_point_under_the_pointer_stays(qtbot: QtBot) -> None:
     after = picture_point()
     assert abs(after.x() - before.x()) < 1
     assert abs(after.y() - before.y()) < 1
-    assert not view.is_fit()
+    assert view.picture_rect().width() > view.width(), "it no longer fits"
 
 
 @pytest.mark.parametrize(("asked", "got"), [(100.0, LARGEST), (0.0001, SMALLEST)])
@@ -59,7 +59,7 @@ def test_keys_of_the_canvas(qtbot: QtBot) -> None:
     qtbot.keyClick(view, Qt.Key.Key_1)
     assert view.zoom() == 1.0
     qtbot.keyClick(view, Qt.Key.Key_Space)
-    assert view.is_fit()
+    assert view.rect().adjusted(20, 20, -20, -20).contains(view.picture_rect().toAlignedRect())
     steps: list[int] = []
     view.step_requested.connect(steps.append)
     qtbot.keyClick(view, Qt.Key.Key_Left)

@@ -88,9 +88,6 @@ class CanvasView(QWidget):
         self._tell()
         self.update()
 
-    def is_fit(self) -> bool:
-        return self._fit
-
     def zoom(self) -> float:
         """Screen pixels per picture pixel (1.0: 100 %)."""
         return self._fitting() if self._fit else self._zoom
