@@ -153,18 +153,16 @@ def device_processor() -> DevicePage:
     return DevicePage(kit.desk(kit.CPU, self_test=report)[0])
 
 
-def numerics() -> SettingsPage:
-    return SettingsPage(kit.desk(self_test=kit.measured())[0])
-
-
 def numerics_changed() -> SettingsPage:
     changed = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32", tf32=True, nan_check="off"))
-    return SettingsPage(kit.desk(self_test=kit.measured(), settings=changed)[0])
+    page = SettingsPage(kit.desk(self_test=kit.measured(), settings=changed)[0])
+    page.show_section("Numerics")
+    return page
 
 
 def settings_page(name: str) -> Callable[[], SettingsPage]:
     def make() -> SettingsPage:
-        page = numerics()
+        page = SettingsPage(kit.desk(self_test=kit.measured())[0])
         page.show_section(name)
         return page
 
@@ -190,7 +188,7 @@ SHOTS: tuple[Shot, ...] = (
     ("device-measuring", device_measuring),
     ("device-faulty", device_faulty),
     ("device-processor", device_processor),
-    ("settings-numerics", numerics),
+    ("settings-numerics", settings_page("Numerics")),
     ("settings-numerics-changed", numerics_changed),
     ("settings-general", settings_page("General")),
     ("settings-appearance", settings_page("Appearance")),
