@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QFileDialog
@@ -18,9 +18,11 @@ from halftone.contract.facts import CheckReport, Finding, RepairReport
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
 from halftone.gui import theme
+from halftone.gui.i18n import set_language
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
 from halftone.gui.pages.health_bits import copy_refusal
+from halftone.gui.pages.health_cards import FigureLabel
 from halftone.gui.pages.settings import SettingsPage
 from halftone.library import records
 from halftone.settings.store import Settings
@@ -397,6 +399,38 @@ def test_narrow_stacks_and_pins_the_buttons(qtbot: QtBot) -> None:
     assert page.cure.buttons.parent() is page
     page.resize(1440, 830)
     assert page.cure.buttons.parent() is page.cure
+
+
+def test_a_tall_narrow_page_leaves_its_spare_room_below_the_cards(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report(), size=(1024, 1500))
+    rows = page.cure.cures.rows
+    last = rows[-1].mapTo(page.cure, rows[-1].rect().bottomLeft()).y()
+    assert page.cure.height() - last < 30
+
+
+def test_where_no_cure_is_listed_the_words_stand_in_the_middle(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.healthy())
+    words = page.cure._empty
+    assert words.isVisible()
+    assert abs(words.geometry().center().y() - page.cure.height() / 2) < page.cure.height() / 10
+
+
+def test_the_figures_of_the_verdict_stand_in_one_line_in_chinese_too(qtbot: QtBot) -> None:
+    set_language("zh_CN")
+    try:
+        page, _ = open_page(qtbot, kit.report())
+        captions = [one._caption for one in page.verdict.findChildren(FigureLabel)]
+        assert len(captions) == 4
+        assert len({one.mapTo(page, QPoint()).y() for one in captions}) == 1
+    finally:
+        set_language("en")
+
+
+def test_what_is_cut_off_of_a_finding_stands_in_its_tooltip(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    rows = page.findings.view.rows
+    tip = rows.data(rows.index(0), Qt.ItemDataRole.ToolTipRole)
+    assert tip == f"{rows.row(0).title}\n{rows.row(0).module}"
 
 
 def test_every_button_has_a_name(qtbot: QtBot) -> None:

@@ -22,7 +22,7 @@ from halftone.gui.pages.health_view import Figure, HealthView, Progress
 from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import column, row, scrolling
+from halftone.gui.widgets.common import column, hline, row, scrolling
 
 REFRESH_MS = 60
 PHASES = ("load", "scan", "range", "target", "plan", "verify", "measure")
@@ -63,12 +63,14 @@ class HealthPage(Page):
         inner = QWidget()
         self._inner_layout = column(self.verdict, self.chart, self._bottom, spacing=10, margins=(20, 0, 20, 14))
         self._inner_layout.setStretch(2, 1)
+        self._inner_layout.addStretch(0)
         inner.setLayout(self._inner_layout)
         self._scroll = scrolling(inner)
         self._pinned = QVBoxLayout()
         self._pinned.setContentsMargins(8, 0, 8, 0)
         head = row(self.header, margins=(20, 12, 20, 10))
-        self.setLayout(column(head, self._scroll, self._pinned, spacing=0))
+        self._pinned_line = hline()
+        self.setLayout(column(head, self._scroll, self._pinned_line, self._pinned, spacing=0))
 
     def _connect(self) -> None:
         control = self._controller
@@ -111,6 +113,9 @@ class HealthPage(Page):
             self.verdict.set_narrow(narrow)
             self.chart.set_narrow(narrow)
             self._move_buttons(narrow)
+            self._pinned_line.setVisible(narrow)
+            self._inner_layout.setStretch(2, 0 if narrow else 1)
+            self._inner_layout.setStretch(3, 1 if narrow else 0)  # room to spare is below the cards, not inside one
             self.cure.setMaximumWidth(16777215 if narrow else 552)
             self.cure.setMinimumWidth(440 if narrow else 552)
             self.refresh()

@@ -43,6 +43,7 @@ class FigureLabel(QFrame):
     def __init__(self, figure: Figure) -> None:
         super().__init__()
         self._value = label(figure.value, "metric", "" if figure.tone == "text" else figure.tone, numbers=True)
+        self._value.setFixedHeight(theme.current().line("metric"))  # figures stand in one line in any script
         self._caption = label(figure.caption, "caption", "secondary")
         self.setLayout(column(-1, self._value, self._caption, -1, spacing=1))
         self.setAccessibleName(f"{figure.value} {figure.caption}")
@@ -248,7 +249,7 @@ class LayerTable(QTableView):
         head.setHighlightSections(False)
         head.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         head.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        for index, width in enumerate((56, 120, 420, 150, 110, 100, 140)):
+        for index, width in enumerate((64, 120, 420, 150, 110, 110, 150)):
             head.resizeSection(index, width)
         head.setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
         self.setFont(theme.current().font("small", numbers=True))

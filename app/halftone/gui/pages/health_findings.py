@@ -135,7 +135,7 @@ class FindingsModel(QAbstractListModel):
         if role == Qt.ItemDataRole.AccessibleDescriptionRole:
             return sentences(*row.details)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return row.module
+            return f"{row.title}\n{row.module}"
         return None
 
     def toggle(self, row: int) -> None:
@@ -224,6 +224,7 @@ class FindingDelegate(QStyledItemDelegate):
             row.room_tone,
         )
         right -= room_width if row.room else 0
+        words_right = right
         if self._view.viewport().width() > NARROW and row.peak:
             self._pair(
                 painter,
@@ -233,7 +234,7 @@ class FindingDelegate(QStyledItemDelegate):
                 numbers,
                 "text",
             )
-            right -= peak_width
+            words_right = right - self._pair_width(row.peak, row.peak_caption or tr("peak"), numbers) - 8
         for words, role, tone, mode, y in (
             (row.title, "body", "text-secondary" if row.past else "text", Qt.TextElideMode.ElideRight, 8.0),
             (row.module, "mono", "text-muted", Qt.TextElideMode.ElideLeft, 27.0),
@@ -243,8 +244,12 @@ class FindingDelegate(QStyledItemDelegate):
                 font.setPixelSize(11)
             painter.setFont(font)
             painter.setPen(style.color(tone))
-            shown = QFontMetricsF(font).elidedText(words, mode, right - left - 8)
-            painter.drawText(QRectF(left, top + y, right - left - 8, 19), ALIGN_LEFT, shown)
+            shown = QFontMetricsF(font).elidedText(words, mode, words_right - left - 8)
+            painter.drawText(QRectF(left, top + y, words_right - left - 8, 19), ALIGN_LEFT, shown)
+
+    def _pair_width(self, value: str, caption: str, font: QFont) -> float:
+        small = QFontMetricsF(theme.current().font("caption"))
+        return max(QFontMetricsF(font).horizontalAdvance(value), small.horizontalAdvance(caption))
 
     def _pair(self, painter: QPainter, box: QRectF, value: str, caption: str, font: QFont, tone: str) -> None:
         """A number with its small caption below, right-aligned."""

@@ -214,7 +214,8 @@ class OverlayScroll(QScrollArea):
     def _make_room(self, _least: int, most: int) -> None:
         bar = self.verticalScrollBar()
         self.setViewportMargins(0, 0, -bar.sizeHint().width() if most > 0 else 0, 0)
-        bar.parentWidget().raise_()
+        if (holder := bar.parentWidget()) is not None:
+            holder.raise_()
 
 
 def scrolling(inside: QWidget) -> QScrollArea:
