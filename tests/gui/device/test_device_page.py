@@ -59,7 +59,7 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     ], "one figure for each, against FP32, the one that the verdict and the settings tell too"
     assert "it is 2.4\u00a0× as fast as FP32 here" in page.verdict.text()
     assert bars[2].toolTip().startswith("Matrix product: 25.0\u00a0TFLOPS\nConvolution: ")
-    assert page.speed._caption.text().startswith("Matrix product, convolution, attention together, measured on this GPU")
+    assert page.speed._caption.text().startswith("Matrix product, convolution, attention together, measured here")
     assert len(page.bits.findChildren(BitsRow)) == 5
     assert page.tests._summary.text() == "98 of 100 passed. The 2 that failed use a setting that is off."
 
@@ -216,9 +216,25 @@ def test_what_halftone_will_do_follows_the_settings(qtbot: QtBot) -> None:
     changed = Numerics(fp16_accumulation=True, attention_backend="math", nan_check="off", precision="float16")
     lines = device_view.promises(kit.measured(), changed, ("float16", ""))
     assert [one.text for one in lines[1:]] == ["Add sums up in FP16", "Use Math attention", "Not check for bad numbers"]
+    sound = kit.measured(tests=kit.known_answers(()))
+    assert device_view.promises(sound, Numerics(), ("float16", ""))[1].reason == "as set", "no reason against FP16 sums"
+    assert device_view.promises(sound, changed, ("float16", ""))[1].reason == "FP16 sums passed 20 tests"
     spy = QSignalSpy(page._controller.page_requested)
     page.promises.change.emit()
     assert spy.at(0) == ["numerics"]
+
+
+def test_a_narrow_page_cuts_no_reason_off(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    for width in (1440, 1024):
+        page.resize(width, 570)
+        lines = device_view.promises(kit.measured(), page._controller.settings.numerics, page._controller.precision)
+        labels = [one for one in page.promises.findChildren(QLabel) if one.text() in {line.reason for line in lines}]
+        qtbot.waitUntil(lambda labels=labels: all(one.width() > 0 for one in labels))
+        assert len(labels) == len([line for line in lines if line.reason])
+        for one in labels:
+            assert one.wordWrap() or one.width() >= one.sizeHint().width()
+            assert page.promises.rect().contains(one.mapTo(page.promises, one.rect().bottomRight()))
 
 
 def test_first_run_strip_and_footer(qtbot: QtBot) -> None:

@@ -205,8 +205,10 @@ def test_narrow_puts_effects_on_a_second_line(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     one = page.numerics.rows["precision"]
     wide = one.sizeHint().height()
+    assert "On the right" in page.numerics._sub.text()
     page.resize(1024, 570)
     assert one.sizeHint().height() > wide
+    assert "Below each setting" in page.numerics._sub.text()
 
 
 def test_every_control_has_a_name(qtbot: QtBot) -> None:

@@ -83,7 +83,7 @@ class DevicePage(Page):
 
     def _show_detail(self) -> None:
         """The numbers behind a mark scroll into view."""
-        self._scroll.ensureWidgetVisible(self.tests.detail, 0, 16)
+        self._scroll.ensureWidgetVisible(self.tests.detail, 0, 40)  # with the edge of their card
 
     def _tour_strip(self) -> QFrame:
         strip = surface("plain", "bottom")
@@ -184,6 +184,7 @@ class DevicePage(Page):
         if narrow != self._narrow:
             self._narrow = narrow
             self._left.setFixedWidth(300 if narrow else 372)
+            self.promises.set_narrow(narrow)
             self._pair.setDirection(QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight)
 
     # what is shown

@@ -252,6 +252,14 @@ class PromiseCard(QFrame):
         head = row(label(tr("What Halftone will do"), "heading-s"), -1, button(tr("Change"), "link", clicked=self.change.emit))
         self.setLayout(column(head, self._rows, spacing=8, margins=(16, 10, 16, 14)))
         self._shown: tuple[Promise, ...] | None = None
+        self._narrow = False
+
+    def set_narrow(self, narrow: bool) -> None:
+        """Each reason below what it is the reason of, for a narrow page."""
+        if narrow != self._narrow:
+            self._narrow = narrow
+            promises, self._shown = self._shown, None
+            self.set_promises(promises or ())
 
     def set_promises(self, promises: tuple[Promise, ...]) -> None:
         if promises == self._shown:
@@ -261,10 +269,13 @@ class PromiseCard(QFrame):
         for one in promises:
             text = label(one.text, "body")
             text.setToolTip(one.tip)
-            reason = ElidedLabel(one.reason, "small", "secondary")
-            reason.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-            line = row(IconLabel("check", "ok", 16), text, reason, spacing=8)
-            line.setStretch(2, 1)
+            if self._narrow:
+                words = column(text, *(label(reason, "small", "secondary", wrap=True) for reason in (one.reason,) if reason))
+                line = row(IconLabel("check", "ok", 16), words, spacing=8)
+                line.setAlignment(line.itemAt(0).widget(), Qt.AlignmentFlag.AlignTop)
+                line.setStretch(1, 1)
+            else:
+                line = row(IconLabel("check", "ok", 16), text, -1, label(one.reason, "small", "secondary"), spacing=8)
             self._rows.addLayout(line)
 
 

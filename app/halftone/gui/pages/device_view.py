@@ -246,10 +246,10 @@ def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     tests = [one for one in report.tests if one.mode == "float16-sums"] if report is not None else []
     right, ran = passed(tests)
     reason = ""
-    if ran:
-        reason = (
-            tr("FP16 sums failed {0} of {1} tests", ran - right, ran) if right < ran else tr("FP16 sums passed {0} tests", ran)
-        )
+    if ran and right < ran:
+        reason = tr("FP16 sums failed {0} of {1} tests", ran - right, ran)
+    elif ran:
+        reason = tr("FP16 sums passed {0} tests", ran) if numerics.fp16_accumulation else tr("as set")
     return Promise(tr("Add sums up in FP16") if numerics.fp16_accumulation else tr("Add sums up in FP32"), reason)
 
 
@@ -311,12 +311,10 @@ def _mode_speed(report: SelfTestReport, mode: str) -> ModeSpeed:
 
 
 def speed_title(report: SelfTestReport) -> str:
-    """What the bars stand for, and where it was measured."""
+    """What the bars stand for."""
     first, *others = dict.fromkeys(operation_name(one.operation) for one in report.speeds)
     names = listed(first, *(name.lower() for name in others))
-    if on_processor(report.device):
-        return tr("{0} together, measured on this processor.", names)
-    return tr("{0} together, measured on this GPU.", names)
+    return tr("{0} together, measured here.", names)
 
 
 def bits(report: SelfTestReport) -> list[BitsResult]:

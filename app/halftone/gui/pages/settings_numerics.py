@@ -21,6 +21,7 @@ class NumericsSection(QWidget):
         super().__init__()
         self._controller = controller
         self._before: Numerics | None = None
+        self._narrow = False
         self.rows: dict[str, SettingRow] = {}
         self._sub = label("", "small", "secondary", wrap=True)
         self.measure = button(tr("Measure again"), "", "refresh-cw", size="large", clicked=self._measure)
@@ -55,6 +56,8 @@ class NumericsSection(QWidget):
             card.set_narrow(narrow=narrow)
         for one in self.rows.values():
             one.set_narrow(narrow=narrow)
+        self._narrow = narrow
+        self._show_head(self._controller.settings.numerics)
 
     def change(self, field: str, value: object) -> None:
         """One setting, applied and written at once."""
@@ -99,13 +102,12 @@ class NumericsSection(QWidget):
                 tr("Auto is right for almost everyone. What each setting costs or gains on {0} is not measured yet.", name)
             )
         else:
-            self._sub.setText(
-                tr(
-                    "Auto is right for almost everyone. On the right: what each setting costs or gains on {0}, measured {1}.",
-                    report.device.name,
-                    figures.moment(report.measured_at),
-                )
+            where = (
+                tr("Auto is right for almost everyone. Below each setting: its time and its closeness to FP32 on {0}, measured {1}.")
+                if self._narrow
+                else tr("Auto is right for almost everyone. On the right: what each setting costs or gains on {0}, measured {1}.")
             )
+            self._sub.setText(where.format(report.device.name, figures.moment(report.measured_at)))
         words = tr("Measure again") if report is not None else tr("Measure now")
         self.measure.set_words(words if report is None else f"{words} · {figures.duration(report.seconds)}")
         if state.measuring:

@@ -115,6 +115,11 @@ class ProgramSection(QWidget):
             one.set_changed(changed=value != one.setting.default)
 
 
+_NAMES = 180
+_BUTTONS = 84
+"""Widths that the cards of About share, so that what belongs together stands in one column."""
+
+
 class AboutSection(QWidget):
     """Version, licences, where things are."""
 
@@ -122,9 +127,9 @@ class AboutSection(QWidget):
         super().__init__()
         self._controller = controller
         self._facts = QGridLayout()
-        self._facts.setHorizontalSpacing(20)
+        self._facts.setHorizontalSpacing(12)
         self._facts.setVerticalSpacing(8)
-        self._facts.setColumnMinimumWidth(0, 110)
+        self._facts.setColumnMinimumWidth(0, _NAMES)
         self._facts.setColumnStretch(1, 1)
         self._torch = label("", "small", numbers=True)
         known = (
@@ -157,9 +162,10 @@ class AboutSection(QWidget):
             (tr("Settings file"), places.settings_file().parent),
         ):
             show = button(tr("Show"), "", "folder-open", clicked=lambda place=folder: _show(place))
+            show.setMinimumWidth(_BUTTONS)
             show.setAccessibleName(tr("Show: {0}", name))
             title = label(name, "body")
-            title.setMinimumWidth(180)
+            title.setMinimumWidth(_NAMES)
             line = row(title, ElidedLabel(str(folder), "small", "secondary"), show, spacing=12)
             line.setStretch(1, 1)
             body.addLayout(line)
@@ -176,9 +182,10 @@ class AboutSection(QWidget):
             ("Lucide", "ISC", base / "icons" / "lucide" / "LICENSE"),
         ):
             read = button(tr("Read"), "", "file-text", clicked=lambda place=file: _show(place))
+            read.setMinimumWidth(_BUTTONS)
             read.setAccessibleName(tr("Read the licence of {0}", name))
             title = label(name, "body")
-            title.setMinimumWidth(180)
+            title.setMinimumWidth(_NAMES)
             line = row(title, label(licence, "small", "secondary"), -1, read, spacing=12)
             body.addLayout(line)
         made.setLayout(body)
