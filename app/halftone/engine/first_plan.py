@@ -10,6 +10,7 @@ from halftone.engine.learned import recall, remember
 from halftone.engine.load import Loaded
 from halftone.engine.plans import base_plan, merged, permitted
 from halftone.engine.recover import kind_of
+from halftone.health.explain import remembered
 from halftone.library.records import load_report, staleness
 
 
@@ -50,7 +51,7 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, plan: Plan,
         upcast={component: plan.upcast.get(component, ())},
         settings=plan.settings,
         verified=True,
-        reasons=(f"{component}: {kind_of(plan, component, dtype)} worked before on this device.",),
+        reasons=(remembered(component, kind_of(plan, component, dtype)).text(),),
     )
     before = recall(loaded.facts, device, dtype)
     remember(loaded.facts, device, dtype, part if before is None else merged(before, part))

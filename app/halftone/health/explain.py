@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from halftone.contract.facts import Finding, GuardEvent
-from halftone.contract.words import DTYPE_NAMES, FindingCode
+from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.judge import headroom_bits
 from halftone.health.words import Words, bits, duration, module_words, number
 
@@ -54,6 +54,12 @@ def note_for(event: GuardEvent) -> Note:
     """The message for one act of the sentinel."""
     build = _NOTES.get(event.action, _stopped)
     return build(event)
+
+
+def remembered(component: str, kind: CureKind) -> Words:
+    """Why a picture starts with a cure that nobody applied."""
+    how = Words(_CURES.get(kind, "in another way"))
+    return Words("{0}: computed {1}, as that gave a sound picture before on this device.", (module_words(component, ""), how))
 
 
 def _peak(finding: Finding) -> str:

@@ -133,7 +133,7 @@ def test_the_model_row_has_everything_in_its_tooltip(qtbot: QtBot) -> None:
     row = ModelRow(framed=True)
     qtbot.addWidget(row)
     row.show_model("A model", "SDXL · FP16 · 6.9 GB", "healthy", tip="Every layer has room.")
-    assert row.toolTip() == "A model\nSDXL · FP16 · 6.9 GB\nEvery layer has room."
+    assert row.toolTip() == "A model\nSDXL · FP16 · 6.9 GB\nHealthy\nEvery layer has room."
     assert model_line(samples.POCKET).count("·") == 1, "its name says that it is the demo model"
 
 

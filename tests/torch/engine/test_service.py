@@ -40,20 +40,28 @@ def test_a_model_is_loaded_as_its_first_picture_will_need_it(models: dict[str, P
 
 
 @pytest.mark.parametrize(
-    ("asked", "plan", "kind"),
+    ("asked", "plan", "how"),
     [
-        ("bfloat16", Plan(dtypes={"unet": "bfloat16"}, rescale={"unet": {"conv_in.weight": -1}}), "rescale"),
-        ("bfloat16", Plan(dtypes={"unet": "bfloat16"}, upcast={"unet": ("mid_block",)}), "upcast-region"),
-        ("float16", Plan(dtypes={"unet": "bfloat16"}), "bfloat16"),
-        ("float16", Plan(dtypes={"unet": "float16"}, settings={"attention_backend": "math"}), "setting"),
+        (
+            "bfloat16",
+            Plan(dtypes={"unet": "bfloat16"}, rescale={"unet": {"conv_in.weight": -1}}),
+            "with its layers rescaled exactly",
+        ),
+        (
+            "bfloat16",
+            Plan(dtypes={"unet": "bfloat16"}, upcast={"unet": ("mid_block",)}),
+            "with the failing blocks in full precision",
+        ),
+        ("float16", Plan(dtypes={"unet": "bfloat16"}), "in BF16"),
+        ("float16", Plan(dtypes={"unet": "float16"}, settings={"attention_backend": "math"}), "with a safer setting"),
     ],
 )
-def test_a_cure_is_remembered_whole_and_by_its_name(models: dict[str, Path], asked: DType, plan: Plan, kind: str) -> None:
+def test_a_cure_is_remembered_whole_and_told_plainly(models: dict[str, Path], asked: DType, plan: Plan, how: str) -> None:
     loaded = load(models["sd15"], Numerics(precision=asked))
     remember_cure(loaded, CPU, asked, plan, "unet")
     learned = recall(loaded.facts, CPU, asked)
     assert learned is not None
-    assert learned.reasons == (f"unet: {kind} worked before on this device.",)
+    assert learned.reasons == (f"Denoiser (UNet): computed {how}, as that gave a sound picture before on this device.",)
     again, _ = first_plan(loaded, CPU, asked, Numerics(precision=asked))
     assert (again.settings, again.rescale, again.upcast) == (plan.settings, plan.rescale, plan.upcast)
 

@@ -271,8 +271,9 @@ class PromiseCard(QFrame):
             text.setToolTip(one.tip)
             if self._narrow:
                 words = column(text, *(label(reason, "small", "secondary", wrap=True) for reason in (one.reason,) if reason))
-                line = row(IconLabel("check", "ok", 16), words, spacing=8)
-                line.setAlignment(line.itemAt(0).widget(), Qt.AlignmentFlag.AlignTop)
+                check = IconLabel("check", "ok", 16)
+                line = row(check, words, spacing=8)
+                line.setAlignment(check, Qt.AlignmentFlag.AlignTop)
                 line.setStretch(1, 1)
             else:
                 line = row(IconLabel("check", "ok", 16), text, -1, label(one.reason, "small", "secondary"), spacing=8)

@@ -103,7 +103,7 @@ class NumericsSection(QWidget):
             )
         else:
             where = (
-                tr("Auto is right for almost everyone. Below each setting: its time and its closeness to FP32 on {0}, measured {1}.")
+                tr("Auto is right for almost everyone. Below each setting: its time and closeness to FP32 on {0}, measured {1}.")
                 if self._narrow
                 else tr("Auto is right for almost everyone. On the right: what each setting costs or gains on {0}, measured {1}.")
             )
