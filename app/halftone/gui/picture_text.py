@@ -7,10 +7,11 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.gui.i18n import listed, sentences, tr
-from halftone.gui.text import TYPE_NAMES, component_name
+from halftone.gui.text import TYPE_NAMES
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
+from halftone.health.words import capital, module_words
 
 
 def main_event(picture: PictureFacts) -> GuardEvent | None:
@@ -160,17 +161,17 @@ def _how(event: GuardEvent) -> str:
 
 
 def _step_cure(event: GuardEvent) -> str:
-    layer = event.module or component_name(event.component)
+    part = module_words(event.component, event.module).text(tr)
     return {
         "none": tr("The step was repeated as it was, and this time it came out right."),
         "read-again": tr("The model's numbers in memory had been damaged. They were read again from the file."),
-        "upcast-region": tr("{0} now runs in FP32 for this picture.", layer),
-        "float32-component": tr("{0} now runs in FP32 for this picture.", layer),
+        "upcast-region": tr("{0}: this part now runs in FP32 for this picture.", part),
+        "float32-component": tr("{0}: this part now runs in FP32 for this picture.", part),
         "float32-all": tr("Everything now runs in FP32 for this picture."),
-        "rescale": tr("{0} now runs with smaller numbers for this picture.", layer),
-        "setting": tr("{0} now runs with a more careful setting for this picture.", layer),
-        "bfloat16": tr("{0} now runs in BF16 for this picture.", layer),
-    }.get(event.cure, tr("{0} was computed again in another way.", layer))
+        "rescale": tr("{0}: this part now runs with smaller numbers for this picture.", part),
+        "setting": tr("{0}: this part now runs with a more careful setting for this picture.", part),
+        "bfloat16": tr("{0}: this part now runs in BF16 for this picture.", part),
+    }.get(event.cure, tr("{0}: this part was computed again in another way.", part))
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
@@ -227,7 +228,7 @@ def _asking(event: GuardEvent | None, *, kept: bool) -> Message:
 
 
 def _details(event: GuardEvent, steps: int) -> tuple[tuple[str, str], ...]:
-    rows = [(tr("Where"), f"{event.component} · {event.module}" if event.module else event.component)]
+    rows = [(tr("Where"), _where(event))]
     if event.peak is not None and event.limit is not None:
         rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
     rows.append((tr("What followed"), _followed(event)))
@@ -246,9 +247,13 @@ def _details(event: GuardEvent, steps: int) -> tuple[tuple[str, str], ...]:
 def _earlier(picture: PictureFacts) -> tuple[tuple[str, str], ...]:
     """What happened before the main event: one row each."""
     return tuple(
-        (tr("Before"), listed(_place(event), f"{event.component} · {event.module}", _done(event)))
+        (tr("Before"), sentences(capital(tr("{0}.", listed(_place(event), _where(event)))), tr("{0}.", _done(event))))
         for event in picture.events[:-1]
     )
+
+
+def _where(event: GuardEvent) -> str:
+    return f"{event.component} · {event.module}" if event.module else event.component
 
 
 def _place(event: GuardEvent) -> str:

@@ -44,7 +44,10 @@ def test_every_repair_is_told_and_their_whole_time() -> None:
     assert message is not None
     assert message.title == "This picture needed 2 repairs. Halftone recovered it."
     assert "A bad number appeared at step 3" in message.text
-    assert "mid_block.resnets.0.conv1 now runs with smaller numbers" in message.text
+    assert (
+        "Denoiser (UNet), middle block, first residual layer, first convolution: this part now runs with smaller numbers"
+        in message.text
+    )
     assert "VAE decoder" in message.text
     assert message.text.index("step 3") < message.text.index("VAE decoder"), "in the order in which it happened"
     assert message.strong == "Nothing was lost. It took 1.0\u00a0s more."

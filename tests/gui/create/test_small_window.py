@@ -2,6 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QPoint
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -9,7 +10,7 @@ from tests.helpers import samples, scripted
 
 from halftone.contract.messages import JobStarted, PhaseChanged
 from halftone.gui import theme
-from halftone.gui.pages.create_model import ModelRow
+from halftone.gui.pages.create_model import ModelRow, shortened
 from halftone.gui.pages.create_parts import PromptEdit
 
 NEVER = (
@@ -41,6 +42,22 @@ def test_a_compact_badge_has_its_word_where_there_is_room(qtbot: QtBot, line: st
     assert row.badge_words(162) == word
     assert "Cured" in row.toolTip()
     assert "cured" in row.accessibleName().lower()
+
+
+@pytest.mark.parametrize(("name", "below"), [("Pocket (demo)", False), ("Fragile Pocket (demo)", True)])
+def test_a_badge_gives_way_to_a_long_name(qtbot: QtBot, name: str, below: bool) -> None:
+    theme.set_theme("dark")
+    row = ModelRow(framed=True)
+    qtbot.addWidget(row)
+    row.show_model(name, "Stable Diffusion 1.x · FP16 · 20 MB", "unchecked")
+    assert row.badge_words(218) == "Not checked"
+    assert row.badge_below(218) == below
+
+
+@pytest.mark.parametrize(("width", "shown"), [(300, "Stable Diffusion 1.x · FP16 · 20 MB"), (107, "FP16 · 20 MB"), (50, "20 MB")])
+def test_a_line_that_is_too_long_loses_whole_parts(qtbot: QtBot, width: int, shown: str) -> None:
+    metrics = QFontMetrics(theme.current().font("caption"))
+    assert shortened("Stable Diffusion 1.x · FP16 · 20 MB", metrics, width) == shown
 
 
 def test_a_scroll_bar_moves_nothing(qtbot: QtBot) -> None:

@@ -80,6 +80,14 @@ class ModelRow(HoverButton):
         badge = _BADGE + QFontMetrics(colours.font("caption-strong")).horizontalAdvance(word)
         return word if not self._compact or line + 8 + badge <= room else ""
 
+    def badge_below(self, room: float) -> bool:
+        """Whether the badge stands beside the line below the name, so that the name has the whole width."""
+        words = self.badge_words(room)
+        colours = theme.current()
+        name = QFontMetrics(colours.font("body-strong")).horizontalAdvance(self._name)
+        badge = _BADGE + QFontMetrics(colours.font("caption-strong")).horizontalAdvance(words)
+        return bool(words) and (self._compact or name + 8 + badge > room)
+
     def sizeHint(self) -> QSize:
         return QSize(280, self.height())
 
@@ -102,9 +110,9 @@ class ModelRow(HoverButton):
         if not self._framed:
             right -= 24
         left = picture.right() + 9
-        words = self.badge_words(right - left)
-        beside = self._paint_badge(painter, right, words) - 8
-        self._paint_words(painter, left, right if self._compact and words else beside, beside)
+        below = self.badge_below(right - left)
+        beside = self._paint_badge(painter, right, self.badge_words(right - left), below=below) - 8
+        self._paint_words(painter, left, right if below else beside, beside)
         painter.end()
 
     def _paint_ground(self, painter: QPainter) -> None:
@@ -119,13 +127,12 @@ class ModelRow(HoverButton):
             painter.setBrush(colours.color("selected" if self._chosen else "hover"))
             painter.drawRect(self.rect())
 
-    def _paint_badge(self, painter: QPainter, right: float, words: str) -> float:
+    def _paint_badge(self, painter: QPainter, right: float, words: str, *, below: bool) -> float:
         """Returns the left edge of what was painted."""
         icon, tone = HEALTH_LOOK.get(self._state, HEALTH_LOOK["unchecked"])
         metrics = QFontMetrics(theme.current().font("caption-strong"))
         width = _BADGE + metrics.horizontalAdvance(words) if words else 26
-        low = 9 if self._compact and words else 0
-        box = QRectF(right - width, self.height() / 2 - 10 + low, width, 20)
+        box = QRectF(right - width, self.height() / 2 - (1 if below else 10), width, 20)
         paint_badge(painter, box, icon, words, tone)
         return box.left()
 
@@ -141,8 +148,15 @@ class ModelRow(HoverButton):
         painter.drawText(QRectF(left, middle - 18, width, 18), _LEFT, name)
         painter.setFont(small)
         painter.setPen(colours.color("text-muted"))
-        line = QFontMetrics(small).elidedText(self._line, Qt.TextElideMode.ElideMiddle, line_width)
+        line = shortened(self._line, QFontMetrics(small), line_width)
         painter.drawText(QRectF(left, middle + 1, line_width, 16), _LEFT, line)
+
+
+def shortened(line: str, metrics: QFontMetrics, width: int) -> str:
+    """As much of a model's line as there is room for: its first parts are left out before anything is cut."""
+    while metrics.horizontalAdvance(line) > width and " · " in line:
+        line = line.partition(" · ")[2]
+    return metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, width)
 
 
 def paint_thumbnail(painter: QPainter, rect: QRectF, image: QImage) -> None:
