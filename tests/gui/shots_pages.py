@@ -91,7 +91,11 @@ def broken() -> HealthPage:
         message="Holds 3 numbers that are not numbers.",
         remedy="Download the file again.",
     )
-    return HealthPage(kit.desk(report=kit.report(verdict="broken", findings=(finding,), layers=kit.layers(over=False)), self_test=kit.measured())[0])
+    return HealthPage(
+        kit.desk(
+            report=kit.report(verdict="broken", findings=(finding,), layers=kit.layers(over=False)), self_test=kit.measured()
+        )[0]
+    )
 
 
 def checking() -> HealthPage:
