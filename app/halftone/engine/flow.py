@@ -12,6 +12,7 @@ found is offered, not believed: every plan is verified before it is suggested.
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,12 +32,19 @@ _FACTOR: Final = 2.0**_BITS
 _SAMPLES: Final = 256
 _CLOSE: Final[Mapping[torch.dtype, float]] = {torch.float32: 2e-4, torch.bfloat16: 2e-2}
 """Largest difference, relative to the largest sample, at which numbers count as the same."""
+_ALIKE: Final = 1e-2
+_MOST: Final = 0.75
+"""Share of the samples that must be alike for a layer to count as a norm."""
 _LINEAR: Final = (nn.Linear, _ConvNd)
 
-_RUNS: Final = 64
+_RUNS: Final = 128
 """Calls that one search may run again."""
+_SECONDS: Final = 90.0
+"""Seconds that one search may take."""
 _TRIES: Final = 4
 """Layers that are tried where one is looked for."""
+_FEW: Final = 2
+"""The same of those that are less likely."""
 _TURNS: Final = 24
 """Writers of a stream that are found one by one; siblings join at once."""
 
@@ -61,7 +69,7 @@ class _MismatchError(Exception):
 
 
 class BudgetSpentError(Exception):
-    """A search has run as many calls as it may."""
+    """A search has run as many calls, or as long, as it may."""
 
 
 class Trace:
@@ -69,7 +77,8 @@ class Trace:
 
     writing: the scaled layers; place: completed uses of leaves; mismatch: where it ended, None if it did not; readers: linear
     layers that were given scaled numbers; seen: class of what every module gave; inside: modules between whose layers scaled
-    numbers went; same: the network gave what it gave before; fatal: it ended because a layer is not linear.
+    numbers went; same: the network gave what it gave before; fatal: it ended because a layer is not linear;
+    at_norm: where it ended a norm stands.
     """
 
     def __init__(self, flow: "Flow", writing: Mapping[str, Rows]) -> None:
@@ -82,6 +91,7 @@ class Trace:
         self.inside: set[str] = set()
         self.same = False
         self.fatal = False
+        self.at_norm = False
         self._entered: dict[str, Class] = {}
 
     @property
@@ -91,7 +101,7 @@ class Trace:
     def enter(self, name: str, use: int, value: torch.Tensor) -> torch.Tensor:
         """What a leaf gets: divided again where a linear one is reached by scaled numbers."""
         found = self._entered[name] = self._flow.class_of((name, use, "in"), [value])
-        linear = isinstance(self._flow.leaves[name], _LINEAR)
+        linear = self._flow.is_linear(name)
         if found == "scaled":
             self.inside.add(self._flow.runs_in)
             if linear:
@@ -101,14 +111,18 @@ class Trace:
             raise _MismatchError(name)
         return value
 
-    def leave(self, name: str, use: int, output: Any, leaf: bool) -> None:
+    def leave(self, name: str, use: int, args: Any, output: Any, leaf: bool) -> None:
         found = self._flow.class_of((name, use, "out"), list(tensors_in(output)))
         if leaf:
             self.place += 1
             if name in self.writing and (self.writing[name] is not None or found == "zero"):
                 found = "scaled"  # some rows of it are
             if found == "other" or (name in self.writing and found == "same"):
-                self.fatal = self._entered.get(name) != "other"  # not for want of another writer
+                follows = self._flow.follows(name, args, output)
+                self.at_norm = follows == "same"
+                self.fatal = name in self.writing or (
+                    self._entered.get(name) != "other" if follows is None else follows == "other"
+                )
                 raise _MismatchError(name)
             if found == "scaled":
                 self.inside.add(self._flow.runs_in)
@@ -125,6 +139,7 @@ class Flow:
         self._run = run
         self._check = check
         self._left = _RUNS
+        self._end = time.monotonic() + _SECONDS
         self.modules = dict(module.named_modules())
         self.leaves = {name: own for name, own in self.modules.items() if not any(True for _ in own.children())}
         self.holders = [name for name, own in self.modules.items() if name not in self.leaves and own_tensors(own)]
@@ -150,7 +165,7 @@ class Flow:
             self._sizes[name] = (value.numel(), 0)
             return value
 
-        def after(name: str, use: int, output: Any, leaf: bool) -> None:
+        def after(name: str, use: int, _args: Any, output: Any, leaf: bool) -> None:
             tensors = list(tensors_in(output))
             self._base[name, use, "out"] = [_sample(tensor) for tensor in tensors]
             if leaf:
@@ -165,7 +180,7 @@ class Flow:
     def trace(self, writers: Iterable[Writer]) -> Trace:
         """One run with these parameters scaled, up to the first place where it cannot be a group. Raises BudgetSpentError."""
         self._check()
-        if self._left <= 0:
+        if self._left <= 0 or time.monotonic() > self._end:
             raise BudgetSpentError
         self._left -= 1
         trace = Trace(self, {writer.name: writer.rows for writer in writers})
@@ -182,7 +197,7 @@ class Flow:
     def _hooked(
         self,
         before: Callable[[str, int, torch.Tensor], torch.Tensor],
-        after: Callable[[str, int, Any, bool], None],
+        after: Callable[[str, int, Any, Any, bool], None],
     ) -> Any:
         uses: dict[str, int] = {}
         handles: list[RemovableHandle] = []
@@ -200,10 +215,10 @@ class Flow:
         def begin(name: str, _module: nn.Module, _args: Any) -> None:
             self._running.append(name)
 
-        def leave(name: str, leaf: bool, _module: nn.Module, _args: Any, output: Any) -> None:
+        def leave(name: str, leaf: bool, _module: nn.Module, args: Any, output: Any) -> None:
             if not leaf:
                 self._running.pop()
-            after(name, uses.get(name, 0), output, leaf)
+            after(name, uses.get(name, 0), args, output, leaf)
             uses[name] = uses.get(name, 0) + 1
 
         self._running.clear()
@@ -228,6 +243,18 @@ class Flow:
             return "zero" if not tensors else "other"
         largest = max(range(len(base)), key=lambda index: float(base[index].abs().max()) if base[index].numel() else 0.0)
         return _compare(_sample(tensors[largest]), base[largest])
+
+    def follows(self, name: str, args: tuple[Any, ...], output: Any) -> Class | None:
+        """What a leaf gives for a scaled input: the same (a norm), or that scaled; None: cannot be tried. What comes to such a
+        leaf otherwise, small as the difference may be, wants another writer.
+        """
+        if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not isinstance(output, torch.Tensor):
+            return None
+        again = self.leaves[name].forward(args[0] * _FACTOR)
+        now, before = _sample(again), _sample(output)
+        alike = (now - before).abs() <= _ALIKE * before.abs().max()
+        # the epsilon of a norm changes tokens that hold next to nothing
+        return "same" if float(alike.double().mean()) >= _MOST else _compare(now, before)
 
     @property
     def runs_in(self) -> str:
@@ -275,7 +302,7 @@ class Flow:
         alike = [name for name in found if self._sizes.get(name, (0, 0))[1] == size]
         holders = [name for name in self.holders if name not in taken and self._has_begun(name, trace)]
         holders.sort(key=lambda name: -self.ends.get(name, len(self.order)))
-        return list(dict.fromkeys([*alike[:_TRIES], *holders[:_TRIES], *found[:_TRIES]]))
+        return list(dict.fromkeys([*alike[:_TRIES], *holders[:_FEW], *found[:_FEW]]))
 
     def _has_begun(self, holder: str, trace: Trace) -> bool:
         """It was done before the mismatch, or that is inside it."""
@@ -293,6 +320,9 @@ class Flow:
                 break
         return found
 
+    def is_linear(self, name: str) -> bool:
+        return isinstance(self.leaves[name], _LINEAR)
+
     def has_parameters(self, name: str) -> bool:
         return any(True for _ in own_tensors(self.leaves[name]))
 
@@ -301,9 +331,14 @@ class Flow:
         done = dict.fromkeys(reversed(self.order[: self.ends.get(module, 0)]))
         return [name for name in done if self.has_parameters(name)]
 
-    def first(self) -> list[str]:
-        """Leaves with parameters in running order."""
-        return [name for name in dict.fromkeys(self.order) if self.has_parameters(name)]
+    def first(self, module: str) -> list[str]:
+        """Leaves of a module with parameters, in running order."""
+        inside = f"{module}." if module else ""
+        return [name for name in dict.fromkeys(self.order) if name.startswith(inside) and self.has_parameters(name)]
+
+
+Start = tuple[tuple[Writer, ...], Trace]
+"""Writers, and what they gave."""
 
 
 def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[RescaleGroup, ...]:
@@ -329,21 +364,24 @@ def flow_groups(component: str, flow: Flow, sick: Sequence[str]) -> tuple[Rescal
 
 def _group_at(component: str, flow: Flow, site: str) -> RescaleGroup | None:
     """The simple ones first: a layer, or a part of one, that the next layers undo. Then those that others have to join."""
-    module = _module(site)
-    waiting: list[tuple[tuple[Writer, ...], Trace]] = []
+    waiting: list[Start] = []
     for writers in _alone(flow, site):
         trace = flow.trace(writers)
-        if trace.closed and (group := _as_group(component, flow, site, writers, trace)) and site in group.modules:
+        if trace.closed and site in (group := _as_group(component, flow, site, writers, trace)).modules:
             return group
-        reaches = trace.seen.get(module) != "same" or module in trace.inside
-        if reaches and not trace.closed and not trace.fatal and not any(writer.rows for writer in writers):
+        if _may_grow(site, writers, trace):
             waiting.append((writers, trace))
-    own = [start for start in waiting if start[0][0].name == module]
-    for writers, trace in (*own, *_openings(flow), *(start for start in waiting if start not in own)):
+    for writers, trace in (*_openings(flow, site), *waiting):
         found = flow.completed(writers, trace)
         if found is not None and site in (group := _as_group(component, flow, site, *found)).modules:
             return group
     return None
+
+
+def _may_grow(site: str, writers: Sequence[Writer], trace: Trace) -> bool:
+    """Others could join, and what they would make reaches the site."""
+    reaches = trace.seen.get(_module(site)) != "same" or _module(site) in trace.inside
+    return reaches and not trace.closed and not trace.fatal and not any(writer.rows for writer in writers)
 
 
 def _module(site: str) -> str:
@@ -360,24 +398,40 @@ def _alone(flow: Flow, site: str) -> Iterator[tuple[Writer, ...]]:
         yield from ((Writer(name, rows),) for rows in _parts(flow.leaves[name]))
 
 
-def _openings(flow: Flow) -> Iterator[tuple[tuple[Writer, ...], Trace]]:
-    """What may begin a residual stream: the first layers of the network, one by one and together."""
-    first = flow.first()[:_TRIES]
-    for writers in (*((Writer(name),) for name in first), tuple(Writer(name) for name in first)):
-        yield writers, flow.trace(writers)
+def _openings(flow: Flow, site: str) -> Iterator[Start]:
+    """What may begin a residual stream that goes through a site: the first layers of the network, one by one and together (two
+    streams may become one further on), then those of the modules around the site.
+    """
+    parts = _module(site).split(".")
+    seen: set[str] = set()
+    for length in range(len(parts)):
+        begins: list[str] = []
+        for name in flow.first(".".join(parts[:length]))[: _TRIES if length else 2 * _TRIES]:
+            if name in seen:
+                continue
+            seen.add(name)
+            writers = (Writer(name),)
+            trace = flow.trace(writers)
+            if _may_grow(site, writers, trace):
+                yield writers, trace
+            if trace.at_norm:
+                begins.append(name)
+        if len(begins) > 1:
+            writers = tuple(Writer(name) for name in begins)
+            yield writers, flow.trace(writers)
 
 
 def _parts(leaf: nn.Module) -> Iterator[Rows]:
-    """Halves and thirds of a fused projection: gate and value, or query, key and value."""
+    """Parts of a fused projection, which gives several times as much as it gets: gate and value, or query, key and value."""
     weight = getattr(leaf, "weight", None)
     if not isinstance(leaf, _LINEAR) or not isinstance(weight, torch.Tensor):
         return
-    rows = int(weight.shape[0])
-    if rows % 2 == 0:
+    rows, width = int(weight.shape[0]), int(weight.shape[1])
+    if rows % 2 == 0 and rows >= 2 * width:
         yield 0, rows // 2
         yield rows // 2, rows
-    if rows % 3 == 0:
-        yield 2 * rows // 3, rows
+    if rows == 3 * width:
+        yield 2 * width, rows
 
 
 def _as_group(component: str, flow: Flow, site: str, writers: Sequence[Writer], trace: Trace) -> RescaleGroup:
