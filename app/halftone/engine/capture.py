@@ -57,7 +57,8 @@ def range_pass(
             check()
             found.seconds[call.component] = found.seconds.get(call.component, 0.0) + seconds
             found.calls.append((call, result))
-            found.ran[id(call)] = probes[call.component].ran()
+            own = {""} if call.method == "forward" else set[str]()  # the network itself is done only after this
+            found.ran[id(call)] = probes[call.component].ran() | own
             on_progress(found, probes)
 
         for inputs, seed in pictures:
@@ -69,6 +70,13 @@ def range_pass(
 
 
 def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) -> None:
+    picture = draw(loaded, inputs, seed, hooks)
+    found.picture = picture if found.picture is None else found.picture
+    _encode(loaded, found, hooks)
+
+
+def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tensor:
+    """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
     pipe = task_pipeline(loaded, inputs)
     if loaded.native_scheduler is not None:
         put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
@@ -80,9 +88,7 @@ def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) 
         if not inputs.options:
             raise
         raise refused_option(inputs.options, error) from error
-    picture = first_frame(result[0])
-    found.picture = picture if found.picture is None else found.picture
-    _encode(loaded, found, hooks)
+    return first_frame(result[0])
 
 
 def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:

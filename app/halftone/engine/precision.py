@@ -102,12 +102,15 @@ def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple
 
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
-    """Parameters in memory that are not what the exact weights give in this state: damage, not arithmetic."""
+    """Parameters and stored buffers in memory that are not what the exact weights give in this state: damage, not arithmetic."""
     changes = _changes(state.rescale)
     found: list[str] = []
-    for name, parameter in module.named_parameters():
-        expected = rescaled(masters[name].to(parameter.device), changes.get(name, ())).to(parameter.dtype)
-        if parameter.is_floating_point() and not _same_bits(parameter.data, expected):
+    stored = set(module.state_dict())
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if name not in masters or name not in stored or not tensor.is_floating_point():
+            continue
+        expected = rescaled(masters[name].to(tensor.device), changes.get(name, ())).to(tensor.dtype)
+        if not _same_bits(tensor.data, expected):
             found.append(name)
     return found
 
@@ -148,12 +151,14 @@ def _cast_buffers(
             full = f"{path}.{name}" if path else name
             computed = name in cast("set[str]", vars(owner)["_non_persistent_buffers_set"])
             if buffer.is_floating_point() and not computed and full in masters:
-                setattr(owner, name, rescaled(masters[full].to(buffer.device), changes.get(full, ())).to(dtype))
+                value = rescaled(masters[full].to(buffer.device), changes.get(full, ())).to(dtype)
+                setattr(owner, name, value.data)  # never the exact tensor's own object: what the module holds is written over
 
 
 def exact_weights(module: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and buffers by name, without a copy."""
-    return {**dict(module.named_buffers()), **{name: parameter.data for name, parameter in module.named_parameters()}}
+    named = (*module.named_buffers(), *module.named_parameters())
+    return {name: tensor.data for name, tensor in named}  # of its own: what the module holds is written over
 
 
 def clear_borders(module: nn.Module) -> None:

@@ -3,12 +3,14 @@ sizes of the parameters and files.
 """
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
+import torch
 
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
@@ -39,6 +41,8 @@ log = logging.getLogger(__name__)
 BEST: Final = 120.0
 """dB given for the same picture, because a report holds finite numbers."""
 _CANNOT_RUN: Final = "The model cannot be run with it."
+QUICK: Final = 20.0
+"""Seconds that a search for groups may take in a quick check."""
 CHEAP: Final = 2.0
 """Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
 
@@ -72,7 +76,9 @@ class Pricing:
         states: Mapping[DType, DTypeState],
         bare: Mapping[str, Bare],
         check: Callable[[], None],
+        patience: float = QUICK,
     ) -> None:
+        """patience: seconds that a search for groups may take in one call."""
         self._loaded = loaded
         self._masters = masters
         self._wide = wide
@@ -84,6 +90,7 @@ class Pricing:
         self._check = check
         self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
+        self._patience = patience
         self._named: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
 
@@ -131,7 +138,7 @@ class Pricing:
                 wide = ComponentState(dtype=self._wide.dtype)
                 apply_state(self._loaded, name, wide, self._masters[name])
                 run = partial(run_call, call, self._loaded.modules[name], wide.dtype)
-                flows[id(call)] = Flow(self._loaded.modules[name], run, self._check)
+                flows[id(call)] = Flow(self._loaded.modules[name], run, self._check, self._patience)
             return flows[id(call)]
 
         layers = [layer for layer in self._layers if layer.component == name]
@@ -264,7 +271,7 @@ class Pricing:
                 self._check()
                 if method != "decode" and self._is_as_before(call, changed):
                     tally.errors.append(self._bare[name].errors[id(call)])
-                    tally.runs.setdefault(name, {})[method] = list(self._bare[name].runs[method])
+                    tally.runs.setdefault(name, {}).setdefault(method, []).append(self._bare[name].runs[method][-1])
                     continue
                 result, seconds = self._timing.timed(call)
                 tally.runs.setdefault(name, {}).setdefault(method, []).append(seconds)
@@ -324,7 +331,8 @@ def _book(call: Call, result: Any, reference: Any, tally: _Tally) -> None:
     tally.finite = tally.finite and finite
     tally.errors.append(relative_error(result, reference) if finite else float("inf"))
     if call.method == "decode" and finite:
-        found = _picture_psnr(result, reference)
+        ours, theirs = (from_decoder(next(tensors_in(value))) for value in (result, reference))
+        found = picture_psnr(ours, theirs)
         tally.psnr = found if tally.psnr is None else min(tally.psnr, found)
 
 
@@ -359,7 +367,9 @@ def _refusal(tally: _Tally) -> str | None:
     return f"Its result differs from FP32 by {error * 100:.0f}\u00a0%." if error > CLOSE else None
 
 
-def _picture_psnr(result: Any, reference: Any) -> float:
-    """Between two decoder results, as pictures in [0, 1]."""
-    ours, theirs = (from_decoder(next(tensors_in(value))).clamp(0, 1).cpu().numpy() for value in (result, reference))
-    return min(float(psnr(ours, theirs)), BEST)
+def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers."""
+    if not is_finite(ours):
+        return -math.inf
+    first, second = (picture.float().clamp(0, 1).cpu().numpy() for picture in (ours, theirs))
+    return min(float(psnr(first, second)), BEST)

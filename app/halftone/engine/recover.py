@@ -18,19 +18,17 @@ from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import effective
 from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
-from halftone.engine.flow import Flow
-from halftone.engine.groups import groups_of, tensor_peaks
+from halftone.engine.groups import tensor_peaks
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.parts import parameter_count, units
 from halftone.engine.plans import apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.precision import ComponentState, damaged, exact_weights, state_in
 from halftone.engine.regions import component_regions
-from halftone.engine.rescale import INSIDE
+from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error
 from halftone.engine.torch_settings import torch_settings
 from halftone.health.faults import ends_the_job
 from halftone.health.planner import candidate_plans
-from halftone.health.rescale import RescaleGroup
 from halftone.measure.probe import OriginReachedError, Probe, Reading
 
 log = logging.getLogger(__name__)
@@ -253,7 +251,7 @@ class Recovery:
             found.append((kind_of(stored, name, self._asked), only(stored, name)))
         order = {reading.module: reading.order for reading in diagnosis.reference.readings}
         layers = planner_layers(module, diagnosis.reference.readings)
-        groups = self._groups(diagnosis, layers)
+        groups = rescale_groups(name, module)  # no search: a picture waits, and a check finds more
         plans = candidate_plans(
             groups,
             layers,
@@ -271,23 +269,6 @@ class Recovery:
         last = Plan(dtypes={name: "float32"}, rescale={name: {}}, upcast={name: ()})
         found.append(("float32-component", last))
         return [(kind, with_settings(self.loaded, merged(self.plan, plan))) for kind, plan in found]
-
-    def _groups(self, diagnosis: Diagnosis, layers: tuple[LayerPeak, ...]) -> tuple[RescaleGroup, ...]:
-        """The component is left in the state that it is in."""
-        name, module = diagnosis.component, self.loaded.modules[diagnosis.component]
-        before = self.loaded.states[name]
-        flows: list[Flow] = []
-
-        def flow_at(_site: str) -> Flow:
-            if not flows:
-                apply_state(self.loaded, name, ComponentState(dtype="float32"), diagnosis.masters)
-                flows.append(Flow(module, lambda: run_call(diagnosis.call, module, "float32"), self._check))
-            return flows[0]
-
-        found = groups_of(name, module, layers, [diagnosis.module], self._asked, diagnosis.masters, flow_at)
-        if flows:
-            apply_state(self.loaded, name, before, diagnosis.masters)
-        return found
 
     def event(self, diagnosis: Diagnosis, kind: str, action: str, cured: Cured | None, seconds: float) -> GuardEvent:
         """What happened, for the report and the picture's receipt."""

@@ -38,6 +38,7 @@ TEMPLATES: Final = (
     "The model cannot be run with it.",
     "Nothing that it changes was run.",
     "Its result differs from FP32 by {0}.",
+    "Its picture differs from FP32 ({0}).",
     "Everything runs in FP32 here.",
     "This device cannot compute in it.",
     "Only on NVIDIA cards.",

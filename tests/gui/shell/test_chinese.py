@@ -146,6 +146,7 @@ REFUSALS = (
     "It gives bad numbers as well.",
     "Nothing that it changes was run.",
     "Its result differs from FP32 by 12\u00a0%.",
+    "Its picture differs from FP32 (27\u00a0dB).",
 )
 
 
@@ -162,7 +163,7 @@ def test_refusals_are_those_of_the_engine() -> None:
     given = [node.value for node in ast.walk(refuse) if isinstance(node, ast.Return) and node.value is not None]
     said = {words.value for value in given for words in ast.walk(value) if isinstance(words, ast.Constant)}
     plain = {words for words in said if isinstance(words, str) and words.endswith(".") and len(words) > 8}
-    assert len(plain) == len(REFUSALS) - 1, "the last one has a number in it"
+    assert len(plain) == len(REFUSALS) - 2, "the last two have a number in them"
     assert plain <= set(REFUSALS)
 
 

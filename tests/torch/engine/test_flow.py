@@ -6,10 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import nn
+from transformers import T5Config, T5EncoderModel
 
-from halftone.engine.flow import Flow, flow_groups
-from halftone.engine.groups import tensor_peaks
-from halftone.engine.precision import ComponentState, exact_weights, realise
+from halftone.contract.facts import LayerPeak
+from halftone.contract.words import DType
+from halftone.engine.flow import Flow
+from halftone.engine.flow_groups import flow_groups
+from halftone.engine.groups import groups_of, tensor_peaks
+from halftone.engine.precision import ComponentState, damaged, exact_weights, realise
+from halftone.engine.tensors import DTYPES
 from halftone.health.rescale import RescaleGroup, exponents
 
 WIDTH = 16
@@ -181,3 +186,94 @@ def test_a_search_ends_when_it_is_told_to(network: Network) -> None:
     flow = Flow(network, lambda: network(*inputs()), stop)
     with pytest.raises(StoppedError):
         flow_groups("transformer", flow, ["deep.1"])
+
+
+class Shared(nn.Module):
+    """One layer reads a value that can be scaled, and another one that cannot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value, self.other, self.out = nn.Linear(4, WIDTH), nn.Linear(4, WIDTH), nn.Linear(WIDTH, 4)
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        del condition
+        return self.out(self.value(x)) + self.out(F.gelu(self.other(x)))
+
+
+def test_a_reader_of_something_else_cannot_be_scaled_back() -> None:
+    torch.manual_seed(1)
+    assert search(Shared().eval(), "value") == ()
+
+
+class Faint(nn.Module):
+    """A stream of large numbers, and a layer that adds next to nothing to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.whisper, self.out = nn.Linear(4, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4)
+        self.norm, self.last = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        with torch.no_grad():
+            self.enter.weight.mul_(3e4)
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        del condition
+        x = self.enter(x)
+        return self.out(self.last(x + self.whisper(self.norm(x))))
+
+
+def test_a_group_that_leaves_out_a_faint_writer_is_not_proven() -> None:
+    torch.manual_seed(1)
+    module = Faint().eval()
+    flow = Flow(module, lambda: module(*inputs()), lambda: None)
+    whole = RescaleGroup(
+        "transformer", "", ("enter.weight", "enter.bias", "whisper.weight", "whisper.bias"), (), ("enter",), exact=False
+    )
+    part = RescaleGroup("transformer", "", ("enter.weight", "enter.bias"), (), ("enter",), exact=False)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    assert flow.proven(whole, 8)
+    assert not flow.proven(part, 12)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
+
+
+def test_tied_weights_have_the_name_that_a_plan_knows() -> None:
+    torch.manual_seed(1)
+    config = T5Config(
+        d_model=WIDTH, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=40, feed_forward_proj="gated-gelu", dropout_rate=0.0
+    )
+    module = T5EncoderModel(config).eval()
+    with torch.no_grad():
+        module.shared.weight.mul_(100)
+    tokens = torch.arange(12)[None]
+    flow = Flow(module, lambda: module(tokens), lambda: None)
+    (group,) = flow_groups("text_encoder", flow, ["encoder.block.0"])
+    assert "shared.weight" in group.shrink
+    assert {*group.shrink, *group.grow} <= exact_weights(module).keys()
+    assert flow.proven(group, 4)
+
+
+@pytest.mark.logs("the search for groups of transformer failed")
+def test_a_failing_search_costs_nothing_but_its_groups(network: Network) -> None:
+    def broken(_site: str) -> Flow:
+        raise KeyError("encoder.embed_tokens.weight")
+
+    layers = [LayerPeak(component="transformer", module="deep.1", kind="Block", peak=1e6)]
+    assert groups_of("transformer", network, layers, [], "float16", exact_weights(network), broken) == ()
+
+
+@pytest.mark.parametrize(("stored", "asked"), [("float16", "float16"), ("float32", "float16"), ("float32", "float32")])
+def test_a_rescaled_table_comes_back(network: Network, stored: DType, asked: DType) -> None:
+    """With the network's own tensors as the exact ones, as a check has them."""
+    network.to(DTYPES[stored])
+    masters = exact_weights(network)
+    before = {name: tensor.clone() for name, tensor in masters.items()}
+    plain = ComponentState(dtype=asked)
+    cured = ComponentState(dtype=asked, rescale={"places": -5, "enter.weight": -5})
+    realise(network, masters, plain)
+    for _ in range(2):
+        realise(network, masters, cured, plain)
+        assert torch.equal(network.places.float(), (before["places"].float() / 32).to(DTYPES[asked]).float())
+        assert damaged(network, masters, cured) == []
+        assert set(damaged(network, masters, plain)) == {"places", "enter.weight"}
+        realise(network, masters, plain, cured)
+        assert torch.equal(network.places, before["places"].to(DTYPES[asked]))
+        assert all(torch.equal(tensor, before[name]) for name, tensor in masters.items())

@@ -7,6 +7,7 @@ from tests.helpers.engine_runs import check, faulty_copy
 
 from halftone.contract.facts import CheckReport
 from halftone.contract.plan import Cure
+from halftone.engine import examine
 from halftone.engine.load import Loaded
 from halftone.engine.plans import apply_plan
 from halftone.engine.service import DiffusersEngine
@@ -55,6 +56,25 @@ def test_what_a_cure_leaves_as_it_was_is_not_run_again(engine: DiffusersEngine, 
     assert all(name.startswith("decoder.") for name in cure.plan.rescale["vae"])
     assert ran.count("encoder") == 2
     assert ran.count("decoder") > 2
+
+
+@pytest.mark.parametrize("alike", [30.0, 119.0])
+def test_a_cure_that_is_a_little_off_in_one_call_is_seen_in_a_whole_picture(
+    engine: DiffusersEngine, fragile: Path, monkeypatch: pytest.MonkeyPatch, alike: float
+) -> None:
+    monkeypatch.setattr(examine, "NEAR", 0.0)
+    monkeypatch.setattr(examine, "ALIKE", alike)
+    report, _ = check(engine, fragile)
+    first = report.cures[0]
+    assert first.kind == "rescale"
+    assert first.psnr is not None
+    if alike == 30.0:
+        assert (first.suggested, first.plan.verified, first.refusal) == (True, True, None)
+        assert first.psnr > 30
+    else:
+        assert (first.suggested, first.plan.verified) == (False, False)
+        assert first.refusal == f"Its picture differs from FP32 ({first.psnr:.0f}\u00a0dB)."
+        assert report.plan.verified, "a dearer cure is taken"
 
 
 def test_every_layer_has_its_peak_under_a_rescaling(engine: DiffusersEngine, fragile: Path) -> None:
