@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import model_files, samples, scripted
@@ -30,6 +30,13 @@ STARTED = (
     scripted.Say(event=PhaseChanged(phase="encode")),
     scripted.Say(event=PhaseChanged(phase="denoise", total=4)),
 )
+
+
+def own_bin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home with a bin of its own. Its place has to be there: Qt makes the bin, not what it lies in."""
+    (folder / "share").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "share"))
+    monkeypatch.setenv("HOME", str(folder))
 
 
 def test_the_canvas_is_empty_at_first_and_an_example_starts(qtbot: QtBot) -> None:
@@ -350,8 +357,7 @@ def test_history_is_there_after_a_restart_and_pictures_can_be_walked(qtbot: QtBo
 
 
 def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+    own_bin(tmp_path, monkeypatch)
     stage = Stage(qtbot)
     stage.picture()
     path = Path(stage.controller.state.pictures[0].path)
@@ -411,6 +417,44 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     actions["Copy the picture"].trigger()
     stage.wait(lambda: [notice.kind for notice in stage.controller.state.notices] == ["copied"])
     assert QGuiApplication.clipboard().image().width() == 64
+    menu.close()
+    stage.idle()
+    stage.close()
+
+
+def test_the_menu_of_a_picture_acts_on_it_whatever_is_finished_meanwhile(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_bin(tmp_path, monkeypatch)
+    stage = Stage(qtbot)
+    stage.picture("one")
+    stage.picture("two")
+    page = stage.page
+    path = page.history.paths()[1]
+    page.history._buttons[path].customContextMenuRequested.emit(QPoint(5, 5))
+    menu = page.findChild(QMenu)
+    assert menu is not None
+    actions = {action.text(): action for action in menu.actions()}
+    stage.picture("three")
+    assert page.centre.shown is not None
+    assert page.centre.shown.request.prompt == "three"
+    actions["Use its settings (Ctrl+R)"].trigger()
+    assert page.form.prompt.toPlainText() == "one"
+    actions["Save as…"].trigger()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    assert [Path(name).name for name in dialog.selectedFiles()] == [Path(path).name]
+    dialog.reject()
+    actions["Move to the bin"].trigger()
+    if Path(path).exists():
+        menu.close()
+        stage.idle()
+        stage.close()
+        pytest.skip("no bin here")
+    assert stage.controller.state.notices[-1].facts[0] == Path(path).name
+    assert len(page.history.paths()) == 2
+    assert path not in page.history.paths()
+    assert page.centre.shown.request.prompt == "three", "what is shown stays"
     menu.close()
     stage.idle()
     stage.close()

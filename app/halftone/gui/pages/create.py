@@ -231,16 +231,19 @@ class CreatePage(QWidget):
                 self.delete()
 
     def _open_menu(self, path: str, at: QPoint) -> None:
-        """What there is to do with a picture of the history, which is shown meanwhile."""
-        self.pick(path)
+        """What there is to do with one picture of the history: with that one, whatever is shown when it is chosen."""
+        made = self._shelf.get(path)
+        if made is None:
+            return
+        self.centre.pick(made)
         copied = lambda: self._shelf.image(path, self._copy)  # noqa: E731 - read first: the canvas may not have it yet
         entries = (
             (tr("Open"), lambda: create_actions.open_file(path)),
             (tr("Show file"), lambda: create_actions.show_folder(path)),
             (tr("Copy the picture"), copied),
-            (tr("Use its settings (Ctrl+R)"), self.reuse_settings),
-            (tr("Save as…"), self.save_as),
-            (tr("Move to the bin"), self.delete),
+            (tr("Use its settings (Ctrl+R)"), lambda: self._reuse(made)),
+            (tr("Save as…"), lambda: self._save(made)),
+            (tr("Move to the bin"), lambda: self._move_to_bin(made)),
         )
         create_actions.open_menu(self, at, entries)
 
@@ -256,22 +259,27 @@ class CreatePage(QWidget):
             self._controller.generate(request)
 
     def save_as(self) -> None:
-        """Copy the picture, with its settings inside, wherever the user likes."""
-        made = self.centre.shown
-        if made is None or not self.centre.toolbar.save.isEnabled():
-            return
+        """Copy the shown picture, with its settings inside, wherever the user likes."""
+        if self.centre.shown is not None and self.centre.toolbar.save.isEnabled():
+            self._save(self.centre.shown)
+
+    def _save(self, made: Made) -> None:
         create_actions.save_as(self, self._controller, Path(made.facts.path))
 
     def delete(self) -> None:
-        """Move the picture to the system's bin; the message offers to undo it."""
-        made = self.centre.shown
-        if made is None or not self.centre.toolbar.delete.isEnabled():
-            return
+        """Move the shown picture to the system's bin; the message offers to undo it."""
+        if self.centre.shown is not None and self.centre.toolbar.delete.isEnabled():
+            self._move_to_bin(self.centre.shown)
+
+    def _move_to_bin(self, made: Made) -> None:
+        """The next picture takes its place if it is the shown one."""
         path = made.facts.path
         if not create_actions.move_to_bin(self._controller, path):
             return
         after = self.history.neighbour(path, 1) or self.history.neighbour(path, -1)
         self.history.remove(path)
+        if self.centre.shown is None or self.centre.shown.facts.path != path:
+            return
         if after:
             self.pick(after)
         else:
@@ -286,9 +294,10 @@ class CreatePage(QWidget):
 
     def reuse_settings(self) -> None:
         """Copy everything of the shown picture into the form, the seed too."""
-        made = self.centre.shown
-        if made is None:
-            return
+        if self.centre.shown is not None:
+            self._reuse(self.centre.shown)
+
+    def _reuse(self, made: Made) -> None:
         controller = self._controller
         if made.request.model != controller.settings.last_model:
             known = any(model.id == made.request.model for model in controller.models)
