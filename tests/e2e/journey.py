@@ -44,7 +44,7 @@ class Person:
         theme.set_theme("dark")
         device = find_device("auto")
         report = samples.self_test_report()
-        records.save_selftest(msgspec.structs.replace(report, device=device, complete=True))
+        records.save_selftest(msgspec.structs.replace(report, device=device))
         self.qtbot = qtbot
         self.link = WorkerLink()
         self.controller = Controller(self.link, settings)

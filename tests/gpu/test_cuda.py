@@ -30,7 +30,6 @@ def picture(engine: DiffusersEngine, model: str, precision: Precision, output: P
 
 def test_the_card_measures_itself() -> None:
     report = DiffusersEngine().self_test(SelfTest(job="s", device="cuda:0"), Recorder(), Steady())
-    assert report.complete
     assert {found.dtype for found in report.dtypes} == {"float16", "bfloat16", "float32"}
 
 

@@ -46,7 +46,7 @@ class Stage:
         theme.set_theme("dark")
         if measured:
             report = samples.self_test_report()
-            records.save_selftest(msgspec.structs.replace(report, device=samples.CPU, complete=True))
+            records.save_selftest(msgspec.structs.replace(report, device=samples.CPU))
         self.link = link(script, grace)
         self.controller = Controller(self.link, settings or Settings(first_run_done=True))
         self.window = MainWindow()

@@ -33,7 +33,10 @@ def measure_device(tools: Tools, device: str, *, again: bool, as_json: bool) -> 
         listed = list_devices(tools)
         chosen = _chosen(listed, device)
         stored = None if again else load_selftest(chosen)
-        return listed, stored or run_job(tools, SelfTest(job=JOB, device=chosen.id), SelfTestReport, progress)
+        report = stored or run_job(tools, SelfTest(job=JOB, device=chosen.id), SelfTestReport, progress)
+    if report.not_kept:
+        _note(f"What was measured could not be kept{_because(report.not_kept)}: the next command measures again.")
+    return listed, report
 
 
 def choose_precision(tools: Tools, device: str, wanted: Precision, *, as_json: bool) -> ChosenPrecision:
@@ -53,7 +56,7 @@ def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTe
         if not as_json:
             _note(f"Measuring {device.name} once: Auto then knows what is right and fast here. --precision goes without.")
         with Progress(wanted=not as_json) as progress:
-            run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
+            report = run_job(tools, SelfTest(job=JOB, device=device.id), SelfTestReport, progress)
     except HalftoneError as error:
         _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto takes FP32.")
         return None
@@ -61,7 +64,7 @@ def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTe
         _note(f"What is measured cannot be kept ({error.strerror}), so Auto takes FP32.")
         return None
     if (kept := load_selftest(device)) is None:
-        _note("What was measured could not be kept, so Auto takes FP32.")
+        _note(f"What was measured could not be kept{_because(report.not_kept)}, so Auto takes FP32.")
     return kept
 
 
@@ -155,6 +158,10 @@ def _remember(request: PictureRequest, made: list[tuple[PictureFacts, bytes]]) -
                     history.add(facts, asked, thumbnail)
     except (OSError, sqlite3.Error) as error:
         _note(f"The history could not be kept ({error}).")
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _note(text: str) -> None:

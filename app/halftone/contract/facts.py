@@ -86,7 +86,10 @@ class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class SelfTestReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What the device can do, measured. measured_at: ISO 8601 with offset. auto: the dtype Auto takes, auto_reason: why."""
+    """What the device can do, measured. measured_at: ISO 8601 with offset. auto: the dtype Auto takes, auto_reason: why.
+
+    not_kept: why it could not be stored, "" when it was; it then holds only while the process that measured it lives.
+    """
 
     device: DeviceFacts
     dtypes: tuple[DTypeReport, ...]
@@ -98,7 +101,7 @@ class SelfTestReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     auto_reason: str
     measured_at: str
     seconds: float
-    complete: bool = True
+    not_kept: str = ""
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

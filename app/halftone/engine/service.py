@@ -31,7 +31,7 @@ from halftone.engine.repair import repair
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.models import describe, runnable
-from halftone.library.records import load_selftest, save_selftest
+from halftone.library.records import SelfTests
 from halftone.measure.devices import find_device, list_devices, memory
 from halftone.measure.selftest import run_self_test
 
@@ -44,6 +44,7 @@ class DiffusersEngine:
     def __init__(self) -> None:
         self._loaded: Loaded | None = None
         self._used = ""
+        self._self_tests = SelfTests()
 
     @property
     def loaded(self) -> Loaded | None:
@@ -58,11 +59,7 @@ class DiffusersEngine:
         report = run_self_test(
             device, lambda result, done, total: emit(TestDone(result=result, done=done, total=total)), control.check
         )
-        try:
-            save_selftest(report)
-        except OSError as error:  # it is measured all the same, and measured again next time
-            log.warning("the self-test could not be kept: %s", error)
-        return report
+        return self._self_tests.keep(report)
 
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
         request = command.request
@@ -71,7 +68,7 @@ class DiffusersEngine:
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
-            return Generation(loaded, device, load_selftest(device), request, emit, control).run()
+            return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)
@@ -79,20 +76,20 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
-            return Examination(loaded, device, load_selftest(device), command, emit, control).run()
+            return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
-            return repair(loaded, device, load_selftest(device), command, emit, control)
+            return repair(loaded, device, self._self_tests.of(device), command, emit, control)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        dtype, _ = granted_precision(command.numerics.precision, load_selftest(device), device)
+        dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
         with quiet_libraries():
             apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
         return facts

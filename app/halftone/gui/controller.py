@@ -169,7 +169,7 @@ class Controller(QObject):
         self.worker_event.emit(event, blob)
         match event:
             case Ready():
-                self._devices.choose()
+                self._devices.worker_ready()
             case WorkerLost():
                 self.later(self._tell_if_hopeless)
             case JobEnded():
@@ -187,18 +187,18 @@ class Controller(QObject):
         if isinstance(ended.job.command, SelfTest):
             self._idle.ended(ended)
         if isinstance(ended.report, SelfTestReport):
-            self._devices.changed.emit()
-            self._check_pocket_once(ended.report)
+            self._devices.measured(ended.report)
+            self._check_pocket_once()
         if isinstance(ended.report, CheckReport):
             self._checks.checked(ended, awaited=self._queue.awaited(ended.job.id))
         self._queue.tell(ended)
         self.job_ended.emit(ended)
         self._queue.repeat(ended)
 
-    def _check_pocket_once(self, measured: SelfTestReport) -> None:
+    def _check_pocket_once(self) -> None:
         """At the first run the demo model is checked with the device, so that its badge is real."""
         pocket = self.model_list.pocket
-        if measured.complete and not self.settings.first_run_done and pocket is not None and self.report(pocket) is None:
+        if not self.settings.first_run_done and pocket is not None and self.report(pocket) is None:
             self.check(pocket)
 
     def _tell_if_hopeless(self) -> None:

@@ -46,6 +46,7 @@ NoticeKind = Literal[
     "worker-lost",
     "worker-refused",
     "not-written",
+    "not-kept",
     "cure-applied",
     "cure-failed",
     "cure-undone",
@@ -397,6 +398,8 @@ def _end(state: AppState, event: JobEnded) -> AppState:
     left = replace(state, jobs=tuple(other for other in state.jobs if other.id != job.id), ended=ended)
     if isinstance(event.report, SelfTestReport):
         left = replace(left, self_test=event.report)
+        if event.report.not_kept:
+            return note(left, "not-kept", facts=(event.report.device.name, event.report.not_kept))
     if event.outcome == "failed" and event.error is not None:
         kind: NoticeKind = "disk-full" if event.error.code == "disk-full" else "failed"
         return note(left, kind, error=event.error, job=job)

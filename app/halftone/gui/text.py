@@ -187,6 +187,10 @@ def _short_notice(notice: Notice) -> Message:
             return _cure_notice(notice.kind, first)
         case "fragile-begun" | "fragile-made" | "fragile-failed" | "other-model" | "models-gone":
             return _model_notice(notice.kind, notice.facts)
+        case "not-kept":
+            title = tr("What was measured of {0} could not be kept.", first)
+            used = tr("It is used for now, and measured again the next time Halftone starts.")
+            return Message("warn", title, sentences(tr("{0}.", reasons.fragment(notice.facts[1])), used))
         case "model-refused" if notice.error is not None:
             said = sentences(error_sentence(notice.error), error_remedy(notice.error))
             return Message("warn", tr("{0} was not opened.", first), said)

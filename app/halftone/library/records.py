@@ -23,8 +23,43 @@ from halftone.settings.places import checks_dir
 log = logging.getLogger(__name__)
 
 _Record = TypeVar("_Record")
+_SELF_TEST_VERSION: Final = 2
+"""Of what the numbers of a stored self-test mean. 2: the speed of a type is of matrix product, convolution and attention."""
 _NO_EFFECT: Final = {"on_black", "nan_check", "precision"}
 """Settings that change no number of a check: it runs in the precision it names, and is always watched."""
+
+
+class _SelfTestRecord(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    report: SelfTestReport
+
+
+class SelfTests:
+    """The self-tests that a process goes by: those that are stored, and its own that could not be."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, SelfTestReport] = {}
+
+    def keep(self, report: SelfTestReport) -> SelfTestReport:
+        """Store what was measured now. Returns it with the reason, if that cannot be done: it is in force here all the same."""
+        try:
+            save_selftest(report)
+        except OSError as error:
+            log.warning("The self-test could not be kept: %s", error)
+            report = msgspec.structs.replace(report, not_kept=error.strerror or str(error))
+        self.take(report)
+        return report
+
+    def take(self, report: SelfTestReport) -> None:
+        """Go by what was measured: from its record, or where there is none from the report itself."""
+        if report.not_kept:
+            self._own[report.device.id] = report
+        else:
+            self._own.pop(report.device.id, None)
+
+    def of(self, device: DeviceFacts) -> SelfTestReport | None:
+        """What is known of this device; None if it must be measured."""
+        return self._own.get(device.id) or load_selftest(device)
 
 
 def save_report(report: CheckReport) -> None:
@@ -63,17 +98,20 @@ def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numer
 
 def save_selftest(report: SelfTestReport) -> None:
     """Keep the self-test of its device. Raises OSError."""
-    _save(_selftest_file(report.device), report)
+    _save(_selftest_file(report.device), _SelfTestRecord(version=_SELF_TEST_VERSION, report=report))
 
 
 def load_selftest(device: DeviceFacts) -> SelfTestReport | None:
-    """The stored self-test of this very device, driver and PyTorch; None if it must be measured (again)."""
-    report = _load(_selftest_file(device), SelfTestReport)
-    if report is None:
+    """The stored self-test of this very device, driver and PyTorch; None if it must be measured (again).
+
+    Numbers that meant something else when they were stored are not told as what they mean today.
+    """
+    record = _load(_selftest_file(device), _SelfTestRecord)
+    if record is None or record.version != _SELF_TEST_VERSION:
         return None
-    then = report.device
+    then = record.report.device
     measured = (then.backend, then.name, then.driver, then.torch_version)
-    return report if measured == (device.backend, device.name, device.driver, device.torch_version) else None
+    return record.report if measured == (device.backend, device.name, device.driver, device.torch_version) else None
 
 
 def _major(driver: str | None) -> str | None:

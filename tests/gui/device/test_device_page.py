@@ -80,10 +80,6 @@ def test_verdicts(half: str, brain: str, auto: str, title: str, text: str) -> No
     assert text in said.text
 
 
-def test_a_part_measured_device_says_so() -> None:
-    assert device_view.verdict(kit.measured(complete=False), kit.GPU, None, 0.0).title == "This GPU is measured in part"
-
-
 def test_without_a_device_it_waits() -> None:
     assert device_view.verdict(None, None, None, 0.0).title == "Looking for devices"
 

@@ -12,12 +12,13 @@ from pytestqt.qtbot import QtBot
 from tests.helpers import model_files, samples
 
 from halftone.contract.facts import CheckReport
-from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready
+from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready, SelfTest
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.words import Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message
+from halftone.health.precision import resolve_precision
 from halftone.library import records
 from halftone.library.models import POCKET, describe
 from halftone.settings import places, store
@@ -201,6 +202,30 @@ def test_a_folder_of_models_stands_for_the_models_in_it(qtbot: QtBot, controller
     assert controller.model.path.startswith(str(tmp_path))
     assert controller.model_error is None
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+@pytest.mark.logs("could not be kept")
+def test_a_measurement_that_cannot_be_kept_is_told_and_used_as_the_worker_uses_it(controller: Controller, link: Noting) -> None:
+    folder = places.checks_dir()
+    shutil.rmtree(folder)
+    folder.touch()
+    measured = msgspec.structs.replace(samples.self_test_report(), auto="bfloat16")
+    controller.measure()
+    command = link.sent[-1]
+    assert isinstance(command, SelfTest)
+    worker = records.SelfTests()
+    link.say(JobEnded(job=command.job, outcome="done", report=worker.keep(measured)))
+    assert kinds(controller) == ["not-kept"]
+    message = notice_message(controller.state.notices[0])
+    assert message.title == "What was measured of A processor could not be kept."
+    assert message.text == "File exists. It is used for now, and measured again the next time Halftone starts."
+    assert controller.precision == resolve_precision("auto", worker.of(samples.CPU), samples.CPU)
+    assert controller.precision[0] == "bfloat16"
+    controller.use_device(samples.CPU)
+    assert controller.precision[0] == "bfloat16", "the worker has not forgotten it"
+    link.start()
+    assert controller.precision == resolve_precision("auto", records.SelfTests().of(samples.CPU), samples.CPU)
+    assert controller.precision[0] == "float32", "a new worker has"
 
 
 def test_settings_are_written_soon_and_at_the_end(qtbot: QtBot, controller: Controller) -> None:

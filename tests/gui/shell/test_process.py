@@ -133,7 +133,7 @@ def test_a_self_test_that_kills_the_worker_is_not_started_again_by_itself(qtbot:
 
 
 def test_a_worker_that_dies_again_and_again_stays_down_until_the_user_wants_it_back(qtbot: QtBot) -> None:
-    records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU, complete=True))
+    records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
     made = link({"generate": [scripted.Crash(how="exit")]})
     controller = Controller(made, Settings(first_run_done=True))
     controller.start()

@@ -51,7 +51,6 @@ def test_the_processor_is_measured_in_full(report: tuple[SelfTestReport, list[tu
     assert {total for _, _, total in seen} == {len(found.tests)}
     assert {t.mode for t in found.tests} == {"float32", "float16", "bfloat16"}
     assert {b.mode for b in found.bits} == {"float32", "float16", "bfloat16"}
-    assert found.complete
     assert {s.operation for s in found.speeds} == {"matmul", "convolution", "attention"}, "what is judged is also shown"
     for judged in found.dtypes:
         own = [t for t in found.tests if t.mode == judged.dtype]

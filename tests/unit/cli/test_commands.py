@@ -349,15 +349,19 @@ def test_a_folder_that_takes_no_files_is_told_without_a_traceback(
     assert "Traceback" not in run.err
 
 
-def test_a_measurement_that_cannot_be_kept_is_told(run: Run, model: str) -> None:
+@pytest.mark.logs("could not be kept")
+def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, model: str) -> None:
     run("devices")
     (kept,) = checks_dir().iterdir()
     kept.unlink()
     kept.mkdir()
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
-    assert "What was measured could not be kept, so Auto takes FP32." in found.err
+    assert "What was measured could not be kept (Is a directory), so Auto takes FP32." in found.err
     assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+    shown = run("devices")
+    assert shown.code == 0
+    assert shown.err == "What was measured could not be kept (Is a directory): the next command measures again.\n"
 
 
 def test_measuring_can_be_cancelled_too(run: Run, model: str) -> None:

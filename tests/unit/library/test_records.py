@@ -8,7 +8,15 @@ from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
 
 from halftone.contract.facts import CheckReport, LayerPeak, OperationResult
 from halftone.contract.request import Numerics
-from halftone.library.records import load_report, load_selftest, save_report, save_selftest, set_applied, staleness
+from halftone.library.records import (
+    SelfTests,
+    load_report,
+    load_selftest,
+    save_report,
+    save_selftest,
+    set_applied,
+    staleness,
+)
 from halftone.settings.places import checks_dir
 
 
@@ -86,6 +94,34 @@ def test_a_self_test_holds_for_its_driver_and_torch_only() -> None:
     assert load_selftest(replace(DEVICE, id="cuda:1")) == report, "the same card in another slot"
     assert load_selftest(replace(DEVICE, driver="581.0")) is None
     assert load_selftest(replace(DEVICE, torch_version="2.14")) is None
+
+
+def test_a_self_test_whose_numbers_meant_something_else_is_measured_anew() -> None:
+    save_selftest(self_test_report())
+    (file,) = checks_dir().iterdir()
+    content = json.loads(file.read_bytes())
+    file.write_text(json.dumps(content | {"version": content["version"] - 1}))
+    assert load_selftest(DEVICE) is None
+    file.write_text(json.dumps(content["report"]))
+    assert load_selftest(DEVICE) is None, "as they were before there was a version"
+
+
+@pytest.mark.logs("could not be kept")
+def test_a_self_test_that_cannot_be_kept_holds_where_it_was_made_and_says_why() -> None:
+    folder = checks_dir()
+    folder.rmdir()
+    folder.touch()
+    worker, window = SelfTests(), SelfTests()
+    kept = worker.keep(self_test_report(auto="bfloat16"))
+    assert kept.not_kept == "File exists"
+    window.take(kept)
+    assert worker.of(DEVICE) == window.of(DEVICE) == kept
+    assert SelfTests().of(DEVICE) is None, "the next process measures again"
+    folder.unlink()
+    again = worker.keep(self_test_report(auto="float16"))
+    window.take(again)
+    assert again.not_kept == ""
+    assert worker.of(DEVICE) == window.of(DEVICE) == SelfTests().of(DEVICE) == again
 
 
 def test_names_of_any_kind_make_files(own_data: Path) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from halftone.contract.facts import DeviceFacts
+from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.messages import SelfTest
 from halftone.contract.words import DType
 from halftone.gui.control.holder import StateHolder
@@ -25,6 +25,7 @@ class DeviceChoice(QObject):
         self._queue = queue
         self._keeper = keeper
         self._tried: set[str] = set()
+        self._self_tests = records.SelfTests()
 
     @property
     def id(self) -> str:
@@ -40,6 +41,16 @@ class DeviceChoice(QObject):
             return ("float32" if wanted == "auto" else wanted), ""
         return resolve_precision(wanted, state.self_test, state.device)
 
+    def worker_ready(self) -> None:
+        """A worker begins: it knows what is stored, and so does the window."""
+        self._self_tests = records.SelfTests()
+        self.choose()
+
+    def measured(self, report: SelfTestReport) -> None:
+        """A self-test ended. The worker goes by it even where it could not be stored, and so does the window."""
+        self._self_tests.take(report)
+        self.changed.emit()
+
     def choose(self) -> None:
         """Take the device of the settings, or the preferred one, with what was measured on it before.
 
@@ -50,7 +61,7 @@ class DeviceChoice(QObject):
         device = next((d for d in devices if d.id == wanted), devices[0] if devices else None)
         if device is None:
             return
-        known = records.load_selftest(device)
+        known = self._self_tests.of(device)
         self._holder.take(DeviceChosen(device=device, self_test=known))
         self.changed.emit()
         if known is None and device.id not in self._tried and self._holder.state.running is None:

@@ -163,13 +163,6 @@ def _gpu(report: SelfTestReport) -> Verdict:
     half, brain = states.get("float16", "missing"), states.get("bfloat16", "missing")
     text = sentences(_tests_words(report), _speed_words(report))
     auto = type_name(report.auto)
-    if not report.complete:
-        return Verdict(
-            "warn",
-            "triangle-alert",
-            tr("This GPU is measured in part"),
-            tr("Open tests read Not measured; FP32 is used for them."),
-        )
     if half == "wrong":
         speed = next((one.speed for one in report.dtypes if one.dtype == "float16"), None)
         if report.auto == "float32" and speed is not None and speed > 1.05:
@@ -204,8 +197,7 @@ def _failing(report: SelfTestReport) -> str:
 def _processor(report: SelfTestReport) -> Verdict:
     instead = tr("Halftone computes on the processor instead, where pictures take longer.")
     text = sentences(instead, _tests_words(report), _speed_words(report))
-    state = "warn" if report.complete else "unknown"
-    return Verdict(state, "cpu", tr("No supported GPU found"), text, no_gpu=True)
+    return Verdict("warn", "cpu", tr("No supported GPU found"), text, no_gpu=True)
 
 
 def wait_words(state: AppState) -> str:
