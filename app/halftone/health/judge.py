@@ -16,6 +16,8 @@ Broken = Literal["file", "float32", "no-cure", "no-cure-known"]
 BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
 
 _HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
+NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
+"""What is wrong with the numbers themselves: no way to compute with them helps."""
 _BEYOND: Final[frozenset[FindingCode]] = frozenset(
     {"nonfinite-output", "activation-overflow", "weights-overflow", "attention-overflow", "accumulation-overflow"}
 )
@@ -101,6 +103,21 @@ def tried(report: CheckReport, found: CheckReport) -> CheckReport:
         return msgspec.structs.replace(cure, plan=plan, **known)
 
     return msgspec.structs.replace(report, plan=plan, cures=tuple(priced(cure) for cure in report.cures))
+
+
+def cured_by(plan: Plan, finding: Finding) -> bool:
+    """Whether a plan that passed the check took care of a finding.
+
+    Never of what stands in the file or went bad in memory; of a faulty precision when nothing runs in it any more; of a tight
+    layer when something changes in its component. Anything else would have kept the plan from passing.
+    """
+    if finding.code in NOT_BY_PLAN:
+        return False
+    if finding.code == "device-fault":
+        return bool(plan.dtypes) and finding.dtype not in plan.dtypes.values()
+    name = finding.component
+    changed = name in plan.rescale or name in plan.upcast or plan.dtypes.get(name, finding.dtype) != finding.dtype
+    return finding.code != "tight" or changed or bool(plan.settings)
 
 
 def disk_price(cure: Cure) -> int | None:

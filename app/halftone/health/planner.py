@@ -13,6 +13,7 @@ from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.request import Numerics
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
+from halftone.health.judge import NOT_BY_PLAN
 from halftone.health.rescale import MARGIN_BITS, RescaleGroup, TensorPeaks, choose_shifts, exponents, peaks_after
 from halftone.health.words import plain_component
 
@@ -21,7 +22,6 @@ __all__ = ["MARGIN_BITS", "Region", "RescaleGroup", "candidate_plans"]
 BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "weights-overflow", "tight"})
 """What a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
-_NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
 """How the libraries name the component that decodes latents."""
 
@@ -98,7 +98,7 @@ class _Case:
         """Modules that pass the limit or carry a finding."""
         limit = FLOAT_LIMITS[self.dtype]
         by_peak = {(p.component, p.module) for p in self.layers if not p.peak <= limit}
-        named = {(f.component, f.module) for f in self.findings if f.code not in _NOT_BY_PLAN | {"tight", "device-fault"}}
+        named = {(f.component, f.module) for f in self.findings if f.code not in NOT_BY_PLAN | {"tight", "device-fault"}}
         return {key for key in by_peak | named if key[0] in self.components}
 
     @property
@@ -143,7 +143,7 @@ class _Case:
         limit = FLOAT_LIMITS[self.dtype]
         scaled = {key for key, peak in self.after.items() if not peak <= limit}
         cured: frozenset[FindingCode] = BY_SCALE | (_BY_SETTING if self.settings else frozenset())
-        named = {(f.component, f.module) for f in self.findings if f.code not in cured | _NOT_BY_PLAN | {"device-fault"}}
+        named = {(f.component, f.module) for f in self.findings if f.code not in cured | NOT_BY_PLAN | {"device-fault"}}
         return {key for key in scaled | named if key in self.over}
 
     @property

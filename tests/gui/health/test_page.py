@@ -159,6 +159,22 @@ def test_findings_of_a_cured_model_are_history(qtbot: QtBot) -> None:
     assert theme.current().color("chart.limit").rgb() not in pixels
 
 
+def test_a_finding_that_no_cure_reaches_keeps_its_own_words_beside_a_cure(qtbot: QtBot) -> None:
+    unread = Finding(
+        code="weights-nonfinite",
+        component="vae",
+        module="encoder.conv_in",
+        dtype="float16",
+        peak=None,
+        limit=None,
+        facts={"file": "m.safetensors", "tensor": "encoder.conv_in.weight", "count": 1, "read": 0},
+    )
+    page, _ = open_page(qtbot, kit.report(applied=True, findings=(unread, *kit.report().findings)))
+    rows = page.findings.view.rows
+    assert (rows.row(0).badge, rows.row(0).past) == ("Damaged", False)
+    assert rows.row(1).badge == "Cured"
+
+
 def test_a_finding_that_the_cure_left_unmeasured_shows_only_what_was(qtbot: QtBot) -> None:
     layers = [msgspec.structs.replace(one, peak_after=1.0 if one.component == "unet" else None) for one in kit.layers()]
     page, _ = open_page(qtbot, kit.report(applied=True, layers=tuple(layers)))

@@ -7,7 +7,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, FindingCode, Verdict
-from halftone.health.judge import Badge, badge, headroom_bits, judge, smallest_room, still_applied, tried, why_broken
+from halftone.health.judge import Badge, badge, cured_by, headroom_bits, judge, smallest_room, still_applied, tried, why_broken
 
 DEVICE = DeviceFacts(id="cpu", backend="cpu", name="A processor", torch_version="2.13.0")
 MODEL = ModelFacts(
@@ -190,3 +190,27 @@ def test_a_cure_that_was_tried_by_itself_brings_its_prices_to_the_report() -> No
     failed = tried(before, msgspec.structs.replace(report("broken", chosen), cures=(refused,)))
     assert not failed.plan.verified
     assert failed.cures[1].refusal == "It gives bad numbers as well."
+
+
+HALF = Plan(dtypes={"unet": "float16", "vae": "float16"}, rescale={"vae": {"decoder.conv_in.weight": -4}}, verified=True)
+WIDE = Plan(dtypes={"unet": "bfloat16", "vae": "bfloat16"}, verified=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "plan", "cured"),
+    [
+        (finding("activation-overflow"), HALF, True),
+        (finding("nonfinite-output"), WIDE, True),
+        (finding("weights-nonfinite", read=False), HALF, False),
+        (finding("weights-nonfinite", read=False), WIDE, False),
+        (finding("memory-damage"), HALF, False),
+        (finding("device-fault"), HALF, False),
+        (finding("device-fault"), Plan(verified=True), False),
+        (finding("device-fault"), WIDE, True),
+        (msgspec.structs.replace(finding("tight"), component="unet"), HALF, False),
+        (msgspec.structs.replace(finding("tight"), component="unet"), WIDE, True),
+        (msgspec.structs.replace(finding("tight"), component="vae"), HALF, True),
+    ],
+)
+def test_only_what_a_plan_reaches_is_cured_by_it(found: Finding, plan: Plan, cured: bool) -> None:
+    assert cured_by(plan, found) == cured

@@ -130,10 +130,10 @@ class FindingsCard(QFrame):
 
     def set_view(self, view: HealthView, count: str) -> None:
         rows = [finding_row(number, one) for number, one in enumerate(view.findings, start=1)]
-        if view.state == "cured":
-            now = health_view.layers_after(view)
+        if view.state == "cured" and view.report is not None:
+            plan, now = view.report.plan, health_view.layers_after(view)
             found = enumerate(view.findings, start=1)
-            rows = [cured_row(number, one, now.get((one.component, one.module))) for number, one in found]
+            rows = [cured_row(number, one, now.get((one.component, one.module)), plan) for number, one in found]
             count = tr("Before the cure: {0}", count)
         if view.fine is not None:
             rows.append(fine_row(view.fine, view.dtype))

@@ -19,6 +19,7 @@ from PySide6.QtGui import QFont, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from halftone.contract.facts import Finding
+from halftone.contract.plan import Plan
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.gui import icons, theme
 from halftone.gui.i18n import sentences, tr
@@ -27,6 +28,7 @@ from halftone.gui.pages.health_view import Fine
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import paint_badge
 from halftone.gui.widgets.headroom_chart_model import Layer, log2_peak, room_bits
+from halftone.health.judge import cured_by
 
 ROW = 53
 LINE = 17
@@ -72,12 +74,14 @@ def finding_row(number: int, finding: Finding) -> Row:
     return Row(number, word, tone, icon, health_words.finding_title(finding), module, peak, room, room_tone, details)
 
 
-def cured_row(number: int, finding: Finding, layer: Layer | None) -> Row:
-    """A finding that a cure in use took care of: what was, muted, beside what is. layer: it under the cure.
+def cured_row(number: int, finding: Finding, layer: Layer | None, plan: Plan) -> Row:
+    """A finding under a cure in use. Taken care of: what was, muted, beside what is. layer: it under the cure.
 
-    Where the cure left a tight layer as it was, that is still so.
+    What no cure reaches, and a tight layer that this one left as it was, is still so.
     """
     before = finding_row(number, finding)
+    if not cured_by(plan, finding):
+        return before
     bits = None if layer is None or layer.exp_after == -math.inf else room_bits(layer.exp_after, layer.dtype_after)
     if layer is not None and finding.code == "tight" and not layer.changed and bits is not None and bits < TIGHT_BITS:
         return before
