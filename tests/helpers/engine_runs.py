@@ -11,8 +11,9 @@ from PIL import Image
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.facts import CheckReport, GenerateReport
-from halftone.contract.messages import AnyEvent, Examine, Generate
+from halftone.contract.messages import AnyEvent, Examine, Generate, JobEnded
 from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
+from halftone.contract.wire import event_reader, pack
 from halftone.contract.words import Depth, Precision
 from halftone.engine.fragile import exponents_up, scale_parameters
 from halftone.engine.rescale import rescale_groups
@@ -62,11 +63,12 @@ class Meddler(Steady):
 
 @dataclass
 class Recorder:
-    """Every event with its blob."""
+    """Every event with its blob, after it went over the wire as it would to the window."""
 
     events: list[tuple[AnyEvent, bytes]] = field(default_factory=list[tuple[AnyEvent, bytes]])
 
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:
+        event_reader().feed(pack(event, blob))
         self.events.append((event, blob))
 
     def of(self, kind: type[Kind]) -> list[Kind]:
@@ -84,7 +86,9 @@ def generate(
         prompt=fields.pop("prompt", "a red sun"), model=str(model), numerics=Numerics(precision=precision, **numerics), **fields
     )
     emit = Recorder()
-    return engine.generate(Generate(job="g", request=request), emit, control), emit
+    report = engine.generate(Generate(job="g", request=request), emit, control)
+    emit(JobEnded(job="g", outcome="done", report=report))
+    return report, emit
 
 
 def check(
@@ -99,7 +103,9 @@ def check(
     emit = Recorder()
     given = CheckInputs(width=32, height=32, options=OPTIONS[family], **inputs)
     command = Examine(job="c", model=str(model), depth=depth, numerics=Numerics(precision=precision), inputs=given)
-    return engine.examine(command, emit, Steady()), emit
+    report = engine.examine(command, emit, Steady())
+    emit(JobEnded(job="c", outcome="done", report=report))
+    return report, emit
 
 
 def pixels(report: GenerateReport, index: int = 0) -> NDArray[np.uint8]:

@@ -146,7 +146,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     peak: float | None
     limit: float | None
     step: int | None = None
-    facts: dict[str, str | int | float] = msgspec.field(default_factory=dict[str, str | int | float])
+    facts: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict[str, str | int | float | bool])
     message: str = ""
     remedy: str = ""
     further: tuple[FurtherLayer, ...] = ()

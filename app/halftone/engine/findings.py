@@ -129,7 +129,7 @@ def device_findings(tested: SelfTestReport | None, dtype: DType) -> list[Finding
     ]
 
 
-def _failing(report: DTypeReport) -> dict[str, str | int | float]:
+def _failing(report: DTypeReport) -> dict[str, str | int | float | bool]:
     test = report.failing
     return {} if test is None else {"operation": test.operation, "size": test.size, "outcome": test.outcome}
 

@@ -167,7 +167,7 @@ def test_a_finding_that_no_cure_reaches_keeps_its_own_words_beside_a_cure(qtbot:
         dtype="float16",
         peak=None,
         limit=None,
-        facts={"file": "m.safetensors", "tensor": "encoder.conv_in.weight", "count": 1, "read": 0},
+        facts={"file": "m.safetensors", "tensor": "encoder.conv_in.weight", "count": 1, "read": False},
     )
     page, _ = open_page(qtbot, kit.report(applied=True, findings=(unread, *kit.report().findings)))
     rows = page.findings.view.rows
