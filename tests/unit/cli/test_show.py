@@ -43,7 +43,12 @@ def test_the_memory_of_a_cure_is_told_as_computed() -> None:
 
 
 def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> None:
-    facts = {"file": "model.safetensors", "tensor": "conv_in.weight", "count": 1, "read": True}
+    facts: dict[str, str | int | float | bool] = {
+        "file": "model.safetensors",
+        "tensor": "conv_in.weight",
+        "count": 1,
+        "read": True,
+    }
     finding = Finding(
         code="weights-nonfinite", component="vae", module="conv_in", dtype="float16", peak=None, limit=None, facts=facts
     )
