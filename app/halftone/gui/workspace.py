@@ -244,11 +244,15 @@ class Workspace(QObject):
         self.top.tabs["health"].set_count(1 if attention else 0)
 
     def _device_words(self) -> str:
-        report = self.controller.state.self_test
-        if report is None:
+        """The verdict on the device while it decides, else what the next picture runs in: a type that was chosen by hand."""
+        controller = self.controller
+        if controller.state.self_test is None:
             return ""
-        name = text.TYPE_NAMES[report.auto]
-        return tr("{0} works on this device.", name) if report.auto != "float32" else tr("Halftone uses FP32 here.")
+        dtype = controller.precision[0]
+        name = text.TYPE_NAMES[dtype]
+        if controller.numerics.precision != "auto":
+            return tr("The next picture runs in {0}.", name)
+        return tr("{0} works on this device.", name) if dtype != "float32" else tr("Halftone uses FP32 here.")
 
     def _settings_changed(self) -> None:
         settings = self.controller.settings

@@ -192,7 +192,9 @@ def test_the_badge_is_about_the_precision_that_generate_will_use(qtbot: QtBot) -
     controller, precision = stage.controller, stage.page.form.precision
     assert controller.precision[0] == "float32"
     assert controller.badge(controller.model).state == "unchecked"
+    assert stage.workspace.status.activity.text() == " Ready. Halftone uses FP32 here."
     precision.button("float16").click()
+    assert stage.workspace.status.activity.text() == " Ready. The next picture runs in FP16."
     assert controller.badge(controller.model).state == "healthy"
     assert "FP16" in stage.workspace.status.precision.accessibleName()
     precision.button("settings").click()
