@@ -59,18 +59,39 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     size = _size(shape)
     factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)
     what = tr("{0} is {1} times the pixels this model was made for.", size, factor)
-    near = times.nearest(model.id, shape)
-    if near is None:
+    known = computed(model.id, shape, times)
+    if known is None:
         return sentences(what, tr("It can take very long and much memory."))
-    base, seconds = near
-    computed = figures.duration(seconds * shape.work / base.work)
-    measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), _size(base), base.steps)
+    seconds, measured = known
     cost = tr(
         "Computed from {0}: about {1}, or longer, as time may grow faster than pixels. It can take much memory.",
         measured,
-        computed,
+        figures.duration(seconds),
     )
     return sentences(what, cost)
+
+
+def computed(model: str, shape: Shape, times: Times) -> tuple[float, str] | None:
+    """Seconds in proportion to the pixels of the nearest measured shape, and what was measured there; None where nothing was."""
+    near = times.nearest(model, shape)
+    if near is None:
+        return None
+    base, seconds = near
+    measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), _size(base), base.steps)
+    return seconds * shape.work / base.work, measured
+
+
+def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, str]:
+    """The time of `count` pictures, and where it comes from: measured, computed and said to be so, or neither."""
+    known, other = times.mean(model, shape), computed(model, shape, times)
+    if known is not None:
+        total = figures.duration(known[0] * count)
+        one = tr("Measured with your last picture of this size.")
+        tip = one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1])
+        return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
+    if other is not None:
+        return tr("About {0}, computed", figures.duration(other[0] * count)), tr("Computed from {0}.", other[1])
+    return tr("Time not measured yet for this size"), ""
 
 
 def _size(shape: Shape) -> str:

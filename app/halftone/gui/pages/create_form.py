@@ -14,7 +14,7 @@ from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
-from halftone.gui.pages.create_estimate import Shape, Times, size_warning
+from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
@@ -318,16 +318,9 @@ class CreateForm(QWidget):
 
     def _refresh_footer(self) -> None:
         model = self._controller.model
-        known = self._times.mean(self._controller.settings.last_model, self._shape())
-        count = self.batch.value()
-        if known is None:
-            self.estimate.setText(tr("Time not measured yet for this size"))
-            self.estimate.setToolTip("")
-        else:
-            total = figures.duration(known[0] * count)
-            self.estimate.setText(tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count))
-            one = tr("Measured with your last picture of this size.")
-            self.estimate.setToolTip(one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1]))
+        words, tip = estimate(self._controller.settings.last_model, self._shape(), self.batch.value(), self._times)
+        self.estimate.setText(words)
+        self.estimate.setToolTip(tip)
         self._show_memory()
         problem = self.refusal()
         warning = "" if problem or model is None else size_warning(model, self._shape(), self._times)
