@@ -9,7 +9,7 @@ import msgspec
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS, DType, FindingCode, Verdict
+from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
 
 Broken = Literal["file", "float32", "no-cure", "no-cure-known"]
@@ -52,6 +52,20 @@ def smallest_room(
     cured = {layer.component for layer in known if layer.peak_after is not None} if after_cure else set[str]()
     peaks = (layer.peak_after if layer.component in cured else layer.peak for layer in known)
     return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
+
+
+def innermost(layers: Sequence[tuple[str, str]]) -> tuple[bool, ...]:
+    """Which of these layers, by component and module, hold no other of them: what holds one passes a limit because of it."""
+    holders = {(component, module[:end]) for component, module in layers for end, letter in enumerate(module) if letter == "."}
+    return tuple(layer not in holders for layer in layers)
+
+
+def over_and_tight(layers: Sequence[tuple[str, str]], rooms: Sequence[float]) -> tuple[int, int]:
+    """How many layers overflow and how many are tight, without the blocks around them. rooms: in bits, of each layer."""
+    over = [layer for layer, room in zip(layers, rooms, strict=True) if room < 0]
+    beyond = [layer for layer, room in zip(layers, rooms, strict=True) if room < TIGHT_BITS]
+    inner = {layer for layer, counts in zip(beyond, innermost(beyond), strict=True) if counts}
+    return sum(innermost(over)), len(inner - set(over))
 
 
 def _moved(layer: LayerPeak, dtype: DType, plan: Plan) -> bool:

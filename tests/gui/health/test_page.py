@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import CheckReport, Finding, RepairReport
+from halftone.contract.facts import CheckReport, Finding, LayerPeak, RepairReport
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
 from halftone.gui import theme
@@ -216,10 +216,38 @@ def test_the_chart_fills_while_a_check_runs_and_cancel_stops_it(qtbot: QtBot) ->
     assert link.last(Cancel) == Cancel(job=command.job)
     kit.end(link, command.job, "cancelled")
     page.refresh()
-    assert page.view.state == "failed"
+    assert page.view.state == "stopped"
+    assert page.verdict.property("card") == "unknown", "to stop a check is no error"
     assert page.verdict.title() == "The check was stopped"
     assert len(page.view.layers) == 900
     assert page.header._checked.text() == "Not finished"
+
+
+def test_a_check_that_the_user_stopped_leaves_the_last_report_and_its_cure(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot, kit.report(applied=True))
+    assert page.view.state == "cured"
+    page.start_check()
+    job = kit.examine_of(link).job
+    link.tell(LayersMeasured(job=job, layers=kit.layers()[:900], done=900, total=1818))
+    kit.end(link, job, "cancelled")
+    page.refresh()
+    assert page.view.state == "cured"
+    assert page.view.cures
+    assert page.view.figures[0].value.startswith("0 of")
+
+
+def test_every_place_counts_the_same_layers(qtbot: QtBot) -> None:
+    """A block passes the limit because a layer in it does: that is one layer."""
+    report = kit.report()
+    block = LayerPeak(component="vae", module="decoder.up_blocks.2", kind="UpDecoderBlock2D", peak=300_000.0)
+    over = [layer for layer in report.layers if layer.peak > 65504]
+    findings = tuple(msgspec.structs.replace(report.findings[0], module=layer.module, peak=layer.peak) for layer in over)
+    counted = msgspec.structs.replace(report, layers=(*report.layers, block), findings=findings)
+    page, _ = open_page(qtbot, counted)
+    assert any(layer.module.startswith("decoder.up_blocks.2.") for layer in over)
+    assert page.view.figures[0].value.startswith(f"{len(over)} of")
+    assert page.view.text.startswith(f"{len(over)} layers of the VAE decoder")
+    assert page.findings._count.text() == f"{len(over)} overflow"
 
 
 def test_a_failed_check_keeps_what_was_measured_and_can_be_repeated(qtbot: QtBot) -> None:

@@ -177,13 +177,18 @@ class HealthPage(Page):
         command = ended.job.command
         if isinstance(command, Examine):
             self._measured = (0, 0)
-            if ended.outcome == "done" or command.plan is not None:
+            if ended.outcome == "done" or command.plan is not None or self._holds_after(ended):
                 self._unfinished.pop(command.model, None)
             else:
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
             self._notes[command.model] = _copy_words(ended)
         self.soon()
+
+    def _holds_after(self, ended: Ended) -> bool:
+        """Whether the last report stays in sight: the user stopped the new check, and nothing is wrong."""
+        model = next((one for one in self._controller.models if one.id == ended.job.model), None)
+        return ended.outcome == "cancelled" and self._controller.report(model) is not None
 
     def _check_job(self) -> Job | None:
         model = self.model

@@ -147,7 +147,7 @@ class FindingsCard(QFrame):
 def _empty_words(view: HealthView) -> str:
     if view.state == "checking":
         return tr("Findings appear here as soon as they are made.")
-    if view.state in ("unchecked", "stale", "failed", "missing"):
+    if view.state in ("unchecked", "stale", "failed", "stopped", "missing"):
         return tr("Nothing measured yet.")
     return tr("No finding.")
 
@@ -242,6 +242,6 @@ def _no_cure_words(view: HealthView) -> str:
         return tr("No cure is needed.")
     if view.state == "broken" and view.report is not None and why_broken(view.report) == "file":
         return tr("No cure can help: the numbers in the file itself are damaged. Download the file again.")
-    if view.state in ("unchecked", "stale", "missing", "failed"):
+    if view.state in ("unchecked", "stale", "missing", "failed", "stopped"):
         return tr("A check finds the cures and measures what each of them costs.")
     return tr("The check offered no cure.")

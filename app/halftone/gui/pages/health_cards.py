@@ -112,7 +112,7 @@ class VerdictCard(QFrame):
         self._check.setVisible(view.state in ("unchecked", "stale"))
         self._cancel.setVisible(checking)
         self._undo.setVisible(view.applied and view.state == "cured")
-        self._again.setVisible(view.state == "failed")
+        self._again.setVisible(view.state in ("failed", "stopped"))
         self._copy.setVisible(view.state in ("failed", "missing"))
         if view.figures != self._shown:
             self._fill(view.figures)
@@ -323,5 +323,5 @@ class ChartCard(QFrame):
             self.chart.set_after(False)
         self.zoom.setEnabled(bool(view.findings) and not self.as_table.isChecked())
         self.as_table.setEnabled(bool(view.layers))
-        self._mark.setText(tr("Not finished") if view.state == "failed" and view.layers else "")
+        self._mark.setText(tr("Not finished") if view.state in ("failed", "stopped") and view.layers else "")
         set_tone(self._mark, "warn")

@@ -17,9 +17,9 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_model import Layer, build, log2_peak, part_key, part_names, room_bits
 from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.explain import finding_words
-from halftone.health.judge import why_broken
+from halftone.health.judge import innermost, over_and_tight, why_broken
 
-State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stale", "missing"]
+State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
 
 CARDS: dict[str, tuple[str, str, str]] = {
     "unchecked": ("unknown", "circle-dashed", "unknown"),
@@ -31,6 +31,7 @@ CARDS: dict[str, tuple[str, str, str]] = {
     "overflows": ("danger", "octagon-alert", "danger"),
     "broken": ("danger", "octagon-x", "danger"),
     "failed": ("danger", "octagon-x", "danger"),
+    "stopped": ("unknown", "circle-dashed", "unknown"),
     "missing": ("danger", "octagon-x", "danger"),
 }
 """Card style, icon and colour of each state."""
@@ -184,7 +185,7 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
     layers = report.layers if report is not None else job.layers
     findings = report.findings if report is not None else job.findings
     return HealthView(
-        "failed",
+        "stopped" if ended.outcome == "cancelled" else "failed",
         title,
         words,
         figures_of(layers, dtype),
@@ -268,7 +269,8 @@ def _ok_text(report: CheckReport) -> str:
 
 
 def _tight_text(report: CheckReport) -> str:
-    count = sum(1 for room in _rooms(report.layers, report.precision) if room < TIGHT_BITS)
+    places = [(layer.component, layer.module) for layer in report.layers]
+    _, count = over_and_tight(places, _rooms(report.layers, report.precision))
     words = (
         tr("1 layer comes close to the limit.") if count == 1 else tr("{0} layers come close to the limit.", figures.group(count))
     )
@@ -311,8 +313,11 @@ def _cure_sentence(plan: Plan) -> str:
 
 
 def over_layers(report: CheckReport) -> list[LayerPeak]:
+    """Without the blocks around them: the findings name these, too."""
     limit = FLOAT_LIMITS[report.precision]
-    return [layer for layer in report.layers if not layer.peak <= limit]
+    over = [layer for layer in report.layers if not layer.peak <= limit]
+    inside = innermost([(layer.component, layer.module) for layer in over])
+    return [layer for layer, counts in zip(over, inside, strict=True) if counts]
 
 
 def _overflow_text(report: CheckReport) -> str:
@@ -350,7 +355,8 @@ def figures_of(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None 
     data = build(layers, dtype, plan=cured)
     rooms = [room_bits(one.exp_after, one.dtype_after) if cured else room_bits(one.exp, dtype) for one in data.layers]
     states = ["over" if room < 0 else "tight" if room < TIGHT_BITS else "fine" for room in rooms]
-    over, tight = states.count("over"), states.count("tight")
+    places = [(one.component, one.module) for one in data.layers]
+    over, tight = over_and_tight(places, rooms)
     top = max(one.exp_after if cured else one.exp for one in data.layers)
     limit = math.log2(FLOAT_LIMITS[dtype])
     share = tr("highest peak, {0} limit", figures.times(2 ** (top - limit))) if limit < top < math.inf else tr("highest peak")
