@@ -132,7 +132,7 @@ def check(
         from halftone.cli.show import show_check
 
         show_check(report, precision, layers=layers)
-    raise typer.Exit(0 if report.verdict in {"healthy", "tight"} else 1)
+    raise typer.Exit(0 if report.verdict in {"healthy", "tight"} or report.applied else 1)
 
 
 def generate(

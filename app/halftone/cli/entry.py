@@ -16,7 +16,7 @@ from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCa
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
-_FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "model-broken")
+_FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "nothing-to-repair", "model-broken")
 """Errors that are an answer about the model and no bad input."""
 
 log = logging.getLogger(__name__)

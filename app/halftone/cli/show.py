@@ -35,6 +35,7 @@ _VERDICTS: Final[dict[Verdict, tuple[str, str, str]]] = {
     "fixable": ("✗", "red", "{model} does not hold in {precision} on {device}, and there is a cure."),
     "broken": ("✗", "red", "{model} holds broken numbers."),
 }
+_CURED: Final = ("✓", "green", "{model} holds in {precision} on {device} with its cure, which is in use.")
 _CURES: Final[dict[CureKind, str]] = {
     "none": "Nothing to do",
     "rescale": "Rescale in memory: exact, the file stays as it is",
@@ -44,6 +45,7 @@ _CURES: Final[dict[CureKind, str]] = {
     "float32-component": "Run the component in FP32",
     "float32-all": "Run everything in FP32",
 }
+_IN_USE: Final[dict[CureKind, str]] = {"rescale": "rescaled by powers of two", "upcast-region": "some layers in FP32"}
 _STATES: Final[dict[DTypeState, tuple[str, str, str]]] = {
     "works": ("✓", "green", "works"),
     "slow": ("▲", "yellow", "slow"),
@@ -59,9 +61,14 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
 }
 
 
+def is_cured(report: CheckReport) -> bool:
+    """What the check found is met by a cure that was verified and is in use."""
+    return report.applied and report.verdict in {"fixable", "tight"} and report.plan.verified
+
+
 def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
-    glyph, style, words = _VERDICTS[report.verdict]
+    glyph, style, words = _CURED if is_cured(report) else _VERDICTS[report.verdict]
     said = words.format(model=report.model.name, precision=DTYPE_NAMES[report.precision], device=report.device.name)
     _put(out, f"{glyph} {said}", 0, f"bold {style}", hanging=2)
     room = smallest_room(report.layers, report.precision)
@@ -113,7 +120,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), _CURES[cure.kind] + "."))
     _put(out, _price(cure), 8, "dim")
     if report.applied:
-        _put(out, "It is used from now on whenever this model runs on this device.", 2)
+        _put(out, "It is used whenever this model runs on this device.", 2)
         return
     name = report.model.id
     use = command_line("check", name, "--precision", report.precision, "--apply")
@@ -168,6 +175,8 @@ def show_pictures(report: GenerateReport, model: str, precision: ChosenPrecision
     out = console or _console()
     for picture in report.images:
         glyph, style, state = _RECEIPTS[picture.state]
+        if picture.state == "clean" and picture.cures:
+            state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"
         where = picture.path or (f"kept as {picture.latents}" if picture.latents else "no picture")
         facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {duration(picture.seconds)} · {state}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)

@@ -41,6 +41,7 @@ ErrorCode = Literal[
     "out-of-memory",
     "model-too-large",
     "no-rescale",
+    "nothing-to-repair",
     "worker-lost",
     "worker-given-up",
     "worker-start",
@@ -110,6 +111,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The model {model} does not fit into the free memory of {device}.",
         "Close other programs that use it, choose FP16 or BF16, or another device.",
     ),
+    "nothing-to-repair": ("{model} holds in FP16 as it is.", "There is nothing to repair, and no copy was written."),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",

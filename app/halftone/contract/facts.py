@@ -4,7 +4,7 @@ import msgspec
 
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
-from halftone.contract.words import Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
+from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -222,6 +222,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     dark: finite, not flat, yet almost black (mean below 8 of 255): nothing is wrong with its numbers.
     latents: file of the latents, kept when the picture could not be finished or the user is to be asked.
+    cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
     """
 
     path: str
@@ -239,6 +240,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     events: tuple[GuardEvent, ...] = ()
     latents: str | None = None
+    cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
 
 
 class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -6,11 +6,11 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
-from halftone.engine.learned import recall, remember
 from halftone.engine.load import Loaded
 from halftone.engine.plans import base_plan, merged, permitted
 from halftone.engine.recover import kind_of
 from halftone.health.explain import remembered
+from halftone.library.learned import recall, remember
 from halftone.library.records import load_report, staleness
 
 

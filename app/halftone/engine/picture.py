@@ -8,10 +8,11 @@ import torch
 
 from halftone.contract.facts import GuardEvent, PictureFacts
 from halftone.contract.request import ResolvedRequest
-from halftone.contract.words import FLOAT_LIMITS, DType, ReceiptState
+from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.engine.frames import Pixels
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
+from halftone.engine.precision import ComponentState
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 
 
@@ -71,7 +72,13 @@ def picture_facts(
         seconds=time.perf_counter() - now.started,
         steps=now.steps,
         events=tuple(now.events),
+        cures={name: kind for name, state in loaded.states.items() if (kind := _cure(state)) is not None},
     )
+
+
+def _cure(state: ComponentState) -> CureKind | None:
+    """What a component ran under, beyond its type."""
+    return "rescale" if state.rescale else "upcast-region" if state.upcast else None
 
 
 def has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:

@@ -35,7 +35,7 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises model-broken, no-rescale when no exact rescaling was verified, output-*, disk-full.
+    Raises model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was verified, output-*, disk-full.
     """
     started = time.perf_counter()
     target = Path(command.output).expanduser().absolute()
@@ -52,6 +52,8 @@ def repair(
     report = examination.run()
     if report.verdict == "broken":
         raise HalftoneError("model-broken", model=loaded.facts.name, detail=_damage(report))
+    if not report.cures:
+        raise HalftoneError("nothing-to-repair", model=loaded.facts.name)
     cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
     if cure is None or not cure.plan.rescale or examination.wide is None:
         raise HalftoneError("no-rescale", model=loaded.facts.name)

@@ -332,6 +332,8 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
             return "octagon-alert", "danger", tr("One colour"), tr("Every number is finite, no cure can help")
         case "clean" if picture.dark:
             return "circle-check", "ok", tr("Clean"), tr("Dark, but every number is fine")
+        case "clean" if picture.cures:
+            return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps, with a cure in use", picture.steps)
         case "clean":
             return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps", picture.steps)
         case "recovered" if len(picture.events) > 1:

@@ -19,7 +19,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.gui.text import notice_message
 from halftone.health.precision import resolve_precision
-from halftone.library import records
+from halftone.library import learned, records
 from halftone.library.models import POCKET, describe
 from halftone.settings import places, store
 from halftone.settings.store import Settings
@@ -188,8 +188,10 @@ def test_undo_of_a_cure(controller: Controller) -> None:
     controller.apply_cure(report())
     stored = controller.report(pocket)
     assert stored is not None
+    learned.remember(pocket, stored.device, "float16", stored.plan)
     controller.undo_cure(stored)
     assert controller.badge(pocket).state == "overflows"
+    assert learned.recall(pocket, stored.device, "float16") is None, "nothing that cured it before works on in silence"
     assert kinds(controller) == ["cure-undone"]
 
 

@@ -12,11 +12,11 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.engine.first_plan import first_plan, remember_cure
-from halftone.engine.learned import recall
 from halftone.engine.load import Loaded
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState
 from halftone.engine.service import DiffusersEngine
+from halftone.library.learned import recall
 from halftone.measure.devices import find_device
 
 CPU = find_device("cpu")

@@ -77,7 +77,7 @@ def test_a_plan_is_verified_alone(engine: DiffusersEngine, models: dict[str, Pat
 def test_a_sound_model_has_nothing_to_rescale(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(HalftoneError) as caught:
         engine.repair(Repair(job="r", model=str(models["sd15"]), output=str(tmp_path / "copy")), Recorder(), Steady())
-    assert caught.value.code == "no-rescale"
+    assert caught.value.code == "nothing-to-repair"
     assert not (tmp_path / "copy").exists()
 
 

@@ -113,7 +113,13 @@ def test_a_report_for_people(run: Run, fragile: str, model: str) -> None:
 
 
 def test_a_cure_is_applied_on_request(run: Run, fragile: str) -> None:
-    assert "used from now on" in run("check", fragile, "--apply").out
+    text = run("check", fragile, "--apply").out
+    assert run.code == 0
+    assert "holds in FP16" in text
+    assert "with its cure, which is in use" in text
+    assert "It is used whenever" in text
+    run("check", fragile)
+    assert run.code == 0, "it holds, with the cure that is in force"
 
 
 def test_another_check_keeps_the_cure_in_force_or_says_that_it_ended(run: Run, fragile: str) -> None:

@@ -1,5 +1,6 @@
 """Checks of models on the device in use: their reports, the badges that follow from them, and the cures in force."""
 
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -15,7 +16,7 @@ from halftone.gui.control.job_queue import JobQueue, new_job_id
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.state import Ended, Noted
 from halftone.health.judge import Badge, badge, still_applied, tried
-from halftone.library import records
+from halftone.library import learned, records
 
 
 class Checks(QObject):
@@ -152,7 +153,11 @@ class Checks(QObject):
             self._holder.take(Noted(kind="cure-failed", facts=facts))
 
     def undo(self, report: CheckReport, *, quiet: bool = False) -> None:
-        """Stop using the stored plan; the check's findings stay."""
+        """Stop using the stored plan; the check's findings stay. quiet: it did not hold; else nothing that cured pictures of this
+        model before is used either, so that the user sees it as it is.
+        """
         self._remember(msgspec.structs.replace(report, applied=False))
         if not quiet:
+            with contextlib.suppress(OSError):
+                learned.forget(report.model, report.device)
             self._holder.take(Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))

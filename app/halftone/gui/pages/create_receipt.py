@@ -19,7 +19,9 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))
     rows = [(name, value) for name, value in rows if value]
-    rows += [(capital(text.component_name(name)), text.TYPE_NAMES[dtype]) for name, dtype in picture.dtypes.items()]
+    for name, dtype in picture.dtypes.items():
+        cure = picture_text.cure_name(picture.cures.get(name, ""))
+        rows.append((capital(text.component_name(name)), ", ".join(filter(None, [text.TYPE_NAMES[dtype], cure]))))
     watched = picture.state != "unwatched"
     rows.append((tr("Bad numbers"), tr("{0} found", len(picture.events)) if watched else tr("not looked for")))
     if picture.room_bits is not None:

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -21,6 +22,12 @@ def _file(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Path:
     folder = data_dir() / "cures"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()[:20]}.json"
+
+
+def forget(model: ModelFacts, device: DeviceFacts) -> None:
+    """Start the next pictures of this model without what worked before, in every precision. Raises OSError."""
+    for dtype in get_args(DType):
+        _file(model, device, dtype).unlink(missing_ok=True)
 
 
 def recall(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Plan | None:
