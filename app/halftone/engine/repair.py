@@ -35,7 +35,8 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was verified, output-*, disk-full.
+    Raises model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was verified, output-*,
+    disk-full.
     """
     started = time.perf_counter()
     target = Path(command.output).expanduser().absolute()
