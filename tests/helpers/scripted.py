@@ -279,14 +279,15 @@ class _Player:
                 if self._control.keep():
                     return
             if step == action.nan_at:
-                self._go_bad(step)
+                self._go_bad(step, action.steps)
             peak = 4.0 / step
             self._emit(StepDone(step=step, steps=action.steps, peak=peak, finite=True, seconds=0.25))
             if action.preview_size:
                 size = action.preview_size
                 self._emit(PreviewReady(step=step, width=size, height=size), bytes(size * size * 3))
 
-    def _go_bad(self, step: int) -> None:
+    def _go_bad(self, step: int, steps: int) -> None:
+        self._emit(StepDone(step=step, steps=steps, peak=None, finite=False, seconds=0.25))
         self._events.append(msgspec.structs.replace(samples.GUARDED, step=step, component="unet", action="went-back-one-step"))
         self._emit(FindingMade(finding=msgspec.structs.replace(samples.OVERFLOW, component="unet", step=step)))
         self._emit(PlanChanged(before=samples.PLAIN, after=samples.RESCALED, reason="the denoiser overflowed"))

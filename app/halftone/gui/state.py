@@ -67,7 +67,7 @@ NoticeKind = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One entry of the queue. Times are seconds of the window's monotonic clock."""
+    """One entry of the queue. Times are seconds of the window's monotonic clock. mended: bad steps that were done again."""
 
     id: str
     command: JobCommand
@@ -82,6 +82,7 @@ class Job:
     detail: str = ""
     plan: Plan | None = None
     steps: tuple[StepDone, ...] = ()
+    mended: tuple[int, ...] = ()
     pictures: tuple[PictureFacts, ...] = ()
     layers: tuple[LayerPeak, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -360,7 +361,8 @@ def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
         case PhaseChanged():
             return _change(state, job.id, **_phase(job, event, now))
         case StepDone():
-            return _change(state, job.id, steps=_with_step(job.steps, event), done=event.step, total=event.steps)
+            steps, mended = _with_step(job.steps, event), _mended(job, event)
+            return _change(state, job.id, steps=steps, mended=mended, done=event.step, total=event.steps)
         case LayersMeasured():
             return _change(state, job.id, layers=event.layers)
         case FindingMade():
@@ -381,13 +383,19 @@ def _phase(job: Job, event: PhaseChanged, now: float) -> dict[str, object]:
         if job.phase is not None:
             changes["phases_done"] = (*job.phases_done, job.phase)
         if event.phase == "encode" or (event.phase == "denoise" and event.done == 0):
-            changes["steps"] = ()
+            changes |= {"steps": (), "mended": ()}
     return changes
 
 
 def _with_step(steps: tuple[StepDone, ...], event: StepDone) -> tuple[StepDone, ...]:
     """Steps in order; a step that was repeated after a repair replaces its first try and all after it."""
     return (*(step for step in steps if step.step < event.step), event)
+
+
+def _mended(job: Job, event: StepDone) -> tuple[int, ...]:
+    """The steps that were bad and are finite now, with the one at hand."""
+    bad = any(step.step == event.step and step.finite is False for step in job.steps)
+    return (*job.mended, event.step) if bad and event.finite and event.step not in job.mended else job.mended
 
 
 def _end(state: AppState, event: JobEnded) -> AppState:

@@ -223,9 +223,19 @@ def test_recover_quietly_shows_no_banner_but_the_receipt_says_it(qtbot: QtBot) -
     stage.close()
 
 
-def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot) -> None:
-    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Steps(nan_at=2), scripted.Picture()]})
-    stage.picture()
+def test_a_bad_step_that_was_repaired_is_told_as_such(qtbot: QtBot, tmp_path: Path) -> None:
+    steps = scripted.Steps(nan_at=2, wait_each=str(tmp_path))
+    stage = Stage(qtbot, {"generate": [*STARTED, steps, scripted.Picture()]})
+    stage.page.generate()
+    for number in (1, 2, 3):
+        (tmp_path / str(number)).touch()
+    panel = stage.page.centre.transport
+    stage.wait(lambda: panel.title.text() == "Step 3 of 4")
+    assert panel.finite.text() == "3 of 3 steps finite, step 2 repaired"
+    assert panel.finite.property("tone") == "warn"
+    (tmp_path / "4").touch()
+    stage.idle()
+    stage.wait(lambda: not stage.page.centre.banner.isHidden())
     message = stage.page.centre.banner.message
     assert message is not None
     assert message.title == "A bad number appeared at step 2. Halftone went back one step and finished the picture."

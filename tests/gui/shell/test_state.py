@@ -128,6 +128,20 @@ def test_a_repeated_step_replaces_its_first_try() -> None:
     assert [done.step for done in state.running.steps] == [1, 2, 3]
 
 
+def test_a_bad_step_that_came_out_right_again_is_remembered_as_mended() -> None:
+    start = (Queued(job=job("a")), Sent(job="a"), PhaseChanged(job="a", phase="denoise", total=4))
+    bad = StepDone(job="a", step=2, steps=4, peak=None, finite=False, seconds=0.1)
+    state = play(*start, step(1), bad)
+    assert state.running is not None
+    assert state.running.mended == ()
+    state = play(*start, step(1), bad, bad, step(2), step(3))
+    assert state.running is not None
+    assert state.running.mended == (2,)
+    state = play(*start, step(1), bad, step(2), PhaseChanged(job="a", phase="decode"), PhaseChanged(job="a", phase="denoise"))
+    assert state.running is not None
+    assert state.running.mended == ()
+
+
 def test_the_second_picture_of_a_batch_begins_with_no_steps() -> None:
     start = (Queued(job=job("a")), Sent(job="a"), PhaseChanged(job="a", phase="denoise", total=4))
     state = play(*start, step(1), step(2), PhaseChanged(job="a", phase="decode"), PhaseChanged(job="a", phase="denoise", total=4))

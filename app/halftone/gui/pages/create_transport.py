@@ -198,10 +198,11 @@ class TransportPanel(QWidget):
         self.strip.set_peaks(peaks, job.total or len(peaks) if job.phase == "denoise" else len(peaks), limit)
         read = [step for step in job.steps if step.finite is not None]
         good = sum(1 for step in read if step.finite)
-        bad = len(read) - good
-        self.finite.setText(tr("{0} of {1} steps finite", good, len(read)) if read else "")
-        self.finite_icon.set("" if not read else "triangle-alert" if bad else "circle-check", "warn" if bad else "ok")
-        set_tone(self.finite, "warn" if bad else "ok")
+        warned = good < len(read) or bool(job.mended)
+        words = tr("{0} of {1} steps finite", good, len(read)) if read else ""
+        self.finite.setText(listed(words, _mended_words(job.mended)))
+        self.finite_icon.set("" if not read else "triangle-alert" if warned else "circle-check", "warn" if warned else "ok")
+        set_tone(self.finite, "warn" if warned else "ok")
         known = [peak for peak in peaks if peak]
         if known:
             room = figures.bits(_room(max(known), limit))
@@ -209,6 +210,12 @@ class TransportPanel(QWidget):
             self.room.setText(tr("Limit {0} · {1} of room", shown, room))
         else:
             self.room.setText("")
+
+
+def _mended_words(mended: tuple[int, ...]) -> str:
+    if len(mended) > 1:
+        return tr("{0} repaired", len(mended))
+    return tr("step {0} repaired", mended[0]) if mended else ""
 
 
 def _room(peak: float, limit: float) -> float:
