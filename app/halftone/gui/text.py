@@ -166,7 +166,7 @@ def _short_notice(notice: Notice) -> Message:
     undo = (Act("undo", tr("Undo")),)
     match notice.kind:
         case "saved":
-            return Message("ok", tr("Saved as {0}.", first), actions=(Act("show-file", tr("Show file")),))
+            return Message("ok", tr("Saved as {0}.", first), *notice.facts[2:], actions=(Act("show-file", tr("Show file")),))
         case "deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
         case "removed":

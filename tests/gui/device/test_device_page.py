@@ -19,6 +19,7 @@ from halftone.gui.pages import device_view
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.device_measured import number_words
 from halftone.gui.state import AppState
+from halftone.gui.text import notice_message
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, speed_words
 
@@ -277,10 +278,11 @@ def test_export_writes_every_number(qtbot: QtBot, tmp_path: Path) -> None:
     assert dialog is not None
     dialog.fileSelected.emit(str(tmp_path / "device.json"))
     dialog.close()
-    qtbot.waitUntil(lambda: page._measured.text().startswith("Report saved"))
+    qtbot.waitUntil(lambda: [notice.kind for notice in page._controller.state.notices] == ["saved"])
+    assert "device.json" in notice_message(page._controller.state.notices[0]).spoken
     assert len(json.loads((tmp_path / "device.json").read_text())["tests"]) == 100
     page.export(str(tmp_path / "none" / "device.json"))
-    qtbot.waitUntil(lambda: page._measured.text().startswith("The report could not be written"))
+    qtbot.waitUntil(lambda: page._controller.state.notices[-1].kind == "not-written")
 
 
 def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> None:

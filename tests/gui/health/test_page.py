@@ -24,6 +24,7 @@ from halftone.gui.pages.health import HealthPage
 from halftone.gui.pages.health_bits import copy_refusal
 from halftone.gui.pages.health_cards import FigureLabel
 from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.text import notice_message
 from halftone.library import records
 from halftone.settings.store import Settings
 
@@ -381,6 +382,10 @@ def test_save_repaired_copy_asks_where_and_reports(qtbot: QtBot) -> None:
     page.refresh()
     assert "70 tensors changed" in page.cure.note.text()
     assert "without a bad number" in page.cure.note.text()
+    said = notice_message(page._controller.state.notices[-1])
+    assert said.title == "Saved as meridian-rescaled-fp16."
+    assert "without a bad number" in said.text
+    assert [act.key for act in said.actions] == ["show-file"]
 
 
 def test_no_copy_without_an_exact_rescaling() -> None:
@@ -415,6 +420,7 @@ def test_export_writes_json_and_a_page_without_paths(qtbot: QtBot, tmp_path: Pat
     assert "/models" not in html
     assert data["model"]["path"] == "meridian"
     assert page.cure.note.text().startswith("Report saved")
+    assert [notice.kind for notice in page._controller.state.notices] == ["saved"], "the note may be out of sight"
 
 
 @pytest.mark.parametrize(("asked", "beside"), [("notes.html", "notes.json"), ("notes.json", "notes.html")])

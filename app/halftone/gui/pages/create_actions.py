@@ -33,7 +33,7 @@ def copy_to(controller: Controller, source: Path, target: Path) -> None:
     controller.background.run(
         lambda: _copy(source, target),
         lambda _done: controller.take(Noted(kind="saved", facts=(target.name, str(target)))),
-        lambda error: controller.take(_not_written(error)),
+        lambda error: controller.take(not_written(error)),
     )
 
 
@@ -45,7 +45,8 @@ def _copy(source: Path, target: Path) -> None:
         raise output_error(error, target, len(data)) from error
 
 
-def _not_written(error: Exception) -> Noted:
+def not_written(error: Exception) -> Noted:
+    """The message that a file could not be written."""
     known = error.as_facts() if isinstance(error, HalftoneError) else None
     return Noted(kind="not-written", facts=(reasons.problem(error),), error=known)
 

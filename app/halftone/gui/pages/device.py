@@ -15,15 +15,15 @@ from PySide6.QtWidgets import (
 )
 
 from halftone.contract.messages import SelfTest
-from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_report, device_view, health_files
+from halftone.gui.pages.create_actions import not_written
 from halftone.gui.pages.device_cards import DeviceCard, PromiseCard, VerdictCard
 from halftone.gui.pages.device_measured import BitsCard, SpeedCard, TestsCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.page import NARROW, Page
-from halftone.gui.state import Job
+from halftone.gui.state import Job, Noted
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, clear, column, label, row, scrolling, surface
 
@@ -301,8 +301,9 @@ class DevicePage(Page):
         report = self._controller.state.self_test
         if report is None:
             return
+        take = self._controller.take
         self._controller.background.run(
             lambda: device_report.save(report, Path(path)),
-            lambda _done: self._measured.setText(tr("Report saved: {0}", Path(path).name)),
-            lambda error: self._measured.setText(tr("The report could not be written: {0}.", reasons.problem(error))),
+            lambda _done: take(Noted(kind="saved", facts=(Path(path).name, path))),
+            lambda error: take(not_written(error)),
         )

@@ -20,7 +20,7 @@ from halftone.gui.pages.health_cards import ChartCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.health_view import Figure, HealthView, Progress
 from halftone.gui.pages.page import NARROW, Page
-from halftone.gui.state import Ended, Job
+from halftone.gui.state import Ended, Job, Noted
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import column, hline, row, scrolling
 
@@ -183,6 +183,8 @@ class HealthPage(Page):
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
             self._notes[command.model] = _copy_words(ended)
+            if ended.outcome == "done":
+                self._say_saved(Path(command.output), self._notes[command.model])
         self.soon()
 
     def _holds_after(self, ended: Ended) -> bool:
@@ -375,9 +377,18 @@ class HealthPage(Page):
         name = report.model.id
         self._controller.background.run(
             lambda: health_report.save(report, Path(path)),
-            lambda files: self._note(name, tr("Report saved: {0} and {1}.", files[0].name, files[1].name)),
+            lambda files: self._exported(name, *files),
             lambda error: self._note(name, tr("The report could not be written: {0}.", reasons.problem(error))),
         )
+
+    def _exported(self, model: str, page: Path, data: Path) -> None:
+        words = tr("Report saved: {0} and {1}.", page.name, data.name)
+        self._note(model, words)
+        self._say_saved(page, words)
+
+    def _say_saved(self, file: Path, words: str) -> None:
+        """A message as well: the note below the cures may be out of sight."""
+        self._controller.take(Noted(kind="saved", facts=(file.name, str(file), words)))
 
     def _note(self, model: str, words: str) -> None:
         """Below the cures of this model, until something newer is to be said."""
