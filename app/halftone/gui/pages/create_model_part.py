@@ -68,7 +68,7 @@ class ModelPart(QWidget):
                 seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
                 self._show_note(words, tr("Check") + seconds, "muted")
             case "overflows":
-                self._show_note(tr("Some pictures will come out black."), tr("Fix this model"), "warn")
+                self._show_note(tr("Without Halftone some pictures would come out black."), tr("Fix this model"), "warn")
             case "broken":
                 self._show_note(reasons.reason(badge.reason), tr("See model health"), "danger")
             case _:
