@@ -179,6 +179,21 @@ def test_seed_lock_and_dice(qtbot: QtBot) -> None:
     assert field.seed_for_next() not in (None, 99)
 
 
+def test_what_numerics_opens_is_in_sight_and_says_how_long_it_holds(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.window.resize(1024, 640)
+    form, shown = stage.page.form, stage.page.form.area.viewport()
+    form.area.verticalScrollBar().setValue(0)
+    form.numerics_row.click()
+    stage.wait(lambda: form.precision.mapTo(shown, form.precision.rect().bottomLeft()).y() < shown.height())
+    assert "until Halftone is closed" in form.precision.toolTip()
+    form.precision.button("float16").click()
+    form.submit()
+    assert form.request().numerics.precision == "float16", "it holds for the picture after that, as it says"
+    stage.idle()
+    stage.close()
+
+
 def test_a_typed_seed_stays(qtbot: QtBot) -> None:
     field = SeedField()
     qtbot.addWidget(field)

@@ -66,7 +66,7 @@ class SettingsKeeper(QObject):
 
     @property
     def numerics(self) -> Numerics:
-        """As they hold for the next picture: those of the settings, with the precision chosen for this picture only."""
+        """As they hold for the next picture: those of the settings, with the precision chosen on Create."""
         if self.once is None:
             return self.settings.numerics
         return msgspec.structs.replace(self.settings.numerics, precision=self.once)

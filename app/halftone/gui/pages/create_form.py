@@ -144,14 +144,20 @@ class CreateForm(QWidget):
             [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
         )
         self.precision.set_value(self._controller.once or "settings")
-        self.precision.setToolTip(tr("Precision for this picture only. Normally leave it as it is set."))
+        how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
+        self.precision.setToolTip(how_long)
         inside = _part(
             self.precision,
-            label(tr("Precision for this picture only. Normally leave it as it is set."), "caption", "muted", wrap=True),
+            label(
+                tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is."),
+                "caption",
+                "muted",
+                wrap=True,
+            ),
             spacing=6,
         )
-        self.numerics_row = FoldedRow(tr("Numerics"), inside)
-        return self.numerics_row, inside
+        self.numerics_row, self.numerics_part = FoldedRow(tr("Numerics"), inside), inside
+        return self.numerics_row, self.numerics_part
 
     def _footer(self) -> QWidget:
         self.clock = IconLabel("clock", "text-muted", 14)
@@ -183,6 +189,7 @@ class CreateForm(QWidget):
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
+        self.numerics_row.toggled.connect(lambda on: controller.later(self._show_numerics) if on else None)
         self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
         controller.badges_changed.connect(self._show_precision)
         self.generate_button.clicked.connect(lambda _on=False: self.submit())
@@ -351,6 +358,10 @@ class CreateForm(QWidget):
             self.fits.setToolTip(tr("Model {0}, free memory {1}", figures.size(model.size_bytes), figures.size(free)))
         self.fits.setText(tr("Does not fit") if short else "")
         self.fits_icon.set("octagon-alert" if short else "", "danger")
+
+    def _show_numerics(self) -> None:
+        """What was opened may stand below the edge."""
+        self.area.ensureWidgetVisible(self.numerics_part, 0, 0)
 
     def _show_precision(self) -> None:
         state = self._controller.state
