@@ -101,9 +101,30 @@ def test_a_number_beyond_its_limit_is_told(qtbot: QtBot, typed: str, taken: floa
     assert field.value() == taken
     qtbot.waitUntil(lambda: field.note.isHidden() == (note == ""))
     assert note in field.note.text()
+    field.spin.selectAll()
+    QApplication.clipboard().setText("1000")
+    field.spin.lineEdit().paste()
+    qtbot.keyClick(field.spin, Qt.Key.Key_Return)
+    assert field.note.isHidden(), "the limit itself is no number beyond it"
     field.slider.setValue(50)
     assert field.note.isHidden()
     assert field.value() == 5.0
+
+
+def test_a_batch_beyond_its_limit_is_told_not_cut(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.batch.setFocus()
+    form.batch.selectAll()
+    qtbot.keyClicks(form.batch, "5000")
+    assert form.batch.lineEdit().text() == "5000"
+    qtbot.keyClick(form.batch, Qt.Key.Key_Return)
+    stage.wait(lambda: not form.batch_note.isHidden())
+    assert form.batch_note.text() == "Batch goes from 1 to 1\u202f000, so 1\u202f000 is taken."
+    assert form.request().batch == 1000
+    form.batch.setValue(2)
+    assert form.batch_note.isHidden()
+    stage.close()
 
 
 def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtbot: QtBot) -> None:

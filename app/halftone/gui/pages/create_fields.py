@@ -5,7 +5,7 @@ from typing import Final
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QValidator, QWheelEvent
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QSlider, QSpinBox, QWidget
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
 
 from halftone.contract.limits import SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.gui import theme
@@ -71,11 +71,9 @@ class SliderField(QWidget):
         for part in (self.slider, self.spin, words):
             part.setToolTip(tip)
             part.setAccessibleName(name)
-        self.note = label("", "caption", "warn", wrap=True)
-        self.note.hide()
+        self.note = limit_note(self.spin, name)
         self.slider.valueChanged.connect(lambda value: self.spin.setValue(value * step))
         self.spin.valueChanged.connect(self._spun)
-        self.spin.beyond.connect(lambda taken: self._show_note(name, allowed, taken))
         layout = row(words, self.slider, self.spin, spacing=8)
         layout.setStretch(1, 1)
         self.setLayout(column(layout, self.note, spacing=2))
@@ -84,14 +82,7 @@ class SliderField(QWidget):
         self.slider.blockSignals(True)
         self.slider.setValue(round(value / self._step))
         self.slider.blockSignals(False)
-        self.note.hide()
         self.changed.emit(value)
-
-    def _show_note(self, name: str, allowed: tuple[float, float], taken: float) -> None:
-        """A number that is not allowed was typed; the nearest that is was taken."""
-        low, high, nearest = (figures.group(round(value)) for value in (*allowed, taken))
-        self.note.setText(tr("{0} goes from {1} to {2}, so {3} is taken.", name, low, high, nearest))
-        self.note.show()
 
     def value(self) -> float:
         return self.spin.value()
@@ -131,6 +122,22 @@ class NumberBox(QDoubleSpinBox):
     def _typed(self, text: str) -> float | None:
         value, known = self.locale().toDouble(text)
         return value if known and len(text) < _DIGITS else None
+
+
+def limit_note(box: NumberBox, name: str) -> QLabel:
+    """Says which number was taken instead of one beyond the limits, until the number is touched again."""
+    note = label("", "caption", "warn", wrap=True)
+    note.hide()
+
+    def tell(taken: float) -> None:
+        low, high, nearest = (figures.group(round(value)) for value in (box.minimum(), box.maximum(), taken))
+        note.setText(tr("{0} goes from {1} to {2}, so {3} is taken.", name, low, high, nearest))
+        note.show()
+
+    box.lineEdit().textEdited.connect(note.hide)
+    box.valueChanged.connect(note.hide)
+    box.beyond.connect(tell)
+    return note
 
 
 class SizeBox(QSpinBox):

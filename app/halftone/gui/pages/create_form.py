@@ -4,7 +4,7 @@ from functools import partial
 
 import msgspec
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QLayout, QMenu, QSpinBox, QWidget
+from PySide6.QtWidgets import QLayout, QMenu, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
@@ -15,7 +15,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
-from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, combo, samplers_of
+from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note, samplers_of
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_parts import FoldedRow, GenerateButton, PromptEdit
@@ -126,8 +126,8 @@ class CreateForm(QWidget):
         self.guidance = SliderField(tr("Guidance"), guidance_tip, (1, 30), GUIDANCE_RANGE, 0.1)
         self.sampler = combo(tr("Sampler"), tr("How noise is removed at each step."))
         self.seed = SeedField()
-        self.batch = QSpinBox()
-        self.batch.setRange(*BATCH_RANGE)
+        self.batch = NumberBox(BATCH_RANGE)
+        self.batch_note = limit_note(self.batch, tr("Batch"))
         self.batch.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.batch.setToolTip(tr("How many pictures, one after another. 1 to {0}.", figures.group(BATCH_RANGE[1])))
         self.batch.setAccessibleName(tr("Batch"))
@@ -137,7 +137,8 @@ class CreateForm(QWidget):
         bottom = row(seed_column, batch_column, spacing=8)
         bottom.setStretch(0, 1)
         sampler_column = column(label(tr("Sampler"), "small", "secondary"), self.sampler, spacing=5)
-        return _part(column(self.steps, self.guidance, spacing=4), sampler_column, bottom, spacing=10)
+        bottom_part = column(bottom, self.batch_note, spacing=2)
+        return _part(column(self.steps, self.guidance, spacing=4), sampler_column, bottom_part, spacing=10)
 
     def _numerics_part(self) -> tuple[QWidget, QWidget]:
         self.precision = Segmented(
@@ -213,7 +214,7 @@ class CreateForm(QWidget):
             guidance=round(self.guidance.value(), 1),
             sampler=sampler if isinstance(sampler, str) and sampler else None,
             seed=self.seed.seed_for_next(),
-            batch=self.batch.value(),
+            batch=round(self.batch.value()),
             output=settings.pictures_folder,
             numerics=self._controller.numerics,
         )
@@ -325,7 +326,7 @@ class CreateForm(QWidget):
 
     def _refresh_footer(self) -> None:
         model = self._controller.model
-        words, tip = estimate(self._controller.settings.last_model, self._shape(), self.batch.value(), self._times)
+        words, tip = estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), self._times)
         self.estimate.setText(words)
         self.estimate.setToolTip(tip)
         self._show_memory()
