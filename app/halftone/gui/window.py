@@ -42,7 +42,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self._skeleton)
 
     def keep_on_screen(self) -> None:
-        """A window that is larger than the screen hides its own edges. Before it is shown its frame is guessed."""
+        """A window beside the screen, or larger than it, hides its own edges. Before it is shown its frame is guessed."""
         if self.isMaximized() or self.isFullScreen():
             return
         inside, outside = self.geometry(), self.frameGeometry()
@@ -55,7 +55,7 @@ class MainWindow(QMainWindow):
         if frame.isNull() and not self.isVisible():
             frame.setTop(self.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight))
         place = fitted(inside, frame, self.screen().availableGeometry(), self.minimumSize())
-        if place.size() != inside.size():
+        if place != inside:
             self.setGeometry(place)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import model_files, samples, scripted
 
-from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged
+from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged, StepDone
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_centre import PICTURE_SHARE
@@ -71,7 +71,7 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     for number in (1, 2, 3):
         (tmp_path / str(number)).touch()
     stage.wait(lambda: page.centre.transport.title.text() == "Step 3 of 4")
-    assert page.centre.transport.left.text() == "about 1\u00a0s left"
+    assert page.centre.transport.left.text().startswith("about 1\u00a0s left")
     assert page.centre.transport.speed.text() == "4.00 steps/s"
     assert page.centre.transport.finite.text() == "3 of 3 steps finite"
     stage.wait(lambda: not page.centre.canvas.image().isNull())
@@ -133,6 +133,12 @@ def test_time_goes_on_while_no_step_is_done(qtbot: QtBot) -> None:
     panel.left.setText("")
     panel._clock.timeout.emit()
     assert panel.left.text().endswith("so far, estimating")
+    steps = tuple(StepDone(step=number, steps=12, peak=1.0, finite=True, seconds=20.0) for number in (1, 2, 3))
+    panel.show_job(dataclasses.replace(job, started=started, phase="denoise", total=12, done=3, steps=steps), None)
+    panel.left.setText("")
+    panel._clock.timeout.emit()
+    assert panel.left.text().startswith("about 3\u00a0min left, 1\u00a0min\u00a0"), "a long step goes on as well"
+    assert panel.left.text().endswith("so far")
     panel.hide()
     assert not panel._clock.isActive()
     assert so_far(dataclasses.replace(job, started=1.0), 1.9) == ""

@@ -12,6 +12,7 @@ from tests.helpers import model_files, samples
 
 from halftone.contract.limits import GUIDANCE_RANGE
 from halftone.contract.request import Numerics, PictureRequest
+from halftone.gui.pages.create_estimate import Shape, Times, size_warning
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, preset_size, size_problem
 from halftone.gui.pages.create_model import ModelList
 from halftone.health.requests import check_request
@@ -147,6 +148,25 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form.size_field.set_size(248, 248)
     assert form.size_note.isHidden()
     stage.close()
+
+
+@pytest.mark.parametrize(
+    ("measured", "wanted", "said"),
+    [
+        (((2048, 2048, 30),), (2048, 2048, 10), "2\u202f048 × 2\u202f048, 30 steps: about 20\u00a0s. It can take much memory."),
+        (((4096, 2048, 10),), (2048, 2048, 10), "4\u202f096 × 2\u202f048, 10 steps: about 30\u00a0s. It can take much memory."),
+        (((2048, 2048, 10),), (4096, 2048, 10), "10 steps: about 2\u00a0min, or longer, as time may grow faster than pixels."),
+        (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Computed from 1\u00a0min measured at 1\u202f024 × 1\u202f024"),
+    ],
+)
+def test_a_computed_time_is_longer_only_for_more_pixels(
+    measured: tuple[tuple[int, int, int], ...], wanted: tuple[int, int, int], said: str
+) -> None:
+    model, times = msgspec.structs.replace(samples.POCKET, native_width=512, native_height=512), Times()
+    for width, height, steps in measured:
+        made = samples.picture_facts("/a.png")
+        times.learn(msgspec.structs.replace(made, width=width, height=height, steps=steps, seconds=60.0), model.id)
+    assert said in size_warning(model, Shape(*wanted), times)
 
 
 OTHER = msgspec.structs.replace(

@@ -151,6 +151,17 @@ def test_the_window_lies_on_the_screen_with_its_frame(
     assert fitted(QRect(*wanted), frame, QRect(*available), least) == QRect(*place)
 
 
+def test_a_window_beside_the_screen_is_moved_onto_it(qtbot: QtBot) -> None:
+    window = MainWindow()
+    qtbot.addWidget(window)
+    window.setGeometry(-500, -300, 1024, 640)
+    window.keep_on_screen()
+    screen = window.screen().availableGeometry()
+    assert window.geometry().topLeft().x() == screen.left()
+    assert window.geometry().top() >= screen.top()
+    assert window.size() == QSize(1024, 640)
+
+
 def test_a_window_larger_than_the_screen_is_made_smaller(qtbot: QtBot) -> None:
     window = MainWindow()
     qtbot.addWidget(window)

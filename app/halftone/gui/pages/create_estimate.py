@@ -20,9 +20,13 @@ class Shape(NamedTuple):
     steps: int
 
     @property
+    def pixels(self) -> int:
+        return self.width * self.height
+
+    @property
     def work(self) -> int:
         """Pixels of all steps."""
-        return self.width * self.height * self.steps
+        return self.pixels * self.steps
 
 
 @dataclass
@@ -42,18 +46,18 @@ class Times:
         return (sum(times) / len(times), len(times)) if times else None
 
     def nearest(self, model: str, shape: Shape) -> tuple[Shape, float] | None:
-        """The measured shape with the most nearly as much work, and its mean seconds."""
+        """The measured shape with the most nearly as much work, one without more pixels first, and its mean seconds."""
         known = [other for name, other in self._seconds if name == model and other.work > 0]
         if not known:
             return None
-        best = min(known, key=lambda other: abs(other.work - shape.work))
+        best = min(known, key=lambda other: (other.pixels > shape.pixels, abs(other.work - shape.work)))
         times = self._seconds[(model, best)]
         return best, sum(times) / len(times)
 
 
 def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     """What a size far above the model's own will cost, "" for others and for those that were measured."""
-    ratio = shape.width * shape.height / (model.native_width * model.native_height)
+    ratio = shape.pixels / (model.native_width * model.native_height)
     if ratio < FAR_ABOVE or times.mean(model.id, shape) is not None:
         return ""
     size = _size(shape)
@@ -62,23 +66,30 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     known = computed(model.id, shape, times)
     if known is None:
         return sentences(what, tr("It can take very long and much memory."))
-    seconds, measured = known
-    cost = tr(
-        "Computed from {0}: about {1}, or longer, as time may grow faster than pixels. It can take much memory.",
-        measured,
-        figures.duration(seconds),
-    )
-    return sentences(what, cost)
+    about = figures.duration(known.seconds)
+    if known.more_pixels:
+        cost = tr("Computed from {0}: about {1}, or longer, as time may grow faster than pixels.", known.measured, about)
+    else:
+        cost = tr("Computed from {0}: about {1}.", known.measured, about)
+    return sentences(what, cost, tr("It can take much memory."))
 
 
-def computed(model: str, shape: Shape, times: Times) -> tuple[float, str] | None:
-    """Seconds in proportion to the pixels of the nearest measured shape, and what was measured there; None where nothing was."""
+class Computed(NamedTuple):
+    """Seconds, what was measured to compute them from, and whether that had fewer pixels."""
+
+    seconds: float
+    measured: str
+    more_pixels: bool
+
+
+def computed(model: str, shape: Shape, times: Times) -> Computed | None:
+    """In proportion to the pixels of all steps of the nearest measured shape; None where nothing was measured."""
     near = times.nearest(model, shape)
     if near is None:
         return None
     base, seconds = near
     measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), _size(base), base.steps)
-    return seconds * shape.work / base.work, measured
+    return Computed(seconds * shape.work / base.work, measured, shape.pixels > base.pixels)
 
 
 def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, str]:
@@ -90,7 +101,7 @@ def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, s
         tip = one if known[1] == 1 else tr("Measured with your last {0} pictures of this size.", known[1])
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
-        return tr("About {0}, computed", figures.duration(other[0] * count)), tr("Computed from {0}.", other[1])
+        return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", other.measured)
     return tr("Time not measured yet for this size"), ""
 
 

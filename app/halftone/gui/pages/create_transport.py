@@ -187,7 +187,8 @@ class TransportPanel(QWidget):
         if job.phase == "denoise" and job.total:
             self.title.setText(tr("Step {0} of {1}", job.done, job.total))
             waiting = listed(spent, tr("estimating") if job.total > _SAMPLES else "")
-            self.left.setText(tr("about {0} left", figures.duration(left)) if left is not None else waiting)
+            known = "" if left is None else listed(tr("about {0} left", figures.duration(left)), spent)
+            self.left.setText(known or waiting)
             return
         self.title.setText(text.phase_sentence(job.phase))
         self.left.setText(listed(_load_words(job), spent))
