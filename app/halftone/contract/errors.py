@@ -119,7 +119,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "worker-given-up": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",
-        "It stopped too often, so it stays off; everything finished is kept. Details are in {log}.",
+        "It stopped too often, so it stays off until you restart Halftone; everything finished is kept. Details are in {log}.",
     ),
     "worker-start": ("The part of Halftone that computes could not start: {detail}.", "Details are in {log}."),
     "protocol-mismatch": ("The window speaks protocol {wanted}, the worker {got}.", "Start Halftone again."),

@@ -1,7 +1,8 @@
 """The exact cure: by which powers of two to scale groups of tensors so that every peak has room.
 
 A group shrinks what its modules write by 2**-k and grows what reads them by 2**k, so the result is the same in exact arithmetic
-(NUMERICS 3a). Only k is chosen here, from peaks; whether a network has such groups is read from its structure by the engine.
+(NUMERICS 3a). Only k is chosen here, from peaks; the engine reads from the structure which groups a network has, or finds
+them by experiment.
 """
 
 import math

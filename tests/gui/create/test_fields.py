@@ -192,6 +192,19 @@ def test_what_the_user_set_stays_when_the_model_changes_and_is_told(qtbot: QtBot
     stage.close()
 
 
+def test_a_value_for_an_earlier_model_is_told_of_until_it_is_taken_or_fits(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.guidance.set_value(20.0)
+    form._take_defaults(OTHER)
+    form._take_defaults(msgspec.structs.replace(OTHER, id="/twin", name="Twin"))
+    assert form.own_values.words.text() == "Your values stay. Twin was made for: Guidance 6.0."
+    assert not form.own_values.isHidden()
+    form._take_defaults(msgspec.structs.replace(OTHER, id="/fits", default_guidance=20.0))
+    assert form.own_values.isHidden()
+    stage.close()
+
+
 def test_a_twin_with_the_same_values_needs_no_word(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form, pocket = stage.page.form, stage.controller.model

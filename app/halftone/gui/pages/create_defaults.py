@@ -65,7 +65,7 @@ class OwnValues(QWidget):
         for field in self._fields:
             if before is None or field.value() == field.own(before):
                 field.put(field.own(model))
-            elif field.own(model) not in (field.value(), field.own(before)):
+            elif field.own(model) != field.value() and (field in self._kept or field.own(model) != field.own(before)):
                 kept.append(field)
         self._kept = tuple(kept)
         made_for = (f"{field.name} {field.words(field.own(model))}" for field in kept)
