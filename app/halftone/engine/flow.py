@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, Literal
 
 import torch
@@ -87,6 +87,8 @@ class Trace:
         self.at_norm = False
         self._entered: dict[str, Class] = {}
         self._read: dict[str, set[Class]] = {}
+        self._begins = min(map(flow.starts, writing), default=0)
+        """Place of the first layer that writes: before it everything is as it was, and need not be looked at."""
 
     @property
     def readers(self) -> list[str]:
@@ -101,6 +103,9 @@ class Trace:
 
     def enter(self, name: str, use: int, value: torch.Tensor) -> torch.Tensor:
         """What a leaf gets: divided again where a linear one is reached by scaled numbers."""
+        if self.place < self._begins:
+            self._read.setdefault(name, set()).add("same")
+            return value
         found = self._entered[name] = self._flow.class_of((name, use, "in"), [value])
         if found == "scaled":
             self.inside.add(self._flow.runs_in)
@@ -113,6 +118,10 @@ class Trace:
 
     def leave(self, name: str, use: int, args: tuple[Any, ...], output: Any) -> None:
         """What a leaf gives."""
+        if self.place < self._begins:
+            self.place += 1
+            self.seen[name] = _joint(self.seen.get(name), "same")
+            return
         found = self._flow.class_of((name, use, "out"), list(tensors_in(output)))
         self.place += 1
         if name in self.writing and (self.writing[name] is not None or found == "zero"):
@@ -129,6 +138,9 @@ class Trace:
 
     def leave_holder(self, name: str, use: int, output: Any) -> None:
         """What a module gives that holds others."""
+        if self.place <= self._begins:
+            self.seen[name] = _joint(self.seen.get(name), "same")
+            return
         found = self._flow.class_of((name, use, "out"), list(tensors_in(output)))
         self.seen[name] = _joint(self.seen.get(name), found)
 
@@ -168,6 +180,7 @@ class Flow:
         self._running: list[str] = []
         started = time.monotonic()
         self._result = self._record()
+        self._first_use = {name: place for place, name in reversed(list(enumerate(self.order)))}
         self._end = started + max(patience, _AT_LEAST * (time.monotonic() - started))
 
     # --- runs -------------------------------------------------------------------------------------------------------
@@ -303,6 +316,13 @@ class Flow:
     def is_linear(self, leaf: str) -> bool:
         return isinstance(self.leaves[leaf], LINEAR)
 
+    def starts(self, module: str) -> int:
+        """How many uses of leaves are complete before a module first is, or before anything in it is."""
+        if module in self.leaves:
+            return self._first_use.get(module, 0)
+        inside = f"{module}." if module else ""
+        return min((place for name, place in self._first_use.items() if name.startswith(inside)), default=0)
+
     def own(self, module: str) -> list[str]:
         """Names of the parameters and stored buffers of a module itself, without those of its children, that hold numbers."""
         own = self.modules[module]
@@ -341,11 +361,17 @@ def _scaled(parts: Iterable[tuple[torch.Tensor, int]]) -> Generator[None]:
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
     """The same few hundred numbers of every tensor of a shape."""
     values = tensor.detach()
-    count = values.numel()
-    if count <= _SAMPLES:
+    if values.numel() <= _SAMPLES:
         return values.reshape(-1).clone()
-    places = torch.randint(count, (_SAMPLES,), generator=torch.Generator().manual_seed(count)).to(values.device)
-    return values[torch.unravel_index(places, values.shape)]
+    return values[_places(values.shape, values.device)]
+
+
+@lru_cache(maxsize=1024)
+def _places(shape: torch.Size, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Where to look in a tensor: indices of every dimension. Kept: to draw them takes longer than to read them."""
+    count = shape.numel()
+    places = torch.randint(count, (_SAMPLES,), generator=torch.Generator().manual_seed(count))
+    return tuple(index.to(device) for index in torch.unravel_index(places, shape))
 
 
 def _compare(now: torch.Tensor, before: torch.Tensor) -> Class:
