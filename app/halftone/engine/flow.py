@@ -306,7 +306,7 @@ class Flow:
         now, before = _sample(again), _sample(output)
         alike = (now - before).abs() <= _ALIKE * before.abs().max()
         # the epsilon of a norm changes tokens that hold next to nothing
-        return "same" if float(alike.double().mean()) >= _MOST else _compare(now, before)
+        return "same" if float(alike.float().mean()) >= _MOST else _compare(now, before)
 
     @property
     def runs_in(self) -> str:
@@ -381,9 +381,9 @@ def _compare(now: torch.Tensor, before: torch.Tensor) -> Class:
     if largest == 0.0:
         return "zero" if float(now.abs().max()) == 0.0 else "other"
     close = _CLOSE.get(before.dtype, 2e-2)
-    if float((now.double() - before.double()).abs().max()) <= close * largest:
+    if float((now.float() - before.float()).abs().max()) <= close * largest:
         return "same"
-    difference = float((now.double() - before.double() * _FACTOR).abs().max())
+    difference = float((now.float() - before.float() * _FACTOR).abs().max())
     return "scaled" if difference <= close * largest * _FACTOR else "other"
 
 
