@@ -18,7 +18,7 @@ from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
-from halftone.worker.runner import JobRunner
+from halftone.worker.runner import MEMORY_SECONDS, JobRunner
 
 ENGINE: Final = "halftone.engine.service:DiffusersEngine"
 GRACE_SECONDS: Final = 10.0
@@ -54,6 +54,7 @@ class _Worker:
             self._writer.send,
             log_path=self._log_path,
             is_behind=self._writer.is_behind,
+            watch_memory=MEMORY_SECONDS,
         )
 
     def run(self) -> int:

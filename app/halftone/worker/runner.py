@@ -8,7 +8,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, cast
 
 import msgspec
@@ -96,8 +97,10 @@ class JobRunner:
     """Carries out commands in the order they came; Cancel, Keep and Quit act at once.
 
     engine: or a callable that makes it, called in the computing thread when the first command needs it.
-    send: gets every event with its blob, from the computing thread or from the one that submits, never from two at once.
+    send: gets every event with its blob, from the computing thread, the one that submits or the one that watches the memory,
+    never from two at once.
     is_behind: True while the reader is slow; previews are left out then, nothing else ever is.
+    watch_memory: seconds between two looks at the memory while a job computes without a word; None: only with its events.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class JobRunner:
         log_path: str = "the log",
         is_behind: Callable[[], bool] = _never,
         clock: Callable[[], float] = time.monotonic,
+        watch_memory: float | None = None,
     ) -> None:
         self._maker = engine if callable(engine) else None
         self._made: Engine | None = None if callable(engine) else engine
@@ -115,6 +119,7 @@ class JobRunner:
         self._log_path = log_path
         self._is_behind = is_behind
         self._clock = clock
+        self._watch_seconds = watch_memory
         # Re-entrant, because a signal handler of the command line submits Cancel in the thread that computes.
         self._state = threading.Condition(threading.RLock())
         self._sending = threading.RLock()
@@ -123,6 +128,7 @@ class JobRunner:
         self._job: _Job | None = None
         self._leaving = False
         self._seq = 0
+        self._telling = threading.RLock()
         self._memory: MemoryFacts | None = None
         self._memory_at = -MEMORY_SECONDS
         self.device_lost = False
@@ -259,7 +265,8 @@ class JobRunner:
         ended = JobEnded(outcome="cancelled")  # what a KeyboardInterrupt leaves, on its way out
         try:
             self._send(JobStarted(kind=type(command).__name__.lower()), job=job)
-            ended = self._attempt(command, job)
+            with self._memory_watched():
+                ended = self._attempt(command, job)
         finally:
             with self._state:
                 self._job = None
@@ -342,8 +349,36 @@ class JobRunner:
             job.ended = False
             self._send(JobEnded(outcome="failed", error=error_facts(error, "", self._log_path)), job=job)
 
+    @contextmanager
+    def _memory_watched(self) -> Iterator[None]:
+        """A long step says nothing of itself, yet it is the one that may fill the memory."""
+        if self._watch_seconds is None:
+            yield
+            return
+        over = threading.Event()
+
+        def watch(seconds: float) -> None:
+            while not over.wait(seconds):
+                self._tell_memory()
+
+        watcher = threading.Thread(target=watch, args=(self._watch_seconds,), name="halftone-memory", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join(MEMORY_SECONDS)  # a driver that does not answer holds up no job's end
+
     def _tell_memory(self, *, now: bool = False) -> None:
         """MemoryChanged if it did change: when `now`, else at most once in MEMORY_SECONDS."""
+        if not self._telling.acquire(blocking=now):
+            return  # the other thread is at it
+        try:
+            self._tell_memory_in_turn(now=now)
+        finally:
+            self._telling.release()
+
+    def _tell_memory_in_turn(self, *, now: bool) -> None:
         moment = self._clock()
         if self._made is None or (not now and moment - self._memory_at < MEMORY_SECONDS):
             return

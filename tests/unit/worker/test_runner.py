@@ -1,6 +1,8 @@
 """The laws of jobs, whatever the engine does. Everything runs in one thread: events answer with commands."""
 
+import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import samples
-from tests.helpers.scripted import AnyAction, Fail, Picture, Say, ScriptedEngine, Steps, Throw
+from tests.helpers.scripted import AnyAction, Fail, Picture, Say, ScriptedEngine, Steps, Throw, Wait
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorCode
@@ -293,6 +295,30 @@ def test_memory_is_told_at_most_once_a_second_during_a_job() -> None:
     runner.run_until_idle()
     # 20 steps, a quarter of a second each, 5 seconds; the last one comes after the job.
     assert sum(isinstance(event, MemoryChanged) for event in events) == 6
+
+
+def test_the_memory_of_a_long_silent_step_is_told_while_it_grows(tmp_path: Path) -> None:
+    class Growing(ScriptedEngine):
+        used = 0
+
+        def memory(self) -> MemoryFacts:
+            self.used += 1
+            return msgspec.structs.replace(samples.MEMORY, own=self.used)
+
+    told: list[int] = []
+
+    def send(event: AnyEvent, _blob: bytes) -> None:
+        if isinstance(event, MemoryChanged):
+            told.append(event.memory.own)
+            if len(told) == 3:
+                (tmp_path / "go").touch()
+
+    moments = itertools.count()
+    engine = Growing({"a": [Wait(path=str(tmp_path / "go"))]})
+    runner = JobRunner(engine, send, clock=lambda: float(next(moments)), watch_memory=0.005)
+    runner.submit(paint("a"))
+    runner.run_until_idle()
+    assert told[:3] == [1, 2, 3], "the job itself said nothing meanwhile"
 
 
 @pytest.mark.logs("memory could not be read")
