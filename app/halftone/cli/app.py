@@ -177,11 +177,12 @@ def generate(
     request = replace(base, output=output, overwrite=overwrite, numerics=given.numerics_of(flags, base.numerics))
     ready = ready_request(request, facts, saved)
     from halftone.cli.objects import generate_object, put
-    from halftone.cli.work import choose_precision, is_good, make_pictures, tell_notes
+    from halftone.cli.work import check_memory, choose_precision, is_good, make_pictures, tell_notes
 
     notes = prompt_notes(ready, facts)
     tell_notes(notes)
     precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
+    check_memory(tools, ready, facts, precision.dtype)
     report = make_pictures(tools, ready, as_json=json)
     if json:
         put(generate_object(report, precision, notes))

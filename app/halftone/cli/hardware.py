@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import psutil
+
+from halftone.contract.facts import DeviceFacts
 from halftone.contract.words import either
 
 _BUILT_FOR: Final = re.compile(r"^(cuda|hip|xpu)\b[^=]*= *'", re.MULTILINE)
@@ -35,6 +38,16 @@ def names_here(version_file: Path | None = None, root: Path = Path("/")) -> str:
     """The devices to choose from, for a sentence: "auto or cpu". root: below which Linux shows its cards."""
     here = [kind for kind in possible_kinds(version_file) if kind not in _SIGNS or _shown(kind, root)]
     return either(["auto", *(f"{kind}:0" if kind in _SIGNS else kind for kind in here)])
+
+
+def most_memory(device: DeviceFacts) -> int | None:
+    """Bytes that a job on the device can have at the very most: what the system puts in for it counts, too. None: not known."""
+    if device.memory_total is None:
+        return None
+    if device.backend in ("cpu", "mps"):
+        return device.memory_total + psutil.swap_memory().total
+    stands_in = device.backend == "xpu" or sys.platform == "win32"  # these lend the card what the machine has
+    return device.memory_total + (psutil.virtual_memory().total if stands_in else 0)
 
 
 def _version_file() -> Path | None:

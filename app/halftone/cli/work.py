@@ -7,19 +7,30 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
 from msgspec.structs import replace
 
+from halftone.cli.hardware import most_memory
 from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.progress import Progress
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError, JobCancelled
-from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
+from halftone.contract.facts import (
+    CheckReport,
+    DeviceFacts,
+    GenerateReport,
+    ModelFacts,
+    PictureFacts,
+    RepairReport,
+    SelfTestReport,
+)
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import Precision, either
+from halftone.contract.words import DType, Precision, either
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
+from halftone.library.decoder import decoder_channels, least_bytes
 from halftone.library.records import load_report, load_selftest, save_report, set_applied
 from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save
@@ -47,6 +58,24 @@ def choose_precision(tools: Tools, device: str, wanted: Precision, *, as_json: b
         tested = _measure_once(tools, chosen, as_json=as_json)
     dtype, reason = resolve_precision(wanted, tested, chosen)
     return ChosenPrecision(dtype, reason, measured=wanted == "auto" and tested is not None)
+
+
+def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype: DType) -> None:
+    """Refuse a size whose lower bound alone is more than all the memory there is; say so where only the free part is too small.
+
+    Raises HalftoneError out-of-memory.
+    """
+    if request.image is not None or request.resume_latents is not None:
+        return  # their own files tell the size
+    width, height = request.width or facts.native_width, request.height or facts.native_height
+    least = least_bytes(width, height, decoder_channels(facts), dtype)
+    device = _chosen(list_devices(tools), request.device)
+    said = f"{width} × {height} pixels need at least {least / 1e9:.1f}\u00a0GB"
+    most = most_memory(device)
+    if most is not None and least > most:
+        raise HalftoneError("out-of-memory", detail=f"{said}, and there are {most / 1e9:.1f}\u00a0GB for {device.name}")
+    if device.backend == "cpu" and least > (free := psutil.virtual_memory().available):
+        _note(f"{said}, and only {free / 1e9:.1f}\u00a0GB are free: the system may become very slow or end Halftone.")
 
 
 def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTestReport | None:

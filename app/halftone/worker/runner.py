@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, cast
 
@@ -350,7 +350,7 @@ class JobRunner:
             self._send(JobEnded(outcome="failed", error=error_facts(error, "", self._log_path)), job=job)
 
     @contextmanager
-    def _memory_watched(self) -> Iterator[None]:
+    def _memory_watched(self) -> Generator[None]:
         """A long step says nothing of itself, yet it is the one that may fill the memory."""
         if self._watch_seconds is None:
             yield

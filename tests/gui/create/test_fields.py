@@ -5,12 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QToolButton
+from PySide6.QtWidgets import QApplication, QMessageBox, QToolButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import model_files, samples
 
 from halftone.contract.limits import GUIDANCE_RANGE
+from halftone.contract.messages import MemoryChanged
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages.create_estimate import Shape, Times, size_warning
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, preset_size, size_problem
@@ -231,6 +232,36 @@ def test_seed_lock_and_dice(qtbot: QtBot) -> None:
     assert field.seed_for_next() == 99
     field.roll()
     assert field.seed_for_next() not in (None, 99)
+
+
+def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form, controller = stage.page.form, stage.controller
+    controller.take(MemoryChanged(memory=samples.MEMORY))
+    stage.idle()
+    form.size_field.set_size(4096, 4096)
+    assert form.size_note.property("tone") == "warn"
+    form.size_field.set_size(16384, 16384)
+    assert form.size_note.text().startswith(
+        "16\u202f384 × 16\u202f384 needs at least 34.4\u00a0GB of memory, and only 7.5\u00a0GB are free."
+    )
+    assert form.size_note.property("tone") == "danger"
+    assert not form.submit()
+    answer(stage, "Cancel")
+    assert controller.state.jobs == ()
+    assert not form.submit()
+    answer(stage, "Try it all the same")
+    assert len(controller.state.jobs) == 1
+    assert form.submit(), "it was answered"
+    stage.idle()
+    stage.close()
+
+
+def answer(stage: Stage, words: str) -> None:
+    """Press the button with these words in the question that stands."""
+    box = next(box for box in stage.page.form.findChildren(QMessageBox) if box.isVisible())
+    next(one for one in box.buttons() if one.text() == words).click()
+    stage.wait(lambda: not box.isVisible())
 
 
 def test_what_numerics_opens_is_in_sight_and_says_how_long_it_holds(qtbot: QtBot) -> None:

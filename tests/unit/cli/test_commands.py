@@ -5,6 +5,7 @@ import shlex
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -57,6 +58,16 @@ def model(tmp_path: Path) -> str:
 @pytest.fixture
 def fragile(tmp_path: Path) -> str:
     return str(write_folder(tmp_path / "fragile"))
+
+
+def test_a_size_that_no_memory_can_hold_is_refused_before_it_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.swap_memory", lambda: SimpleNamespace(total=2**30))
+    size = ["--width", "16384", "--height", "16384"]
+    refused = run("generate", "x", "--model", "pocket", "--precision", "float32", *size)
+    assert refused.code != 0
+    assert "This size does not fit: 16384 × 16384 pixels need at least 34.4\u00a0GB, and there are 9.7\u00a0GB" in refused.err
+    assert not list(pictures_dir().iterdir())
+    assert run("generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "1024").code == 0
 
 
 def test_a_healthy_model(run: Run, model: str) -> None:

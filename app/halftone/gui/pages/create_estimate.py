@@ -60,7 +60,7 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     ratio = shape.pixels / (model.native_width * model.native_height)
     if ratio < FAR_ABOVE or times.mean(model.id, shape) is not None:
         return ""
-    size = _size(shape)
+    size = size_words(shape)
     factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)
     what = tr("{0} is {1} times the pixels this model was made for.", size, factor)
     known = computed(model.id, shape, times)
@@ -88,7 +88,7 @@ def computed(model: str, shape: Shape, times: Times) -> Computed | None:
     if near is None:
         return None
     base, seconds = near
-    measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), _size(base), base.steps)
+    measured = tr("{0} measured at {1}, {2} steps", figures.duration(seconds), size_words(base), base.steps)
     return Computed(seconds * shape.work / base.work, measured, shape.pixels > base.pixels)
 
 
@@ -105,5 +105,6 @@ def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, s
     return tr("Time not measured yet for this size"), ""
 
 
-def _size(shape: Shape) -> str:
+def size_words(shape: Shape) -> str:
+    """1 024 × 768"""
     return f"{figures.group(shape.width)} × {figures.group(shape.height)}"

@@ -9,10 +9,11 @@ from PySide6.QtWidgets import QLayout, QMenu, QWidget
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.contract.request import PictureRequest
-from halftone.contract.words import Precision
+from halftone.contract.words import DType, Precision
 from halftone.gui import text
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.pages import create_room as room
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
 from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note, samplers_of
@@ -34,6 +35,7 @@ from halftone.gui.widgets.common import (
     set_tone,
     surface,
 )
+from halftone.library.decoder import decoder_channels
 from halftone.library.tokens import Counter, make_counter, reading_length
 from halftone.settings.places import resources
 
@@ -53,6 +55,8 @@ class CreateForm(QWidget):
         self._controller = controller
         self._counter: Counter | None = None
         self._defaults_of = ""
+        self._channels: int | None = None
+        self._dared: set[tuple[Shape, DType]] = set()
         self._times = Times()
         self._build()
         self._connect()
@@ -149,12 +153,7 @@ class CreateForm(QWidget):
         self.precision.setToolTip(how_long)
         inside = _part(
             self.precision,
-            label(
-                tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is."),
-                "caption",
-                "muted",
-                wrap=True,
-            ),
+            label(how_long, "caption", "muted", wrap=True),
             spacing=6,
         )
         self.numerics_row, self.numerics_part = FoldedRow(tr("Numerics"), inside), inside
@@ -248,6 +247,9 @@ class CreateForm(QWidget):
         """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
         if self.refusal():
             return False
+        if (short := self._shortage(precision)) and (self._shape(), self._dtype(precision)) not in self._dared:
+            room.ask(self, short, lambda: self._dare(count, endless, precision))
+            return False
         if not self.prompt.toPlainText().strip():
             self.prompt.setPlainText(examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
@@ -259,6 +261,19 @@ class CreateForm(QWidget):
         self.submitted.emit(request, endless)
         self.seed.after_picture()
         return True
+
+    def _dare(self, count: int | None, endless: bool, precision: Precision | None) -> None:
+        """The user wants this size all the same, and is not asked again."""
+        self._dared.add((self._shape(), self._dtype(precision)))
+        self.submit(count=count, endless=endless, precision=precision)
+
+    def _dtype(self, precision: Precision | None = None) -> DType:
+        return "float32" if precision == "float32" else self._controller.precision[0]
+
+    def _shortage(self, precision: Precision | None = None) -> str:
+        if self._controller.model is None:
+            return ""
+        return room.shortage(self._shape(), self._channels, self._dtype(precision), self._controller.state.memory)
 
     def refusal(self) -> str:
         """Why Generate is disabled, "" when it is not."""
@@ -291,7 +306,14 @@ class CreateForm(QWidget):
 
     def _prepare_counter(self, model: ModelFacts) -> None:
         self._counter = None
+        self._channels = None
         self._controller.background.run(partial(make_counter, model), self._counter_ready)
+        self._controller.background.run(partial(decoder_channels, model), partial(self._channels_known, model.id))
+
+    def _channels_known(self, model: str, channels: int | None) -> None:
+        if model == self._controller.settings.last_model:
+            self._channels = channels
+            self._refresh_footer()
 
     def _counter_ready(self, counter: Counter | None) -> None:
         self._counter = counter
@@ -331,8 +353,10 @@ class CreateForm(QWidget):
         self.estimate.setToolTip(tip)
         self._show_memory()
         problem = self.refusal()
-        warning = "" if problem or model is None else size_warning(model, self._shape(), self._times)
+        short = self._shortage()
+        warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), self._times))
         self.size_note.setText(warning)
+        set_tone(self.size_note, "danger" if short else "warn")
         self.size_note.setVisible(bool(warning))
         self.generate_button.setEnabled(not problem)
         self.more.setEnabled(not problem)
