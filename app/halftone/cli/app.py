@@ -180,6 +180,8 @@ def generate(
     from halftone.cli.work import check_memory, choose_precision, is_good, make_pictures, tell_notes
 
     notes = prompt_notes(ready, facts)
+    if model is None and latents is None and not json:
+        tell_notes((f"Model: {facts.name}, as --model was left out.",))
     tell_notes(notes)
     precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
     check_memory(tools, ready, facts, precision.dtype)

@@ -148,6 +148,13 @@ def test_another_check_keeps_the_cure_in_force_or_says_that_it_ended(run: Run, f
     assert not ended.applied
 
 
+def test_a_model_that_was_not_named_is_told(run: Run, model: str, tmp_path: Path) -> None:
+    save(Settings(last_model=model))
+    assert "Model: tiny, as --model was left out." in run("generate", "a", "--output", str(tmp_path / "a.png")).err
+    assert "--model" not in run("generate", "a", "--model", model, "--output", str(tmp_path / "b.png")).err
+    assert run("generate", "a", "--output", str(tmp_path / "c.png"), "--json").object["images"]
+
+
 def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     found = run("generate", "a sun", "--model", model, "--output", str(path), "--json").object
@@ -306,7 +313,9 @@ def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(r
 
 
 def test_a_prompt_that_is_cut_is_told(run: Run) -> None:
-    found = run("generate", "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 80)
+    found = run(
+        "generate", "-m", "pocket", "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 80
+    )
     assert found.code == 0
     long, negative = found.err.splitlines()
     assert long.startswith("The prompt has 190 parts of words, and Pocket (demo) reads only the first 75: it ends at ")
