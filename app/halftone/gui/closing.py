@@ -23,6 +23,7 @@ class Closing(QObject):
         self._controller = controller
         self._keep = keep
         self._stopping = False
+        self._box: QMessageBox | None = None
         controller.changed.connect(self._look)
 
     @property
@@ -44,14 +45,22 @@ class Closing(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setWindowTitle("Halftone")
-        one = tr("Finish 1 job first, or stop now?")
-        box.setText(one if self.jobs == 1 else tr("Finish {0} jobs first, or stop now?", self.jobs))
+        box.setText(self._question())
         finish = box.addButton(tr("Finish, then close"), QMessageBox.ButtonRole.AcceptRole)
         stop = box.addButton(tr("Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
         finish.clicked.connect(lambda: self.wait(True))
         stop.clicked.connect(self.stop)
+        box.finished.connect(self._answered)
+        self._box = box
         box.open()
+
+    def _question(self) -> str:
+        one = tr("Finish 1 job first, or stop now?")
+        return one if self.jobs == 1 else tr("Finish {0} jobs first, or stop now?", self.jobs)
+
+    def _answered(self) -> None:
+        self._box = None
 
     def wait(self, on: bool) -> None:
         """Close when all jobs are done, or take that back."""
@@ -68,6 +77,12 @@ class Closing(QObject):
         self._controller.leave(self._window.close)
 
     def _look(self) -> None:
+        if self._box is not None and self.jobs:
+            self._box.setText(self._question())
+        elif self._box is not None:  # the work is done: nothing is left to ask
+            self._box.reject()
+            self.wait(True)
+            return
         if self.waiting and not self.jobs:
             self._controller.later(self._close_if_done)
 
