@@ -153,8 +153,8 @@ class Workspace(QObject):
                 from halftone.gui.pages.device import DevicePage
 
                 page = DevicePage(self.controller)
-                page.make_first_picture.connect(self._first_picture)
-                page.skip_tour.connect(self._first_picture)
+                page.make_first_picture.connect(self._make_first_picture)
+                page.skip_tour.connect(self._end_tour)
                 page.set_first_run(not self.controller.settings.first_run_done)
                 self._tour = page
                 return page
@@ -180,7 +180,12 @@ class Workspace(QObject):
         self.top.show_page(name)
         self._fit()
 
-    def _first_picture(self) -> None:
+    def _make_first_picture(self) -> None:
+        """The button says that it makes one; the prompt is the example, ready to be written over."""
+        self._end_tour()
+        self._generate()
+
+    def _end_tour(self) -> None:
         """The end of the tour: Create, with the cursor in the prompt."""
         controller = self.controller
         controller.update_settings(msgspec.structs.replace(controller.settings, first_run_done=True))
@@ -369,4 +374,6 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        controller.update_settings(msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters))
+        form = self.create_page.form.kept()
+        kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form)
+        controller.update_settings(kept)

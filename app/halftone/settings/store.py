@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     first_run_done: bool = False
     splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    form: str = ""
+    """What stood in the form of Create when the window was closed: a PictureRequest as JSON."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -48,6 +50,7 @@ _FIELDS: Final[dict[str, str]] = {
     "folders.models": "model_folders",
     "window.splitters": "splitters",
     "window.geometry": "geometry",
+    "window.form": "form",
 }
 """Name in the file -> field of Numerics or Settings."""
 

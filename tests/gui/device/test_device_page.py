@@ -291,7 +291,7 @@ def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> 
     page.ask_model()
     dialog = page.findChild(QFileDialog)
     assert dialog is not None
-    spy = QSignalSpy(page.make_first_picture)
+    spy = QSignalSpy(page.skip_tour)
     model_files.write_folder(tmp_path / "mine")
     dialog.fileSelected.emit(str(tmp_path / "mine"))
     dialog.close()

@@ -16,9 +16,11 @@ from halftone.client.command import worker_environment
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import PageName
+from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.state import Noted
 from halftone.gui.widgets.topbar import chip_part, memory_text, short_name
+from halftone.settings import store
 from halftone.settings.store import Settings
 
 
@@ -121,9 +123,15 @@ def test_a_first_start_opens_on_the_device_measures_and_checks_the_demo_model(qt
     stage.idle()
     model = stage.controller.model
     assert model is not None
-    stage.workspace._first_picture()
+    device = stage.workspace.page("device")
+    assert isinstance(device, DevicePage)
+    stage.wait(device.first_picture.isEnabled)
+    device.first_picture.click()
     assert stage.shows("create")
     assert stage.controller.settings.first_run_done
+    assert stage.page.form.prompt.toPlainText()
+    stage.wait(lambda: len(stage.page.history.paths()) == 1)
+    stage.idle()
     stage.close()
 
 
@@ -185,6 +193,34 @@ def test_f8_goes_to_the_newest_message(qtbot: QtBot) -> None:
     stage.close()
 
 
+def test_what_stood_in_the_form_is_there_at_the_next_start(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.prompt.setPlainText('two trees \u2028 and "a" hill')
+    form.negative.setPlainText("text")
+    form.size_field.set_size(160, 104)
+    form.steps.set_value(9)
+    stage.window.close()
+    stage.wait(lambda: not stage.controller.background.busy)
+    again = Stage(qtbot, settings=store.load())
+    form = again.page.form
+    again.wait(lambda: form.prompt.toPlainText() != "")
+    assert form.prompt.toPlainText() == stage.page.form.prompt.toPlainText()
+    assert form.negative.toPlainText() == "text"
+    assert form.size_field.size_value() == (160, 104)
+    assert form.steps.value() == 9
+    again.idle()
+    again.close()
+
+
+def test_a_form_that_cannot_be_read_is_left_empty(qtbot: QtBot) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, form='{"prompt": 3'))
+    stage.idle()
+    assert stage.page.form.prompt.toPlainText() == ""
+    assert stage.page.form.generate_button.isEnabled()
+    stage.close()
+
+
 def test_closing_with_work_asks(qtbot: QtBot, tmp_path: Path) -> None:
     go = tmp_path / "go"
     stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(go)), *scripted.usual("generate")]})
@@ -200,6 +236,22 @@ def test_closing_with_work_asks(qtbot: QtBot, tmp_path: Path) -> None:
     go.touch()
     stage.wait(lambda: not stage.window.isVisible())
     assert len(stage.controller.state.pictures) == 2
+    stage.wait(lambda: stage.link.pid is None)
+
+
+def test_the_question_at_the_close_follows_the_work_and_goes_with_it(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, {"generate": [scripted.Wait(path=str(tmp_path / "go")), *scripted.usual("generate")]})
+    stage.page.generate()
+    stage.page.generate()
+    stage.wait(lambda: stage.controller.state.running is not None)
+    assert not stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    said: list[str] = []
+    stage.controller.changed.connect(lambda: said.append(box.text()) if stage.controller.state.jobs else None)
+    (tmp_path / "go").touch()
+    stage.wait(lambda: not stage.window.isVisible())
+    assert said[-1] == "Finish 1 job first, or stop now?"
     stage.wait(lambda: stage.link.pid is None)
 
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLayout, QMenu, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType, Precision
 from halftone.gui import text
 from halftone.gui.controller import Controller
@@ -55,6 +55,7 @@ class CreateForm(QWidget):
         self._controller = controller
         self._counter: Counter | None = None
         self._defaults_of = ""
+        self._left = controller.settings.form
         self._channels: int | None = None
         self._dared: set[tuple[Shape, DType]] = set()
         self._times = Times()
@@ -235,6 +236,21 @@ class CreateForm(QWidget):
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
+    def kept(self) -> str:
+        """What stands in the form, for the next start."""
+        request = msgspec.structs.replace(self.request(), output=None, numerics=Numerics())
+        return msgspec.json.encode(request).decode()
+
+    def _restore(self) -> None:
+        """What stood here at the last close, unless something was written meanwhile."""
+        left, self._left = self._left, ""
+        try:
+            request = msgspec.json.decode(left, type=PictureRequest) if left else None
+        except msgspec.DecodeError:
+            return
+        if request is not None and not self.prompt.toPlainText():
+            self.set_request(request)
+
     def take_precision(self, precision: Precision) -> None:
         """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
         if precision == self._controller.numerics.precision:
@@ -287,6 +303,7 @@ class CreateForm(QWidget):
         model = controller.model
         if model is not None:
             self._take_defaults(model)
+            self._restore()
             self._prepare_counter(model)
         self._refresh_footer()
 

@@ -286,12 +286,12 @@ class DevicePage(Page):
             self._controller.cancel(job.id)
 
     def ask_model(self) -> None:
-        """Add a model, then go on to the first picture with it."""
+        """Add a model, then go on to Create with it."""
         health_files.ask_model(self, self._use_model)
 
     def _use_model(self, path: str) -> None:
         self._controller.select_model(path)
-        self.make_first_picture.emit()
+        self.skip_tour.emit()
 
     def ask_export(self) -> None:
         place = Path.home() / "halftone-device.json"
