@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QMouseEvent, QWheelEvent
@@ -25,6 +26,7 @@ from halftone.gui.widgets.headroom_chart_model import (
     share_columns,
     ticks,
 )
+from halftone.gui.widgets.headroom_chart_paint import frame_for, place_discs
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
@@ -146,6 +148,19 @@ def test_drag_pans_only_when_zoomed(chart: HeadroomChart) -> None:
         )
     )
     assert chart._pan > before
+
+
+def test_the_disc_of_a_healed_block_is_not_red_after_the_cure() -> None:
+    block = LayerPeak(
+        component="vae", module="decoder.mid_block.resnets.0", kind="ResnetBlock2D", peak=70_000.0, peak_after=900.0
+    )
+    plan = kit.report().plan
+    finding = msgspec.structs.replace(kit.report().findings[0], module=block.module, peak=block.peak)
+    data = build((block,), "float16", (finding,), plan)
+    frame = frame_for(data, 900.0, 300.0, compact=False)
+    boxes = lay_out(data, 32.0, 800.0, 5.4, 11.0, after=True)
+    assert [disc.tone for disc in place_discs(frame, data, boxes, after=True)] == ["unknown"]
+    assert [disc.tone for disc in place_discs(frame, data, boxes, after=False)] == ["chart.limit"]
 
 
 def test_a_click_on_a_disc_selects_the_finding(chart: HeadroomChart) -> None:

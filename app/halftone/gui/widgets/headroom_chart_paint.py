@@ -361,7 +361,8 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
 
 def _disc_tone(mark: Mark, layer: Layer, after: bool) -> str:
     """Where the cure took effect, a disc only tells where a finding was."""
-    if after and layer.changed and room_state(layer.exp_after, layer.dtype_after) != "over":
+    healed = layer.changed or not mark.tight  # a block is healed by the layers in it, and is not changed itself
+    if after and healed and room_state(layer.exp_after, layer.dtype_after) != "over":
         return "unknown"
     return "warn" if mark.tight else "chart.limit"
 
