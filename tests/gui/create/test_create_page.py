@@ -107,6 +107,7 @@ def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> No
     steps = scripted.Steps(steps=4, wait_each=str(tmp_path))
     stage = Stage(qtbot, {"generate": [*STARTED, steps, scripted.Picture()]})
     page = stage.page
+    page.form.steps.set_value(9)  # the script's picture has 4
     page.generate()
     (tmp_path / "1").touch()
     stage.wait(lambda: page.centre.transport.title.text() == "Step 1 of 4")
@@ -116,6 +117,7 @@ def test_stop_and_keep_decodes_what_there_is(qtbot: QtBot, tmp_path: Path) -> No
         (tmp_path / str(number)).touch()
     stage.idle()
     assert len(stage.controller.state.pictures) == 1
+    assert page.centre.receipt.sentence.text() == "No bad values in 4 steps, stopped at step 4 of 9"
     stage.close()
 
 

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gui import picture_text, text
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
@@ -30,10 +30,19 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         where = f"{event.component}.{event.module}" if event.module else capital(text.component_name(event.component))
         done = picture_text.cure_name(event.cure)
         rows.append((where, f"{done}, {picture_text.elapsed(event.seconds)}" if event.seconds else done))
-    rows.append((tr("Steps"), str(picture.steps)))
+    steps = (
+        tr("stopped at step {0} of {1}", picture.steps, request.steps) if was_stopped(picture, request) else str(picture.steps)
+    )
+    rows.append((tr("Steps"), steps))
     if picture.path:
         rows.append((tr("File"), picture.path))
     return rows
+
+
+def was_stopped(picture: PictureFacts, request: PictureRequest) -> bool:
+    """Whether the user stopped it and kept what there was. With a picture or options of its own, fewer steps may be meant."""
+    own = request.image is not None or bool(request.options)
+    return not own and request.steps is not None and 0 < picture.steps < request.steps
 
 
 class ReceiptBar(HoverButton):
@@ -79,8 +88,10 @@ class ReceiptBar(HoverButton):
         self.setLayout(column(frame, spacing=0))
         self.toggled.connect(lambda on: self.chevron.set("chevron-down" if on else "chevron-up", "text-secondary"))
 
-    def show_picture(self, picture: PictureFacts) -> None:
+    def show_picture(self, picture: PictureFacts, request: PictureRequest) -> None:
         icon, tone, word, sentence = picture_text.receipt(picture)
+        if was_stopped(picture, request):
+            sentence = listed(sentence, tr("stopped at step {0} of {1}", picture.steps, request.steps))
         self.size_words.setText(f"{picture.width} × {picture.height}")
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
         self.time_words.setText("  " + picture_text.elapsed(picture.seconds))
