@@ -28,13 +28,15 @@ def groups_of(
     asked: DType,
     masters: Mapping[str, torch.Tensor],
     flow_at: Callable[[str], Flow | None],
+    peaks: dict[str, float] | None = None,
 ) -> tuple[RescaleGroup, ...]:
     """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
     can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
-    known shapes do not reach. A search that fails costs nothing but its groups.
+    known shapes do not reach; peaks: of tensors, filled with those that were read. A search that fails costs nothing but its
+    groups.
     """
     known = rescale_groups(component, module)
-    left = _left(component, known, layers, named, asked, masters)
+    left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
     try:
         by_flow: dict[int, tuple[Flow, list[str]]] = {}
         for site in left:
@@ -60,12 +62,12 @@ def _left(
     layers: Sequence[LayerPeak],
     named: Sequence[str],
     asked: DType,
-    masters: Mapping[str, torch.Tensor],
+    tensors: Mapping[str, float],
 ) -> list[str]:
     """Modules that known groups leave over the limit, in running order."""
     if not all(math.isfinite(layer.peak) for layer in layers):
         return []  # what is bad in a type with room is no matter of scale
-    shifts = choose_shifts(known, layers, asked, tensors={component: tensor_peaks(masters, known)})
+    shifts = choose_shifts(known, layers, asked, tensors={component: tensors})
     after = peaks_after(known, shifts, layers)
     limit = FLOAT_LIMITS[asked]
     over = [layer.module for layer in layers if layer.component == component and after[component, layer.module] > limit]
@@ -98,10 +100,14 @@ def _proven(
     return kept
 
 
-def tensor_peaks(masters: Mapping[str, torch.Tensor], groups: Sequence[RescaleGroup]) -> dict[str, float]:
-    """Largest absolute value of every parameter that some group may scale, under the name the group uses."""
-    peaks: dict[str, float] = {}
-    for name in {name for group in groups for name in (*group.shrink, *group.grow)}:
+def tensor_peaks(
+    masters: Mapping[str, torch.Tensor], groups: Sequence[RescaleGroup], read: dict[str, float] | None = None
+) -> dict[str, float]:
+    """Largest absolute value of every parameter that some group may scale, under the name the group uses. read: those that are
+    known already, and the same with these.
+    """
+    peaks = {} if read is None else read
+    for name in {name for group in groups for name in (*group.shrink, *group.grow)} - peaks.keys():
         base, rows = split_rows(name)
         tensor = masters[base]
         peaks[name] = peak(tensor[rows] if tensor.dim() else tensor)

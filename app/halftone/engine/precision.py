@@ -252,13 +252,13 @@ def invoke(
     return result if outside is None else map_tensors(result, as_dtype(outside))
 
 
-def bytes_in(module: nn.Module, run: DType, upcast: tuple[str, ...]) -> int:
-    """Bytes of the parameters of module once it runs in `run` with these modules in float32, whatever it runs in now."""
+def bytes_in(module: nn.Module, parameters: Iterable[tuple[str, nn.Parameter]], run: DType, upcast: tuple[str, ...]) -> int:
+    """Bytes of these named parameters of module once it runs in `run` with these modules in float32, whatever it runs in now."""
     dtype = DTYPES[run]
     keep = kept_float32(module, dtype)
     regions = tuple(f"{name}." for name in upcast)
     total = 0
-    for name, parameter in module.named_parameters():
+    for name, parameter in parameters:
         wide = keep(name) or name.startswith(regions)
         size = parameter.element_size() if not parameter.is_floating_point() else 4 if wide else dtype.itemsize
         total += parameter.numel() * size

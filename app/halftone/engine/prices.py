@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 import torch
+from torch import nn
 
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
@@ -93,6 +94,8 @@ class Pricing:
         self._patience = patience
         self._named: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
+        self._parameters: dict[str, tuple[tuple[str, nn.Parameter], ...]] = {}
+        self._peaks: dict[str, dict[str, float]] = {}
 
     def plain(self) -> Plan:
         """The plan that changes nothing, with what the target pass measured."""
@@ -143,7 +146,8 @@ class Pricing:
 
         layers = [layer for layer in self._layers if layer.component == name]
         named = [module for component, module in self._named if component == name]
-        return groups_of(name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at)
+        peaks = self._peaks.setdefault(name, {})
+        return groups_of(name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at, peaks)
 
     def _call_of(self, name: str, site: str) -> Call | None:
         """The first sound call in which a module ran."""
@@ -159,7 +163,7 @@ class Pricing:
     @cached_property
     def _tensors(self) -> dict[str, dict[str, float]]:
         own = {name: tuple(group for group in self._groups if group.component == name) for name in self._sick}
-        return {name: tensor_peaks(self._masters[name], groups) for name, groups in own.items()}
+        return {name: tensor_peaks(self._masters[name], groups, self._peaks.setdefault(name, {})) for name, groups in own.items()}
 
     def after(self, plan: Plan) -> dict[tuple[str, str], float]:
         """(component, module) -> peak under a plan that rescales: of every module, those it leaves alone too."""
@@ -321,7 +325,10 @@ class Pricing:
     def _bytes(self, name: str, state: ComponentState) -> int:
         key = (name, state.dtype, state.upcast)
         if key not in self._sizes:
-            self._sizes[key] = bytes_in(self._loaded.modules[name], state.dtype, state.upcast)
+            module = self._loaded.modules[name]
+            if name not in self._parameters:
+                self._parameters[name] = tuple(module.named_parameters())
+            self._sizes[key] = bytes_in(module, self._parameters[name], state.dtype, state.upcast)
         return self._sizes[key]
 
 
