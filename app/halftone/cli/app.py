@@ -123,6 +123,7 @@ def check(
     )
     from halftone.cli.objects import check_object, put
     from halftone.cli.work import check_model, choose_precision
+    from halftone.health.judge import is_cured
 
     precision = choose_precision(tools, command.device, command.numerics.precision, as_json=json)
     report = check_model(tools, command, as_json=json, apply=apply)
@@ -132,7 +133,7 @@ def check(
         from halftone.cli.show import show_check
 
         show_check(report, precision, layers=layers)
-    raise typer.Exit(0 if report.verdict in {"healthy", "tight"} or report.applied else 1)
+    raise typer.Exit(0 if report.verdict in {"healthy", "tight"} or is_cured(report) else 1)
 
 
 def generate(

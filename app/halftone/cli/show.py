@@ -25,7 +25,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
 from halftone.health.explain import further_words
-from halftone.health.judge import disk_price, headroom_bits, smallest_room
+from halftone.health.judge import disk_price, headroom_bits, is_cured, smallest_room
 from halftone.health.words import bits, duration, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
@@ -59,11 +59,6 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
     "not-recovered": ("✗", "red", "not recovered"),
     "asking": ("?", "yellow", "stopped to ask"),
 }
-
-
-def is_cured(report: CheckReport) -> bool:
-    """What the check found is met by a cure that was verified and is in use."""
-    return report.applied and report.verdict in {"fixable", "tight"} and report.plan.verified
 
 
 def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool = False, console: Console | None = None) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, Literal
 
 import torch
@@ -178,6 +178,7 @@ class Flow:
         self.ends: dict[str, int] = {}
         """By module: how many uses of leaves were complete when it first was."""
         self._running: list[str] = []
+        self._places: dict[torch.Size, tuple[torch.Tensor, ...]] = {}
         started = time.monotonic()
         self._result = self._record()
         self._first_use = {name: place for place, name in reversed(list(enumerate(self.order)))}
@@ -189,7 +190,7 @@ class Flow:
         """What passes through the network as it is."""
 
         def before(name: str, use: int, value: torch.Tensor) -> torch.Tensor:
-            self._base[name, use, "in"] = [_sample(value)]
+            self._base[name, use, "in"] = [self._sample(value)]
             self.sizes[name] = (value.numel(), 0)
             return value
 
@@ -200,7 +201,7 @@ class Flow:
                 self.sizes[name] = (self.sizes.get(name, (0, 0))[0], tensor.numel())
 
         def holder(name: str, use: int, output: Any) -> None:
-            self._base[name, use, "out"] = [_sample(tensor) for tensor in tensors_in(output)]
+            self._base[name, use, "out"] = [self._sample(tensor) for tensor in tensors_in(output)]
             self.ends.setdefault(name, len(self.order))
 
         return self._hooked(before, after, holder)
@@ -217,7 +218,7 @@ class Flow:
                 trace.mismatch = found.name
                 return trace
         pairs = zip(tensors_in(result), tensors_in(self._result), strict=True)
-        trace.same = all(_compare(_sample(tensor), _sample(base)) in ("same", "zero") for tensor, base in pairs)
+        trace.same = all(_compare(self._sample(tensor), self._sample(base)) in ("same", "zero") for tensor, base in pairs)
         return trace
 
     def proven(self, group: RescaleGroup, k: int) -> bool:
@@ -294,7 +295,17 @@ class Flow:
         if not tensors or len(base) != len(tensors):
             return "zero" if not tensors else "other"
         largest = max(range(len(base)), key=lambda index: float(base[index].abs().max()) if base[index].numel() else 0.0)
-        return _compare(_sample(tensors[largest]), base[largest])
+        return _compare(self._sample(tensors[largest]), base[largest])
+
+    def _sample(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same few hundred numbers of every tensor of a shape; drawn once: that takes longer than to read them."""
+        values, shape = tensor.detach(), tensor.shape
+        if values.numel() <= _SAMPLES:
+            return values.reshape(-1).clone()
+        if shape not in self._places:
+            drawn = torch.randint(shape.numel(), (_SAMPLES,), generator=torch.Generator().manual_seed(shape.numel()))
+            self._places[shape] = tuple(index.to(values.device) for index in torch.unravel_index(drawn, shape))
+        return values[self._places[shape]]
 
     def follows(self, name: str, args: tuple[Any, ...], output: Any) -> Class | None:
         """What a leaf gives for a scaled input: the same (a norm), or that scaled; None: cannot be tried. What comes to such a
@@ -303,7 +314,7 @@ class Flow:
         if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not isinstance(output, torch.Tensor):
             return None
         again = self.leaves[name].forward(args[0] * _FACTOR)
-        now, before = _sample(again), _sample(output)
+        now, before = self._sample(again), self._sample(output)
         alike = (now - before).abs() <= _ALIKE * before.abs().max()
         # the epsilon of a norm changes tokens that hold next to nothing
         return "same" if float(alike.float().mean()) >= _MOST else _compare(now, before)
@@ -356,22 +367,6 @@ def _scaled(parts: Iterable[tuple[torch.Tensor, int]]) -> Generator[None]:
     finally:
         for tensor, bits in done:
             tensor.mul_(2.0**-bits)
-
-
-def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    """The same few hundred numbers of every tensor of a shape."""
-    values = tensor.detach()
-    if values.numel() <= _SAMPLES:
-        return values.reshape(-1).clone()
-    return values[_places(values.shape, values.device)]
-
-
-@lru_cache(maxsize=1024)
-def _places(shape: torch.Size, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Where to look in a tensor: indices of every dimension. Kept: to draw them takes longer than to read them."""
-    count = shape.numel()
-    places = torch.randint(count, (_SAMPLES,), generator=torch.Generator().manual_seed(count))
-    return tuple(index.to(device) for index in torch.unravel_index(places, shape))
 
 
 def _compare(now: torch.Tensor, before: torch.Tensor) -> Class:

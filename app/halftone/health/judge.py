@@ -119,6 +119,11 @@ def tried(report: CheckReport, found: CheckReport) -> CheckReport:
     return msgspec.structs.replace(report, plan=plan, cures=tuple(priced(cure) for cure in report.cures))
 
 
+def is_cured(report: CheckReport) -> bool:
+    """What the check found is met by a cure that was verified and is in use."""
+    return report.applied and report.verdict in {"fixable", "tight"} and report.plan.verified
+
+
 def cured_by(plan: Plan, finding: Finding) -> bool:
     """Whether a plan that passed the check took care of a finding.
 

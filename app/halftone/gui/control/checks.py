@@ -1,6 +1,5 @@
 """Checks of models on the device in use: their reports, the badges that follow from them, and the cures in force."""
 
-import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -158,6 +157,5 @@ class Checks(QObject):
         """
         self._remember(msgspec.structs.replace(report, applied=False))
         if not quiet:
-            with contextlib.suppress(OSError):
-                learned.forget(report.model, report.device)
+            self._writer.write(lambda: learned.forget(report.model, report.device))
             self._holder.take(Noted(kind="cure-undone", facts=(report.model.name, report.model.id)))
