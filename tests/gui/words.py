@@ -33,6 +33,7 @@ def tables() -> dict[str, str]:
     from halftone.contract.errors import WORDS
     from halftone.gui.pages.create_form import examples
     from halftone.gui.reasons import FRAGMENTS, PARTS, TEMPLATES
+    from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
     from halftone.settings.declared import DECLARED
 
     found: dict[str, str] = {}
@@ -46,6 +47,10 @@ def tables() -> dict[str, str]:
         for choice in setting.choices:
             found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
     found |= dict.fromkeys(examples(), "example prompts")
+    for trouble in all_troubles():
+        said = (trouble.what, trouble.helps, helps_words(trouble).template, origin_words(trouble).template)
+        found |= dict.fromkeys(filter(None, said), "troubles")
+    found |= dict.fromkeys(SURE_WORDS.values(), "troubles")
     return found
 
 

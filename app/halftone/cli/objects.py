@@ -10,6 +10,7 @@ import msgspec
 from halftone.cli.precision import ChosenPrecision
 from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
 from halftone.contract.plan import Plan, rescaled_modules
+from halftone.health.troubles import known_on, known_on_device, trouble_object
 
 SCHEMA = 1
 
@@ -33,6 +34,7 @@ def finite(value: Any) -> Any:
 def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: bool) -> dict[str, Any]:
     """layers: also every module's peak."""
     model, device = report.model, report.device
+    known = known_on(model, device, report.precision, report.numerics)
     found = [_without(msgspec.to_builtins(finding), "facts") for finding in report.findings]
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -42,6 +44,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         "precision_reason": precision.reason,
         "verdict": report.verdict,
         "findings": found,
+        "known": [trouble_object(trouble) for trouble in known],
         "plan": plan_object(report.plan),
         "components": {name: msgspec.to_builtins(facts) for name, facts in report.components.items()},
         "seconds": report.seconds,
@@ -83,6 +86,7 @@ def devices_object(devices: tuple[DeviceFacts, ...], report: SelfTestReport) -> 
     return {
         "schema": SCHEMA,
         "devices": [msgspec.to_builtins(device) for device in devices],
+        "known": [trouble_object(trouble) for trouble in known_on_device(report.device)],
         **_without(msgspec.to_builtins(report), "type"),
     }
 

@@ -1,7 +1,7 @@
 """Reports for people: the verdict first, then the evidence, then what to do. Printed with rich on stdout."""
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -26,9 +26,11 @@ from halftone.contract.plan import Cure
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
 from halftone.health.explain import further_words
 from halftone.health.judge import disk_price, headroom_bits, is_cured, smallest_room
+from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.words import bits, duration, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
+_SHOWN_KNOWN: Final = 3
 _VERDICTS: Final[dict[Verdict, tuple[str, str, str]]] = {
     "healthy": ("✓", "green", "{model} is healthy in {precision} on {device}."),
     "tight": ("▲", "yellow", "{model} works in {precision} on {device}, with little room."),
@@ -75,6 +77,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     _put(out, precision.line(), 2, "dim")
     _show_cure(out, report)
     _show_findings(out, report)
+    _show_known(out, known_on(report.model, report.device, report.precision, report.numerics), "combination")
     if layers:
         out.print(_layer_table(report))
 
@@ -94,6 +97,19 @@ def _show_findings(out: Console, report: CheckReport) -> None:
     if report.verdict == "broken" and report.findings:
         out.print()
         _put(out, report.findings[0].remedy, 2)
+
+
+def _show_known(out: Console, troubles: Sequence[Trouble], where: str) -> None:
+    """What others met, under a heading of its own: it is no finding. where: "combination" or "device"."""
+    if not troubles:
+        return
+    out.print()
+    _put(out, f"Known on this {where}, met by others and not a finding:", 2)
+    for trouble in troubles[:_SHOWN_KNOWN]:
+        _put(out, f"–  {trouble.what} {helps_words(trouble).text()}", 2, "dim", hanging=3)
+        _put(out, origin_words(trouble).text(), 5, "dim")
+    if (more := len(troubles) - _SHOWN_KNOWN) > 0:
+        _put(out, f"and {more} more; --json lists all", 5, "dim")
 
 
 def _place(finding: Finding) -> str:
@@ -229,6 +245,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     others = [f"{device.name} ({device.id})" for device in devices if device.id != facts.id]
     if others:
         _put(out, f"Also here: {', '.join(others)}; --device chooses", 2, "dim")
+    _show_known(out, known_on_device(facts), "device")
 
 
 def _dtype_line(report: DTypeReport) -> Text:

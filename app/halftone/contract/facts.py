@@ -20,8 +20,6 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     threads: int | None = None
     details: dict[str, str] = msgspec.field(default_factory=dict)
     """Further rows of the Device page, label -> value, only what was read from the system."""
-    hints: tuple[str, ...] = ()
-    """What is known of this card elsewhere; shown as a hint, never as a finding."""
 
 
 class OperationResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,13 +50,6 @@ TEMPLATES: Final = (
     "Gives wrong results on this device.",
     "Changes nothing while the numbers are sound.",
     "Costs and saves nothing until {0}.",
-    "Others report green or black pictures in FP16 on this family of cards. ({0})",
-    "Others report that FP16 computes right but several times slower than FP32 on this family of cards. ({0})",
-    "Others report grey pictures in FP16 that small tests do not show. ({0})",
-    "Its FP16 and BF16 matrix units turn very small numbers into zero. ({0})",
-    "Others report black pictures from FP16 attention. ({0})",
-    "Others report zeros from FP16 and bad numbers from BF16 with some driver and PyTorch versions. ({0})",
-    "Others report black pictures from FP16 attention since macOS 14.5. ({0})",
 )
 FRAGMENTS: Final = (
     "single files are not supported yet",

@@ -23,6 +23,9 @@ SD3: Final = Family(name="SD 3", size=1024, steps=28, guidance=7.0, tokens=256)
 SANA: Final = Family(name="Sana", size=1024, steps=20, guidance=4.5, tokens=300)
 FLUX: Final = Family(name="FLUX", size=1024, steps=28, guidance=3.5, tokens=512)
 
+FAMILIES: Final[tuple[Family, ...]] = (SD1, SD2, SDXL, SD3, SANA, FLUX)
+"""Those that have a name of their own; any other is called as diffusers calls its pipeline."""
+
 NOT_WHOLE: Final[tuple[str, ...]] = ("LoRA", "VAE", "ControlNet", "Embedding", "Text encoder", "Unknown")
 """Families of files that are described and listed but cannot make a picture alone."""
 

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, cast
 
-import msgspec
 import psutil
 import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, MemoryFacts
 from halftone.contract.words import either
-from halftone.measure.hints import hints_for
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ def list_devices() -> tuple[DeviceFacts, ...]:
             found += read()
         except (RuntimeError, AssertionError, OSError, AttributeError) as error:
             log.warning("a device could not be read: %s", error)
-    return (*(msgspec.structs.replace(device, hints=hints_for(device)) for device in found), _cpu_device())
+    return (*found, _cpu_device())
 
 
 def find_device(name: str) -> DeviceFacts:

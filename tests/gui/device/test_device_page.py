@@ -352,3 +352,12 @@ def test_speeds_of_one_column_have_one_unit() -> None:
 def test_bits_of_a_long_sum_are_judged_fairly() -> None:
     judged = {one.mode: device_view.bits_fine(one) for one in kit.measured().bits}
     assert judged == {"float32": True, "tf32": True, "float16": True, "float16-sums": False, "bfloat16": True}
+
+
+def test_what_others_met_on_the_card_is_shown_with_its_source(qtbot: QtBot) -> None:
+    card = msgspec.structs.replace(kit.GPU, name="NVIDIA GeForce GTX 1660 Ti", capability="7.5")
+    page = DevicePage(kit.desk(card, self_test=kit.measured(card))[0])
+    qtbot.addWidget(page)
+    page.show()
+    said = " ".join(one.text() for one in page.findChildren(QLabel))
+    assert "FP16 gives green or black pictures on this family of cards. (pytorch #58123" in said

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QFileDialog
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
@@ -54,6 +54,29 @@ def test_unchecked_offers_the_check(qtbot: QtBot) -> None:
     page.verdict._check.click()
     command = kit.examine_of(link)
     assert (command.model, command.depth, command.device, command.plan) == (kit.MODEL.id, "quick", "cuda:0", None)
+
+
+def test_what_others_met_is_a_quiet_row_that_opens_before_and_after_a_check(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot)
+    assert page.known.isVisible()
+    assert page.known.head.words() == "Others met 2 troubles on this combination"
+    assert not page.known.body.isVisible()
+    page.known.head.click()
+    said = [one.text() for one in page.known.body.findChildren(QLabel)]
+    assert said[0].startswith("The SDXL picture decoder overflows in FP16")
+    assert "diffusers #4325" in said[1]
+    assert said[1].endswith("seen in code, or located")
+    page.known.head.click()
+    assert not page.known.body.isVisible()
+    after, _ = open_page(qtbot, kit.report())
+    assert after.known.isVisible()
+    assert "#4325" not in "".join(row.title for row in after.findings.view.rows._rows), "it is no finding"
+
+
+def test_where_nothing_is_known_there_is_no_row(qtbot: QtBot) -> None:
+    model = msgspec.structs.replace(kit.MODEL, family="Stable Diffusion 1.x", components=("unet",))
+    page, _ = open_page(qtbot, models=(model,))
+    assert not page.known.isVisible()
 
 
 def test_on_a_processor_the_words_say_so(qtbot: QtBot) -> None:

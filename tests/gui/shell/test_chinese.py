@@ -26,16 +26,17 @@ from halftone.gui.pages import health_view, health_words, settings_effects
 from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
+from halftone.gui.pages.known import known_text
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.state import Ended, Job, Notice, NoticeKind
+from halftone.health.troubles import Trouble, all_troubles, helps_words, origin_words
 from halftone.health.words import module_words
 from halftone.library.models import runnable
-from halftone.measure.hints import HINTS, Hint
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
 NAMES = re.compile(
-    r"--[\w-]+|[\w./-]*[_./][\w./-]*|"
+    r"[\w.-]+ (PR )?#\d+|--[\w-]+|[\w./-]*[_./][\w./-]*|"
     r"\b(halftone|diffusers|pocket|safetensors|pickle|cpu|cuda|none|auto|exp|erf|sin)\b",
     re.IGNORECASE,
 )
@@ -174,10 +175,10 @@ def test_notes_of_settings_are_said_in_chinese() -> None:
     assert english(reasons.reason(found.note or "")) == []
 
 
-@pytest.mark.parametrize("hint", HINTS, ids=lambda hint: hint.pattern)
-def test_hints_on_devices_are_said_in_chinese(hint: Hint) -> None:
-    names = english(hint.source)
-    assert [word for word in english(reasons.reason(f"{hint.text} ({hint.source})")) if word not in names] == []
+@pytest.mark.parametrize("trouble", all_troubles(), ids=lambda trouble: trouble.id)
+def test_known_troubles_are_said_in_chinese(trouble: Trouble) -> None:
+    said = " ".join((known_text(trouble), helps_words(trouble).text(tr), origin_words(trouble).text(tr)))
+    assert [word for word in english(said) if word not in ("transformer", "autocast", "math", "softmax")] == []
 
 
 @pytest.mark.parametrize("kind", get_args(NoticeKind))

@@ -2,9 +2,7 @@ import pytest
 import torch
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts
 from halftone.measure.devices import find_device, list_devices, memory
-from halftone.measure.hints import HINTS, hints_for
 
 
 def test_the_processor_is_always_there_and_last() -> None:
@@ -36,26 +34,3 @@ def test_memory_adds_up() -> None:
     assert found.own > 0
     assert found.others >= 0
     assert found.own + found.others <= found.total
-
-
-@pytest.mark.parametrize(
-    ("backend", "name", "count"),
-    [
-        ("cuda", "NVIDIA GeForce GTX 1660 Ti", 1),
-        ("cuda", "NVIDIA GeForce GTX 1080 Ti", 1),
-        ("cuda", "NVIDIA GeForce RTX 4090", 0),
-        ("rocm", "AMD Radeon RX 5700 XT", 1),
-        ("rocm", "AMD Instinct MI250X", 1),
-        ("xpu", "Intel Arc B580", 1),
-        ("mps", "Apple M3", 1),
-        ("cpu", "Intel Arc look-alike", 0),
-    ],
-)
-def test_hints_are_given_with_their_source(backend: str, name: str, count: int) -> None:
-    found = hints_for(DeviceFacts(id="x", backend=backend, name=name))
-    assert len(found) == count
-    assert all(text.endswith(")") and " (" in text for text in found)
-
-
-def test_every_hint_has_a_source() -> None:
-    assert all(hint.source and hint.text.endswith(".") for hint in HINTS)

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from tests.helpers import samples
 
+from halftone.cli.objects import check_object, devices_object
 from halftone.cli.precision import ChosenPrecision
-from halftone.cli.show import show_check, show_pictures
-from halftone.contract.facts import CheckReport, Finding, GenerateReport
+from halftone.cli.show import show_check, show_devices, show_pictures
+from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport
 from halftone.health.explain import explain
 
 AS_SET = ChosenPrecision("float16", "FP16, as set.", measured=False)
@@ -61,6 +62,38 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
 
 def finding_remedy(finding: Finding) -> str:
     return explain(finding).remedy
+
+
+def test_what_others_met_stands_under_a_heading_of_its_own_after_the_findings() -> None:
+    sdxl = replace(samples.POCKET, family="SDXL", components=("unet", "vae"))
+    shown = lines(replace(samples.check_report(fragile=True), model=sdxl))
+    heading = shown.index("Known on this combination, met by others and not a finding:")
+    assert shown.index(next(line for line in shown if line.startswith("1  "))) < heading
+    assert shown[heading + 1].startswith("–  The SDXL picture decoder overflows in FP16")
+    assert "What helped: An exact rescaling" in shown[heading + 1]
+    assert "diffusers #4325" in shown[heading + 2]
+    assert shown[heading + 2].endswith("seen in code, or located")
+
+
+def test_where_nothing_is_known_there_is_no_heading() -> None:
+    assert not [line for line in lines(samples.check_report(fragile=True)) if line.startswith("Known")]
+
+
+def test_known_troubles_stand_in_the_object() -> None:
+    sdxl = replace(samples.POCKET, family="SDXL", components=("unet", "vae"))
+    found = check_object(replace(samples.check_report(fragile=True), model=sdxl), AS_SET, layers=False)["known"]
+    assert [trouble["id"] for trouble in found] == ["sdxl-vae", "sdxl-vae-encode"]
+    assert set(found[0]) == {"id", "what", "helps", "sources", "sure"}
+
+
+def test_a_device_tells_what_others_met_on_it() -> None:
+    card = DeviceFacts(id="cuda:0", backend="cuda", name="NVIDIA GeForce GTX 1660", torch_version="2.13.0")
+    report = replace(samples.self_test_report(), device=card)
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_devices((card,), report, console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert "Known on this device" in out.file.getvalue()
+    assert [trouble["id"] for trouble in devices_object((card,), report)["known"]] == ["gtx16-fp16"]
 
 
 def test_a_picture_that_waits_for_an_answer_is_finished_by_a_command() -> None:

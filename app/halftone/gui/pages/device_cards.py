@@ -5,12 +5,14 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QVBoxLayout, QWidget
 
 from halftone.contract.facts import DeviceFacts, MemoryFacts
-from halftone.gui import icons, reasons, theme
+from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.pages import device_view
 from halftone.gui.pages.device_view import Promise, Verdict
+from halftone.gui.pages.known import known_text
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, clear, column, hline, label, repolish, row
+from halftone.health.troubles import known_on_device
 
 
 class VerdictCard(QFrame):
@@ -217,7 +219,7 @@ class DeviceCard(QFrame):
         rows = device_view.device_rows(device)
         if memory is None and device.memory_total:
             rows.insert(0, (tr("Memory"), figures.size(device.memory_total)))
-        rows += [(tr("Known"), reasons.reason(hint)) for hint in device.hints]
+        rows += [(tr("Known"), known_text(trouble)) for trouble in known_on_device(device)]
         if rows != self._shown:
             self._fill(rows)
 

@@ -8,21 +8,23 @@ from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from halftone.contract.errors import say
-from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts, RepairReport
+from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine, LayersMeasured, Repair
 from halftone.contract.words import DType
 from halftone.gui import reasons, text
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import sentences, tr
-from halftone.gui.pages import health_files, health_report, health_view, health_words
+from halftone.gui.i18n import tr
+from halftone.gui.pages import health_files, health_report, health_view
 from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.health_view import Figure, HealthView, Progress
+from halftone.gui.pages.known import KnownCard
 from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Ended, Job, Noted
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import column, hline, row, scrolling
+from halftone.health.troubles import Trouble, known_on
 
 REFRESH_MS = 60
 PHASES = ("load", "scan", "range", "target", "plan", "verify", "measure")
@@ -48,6 +50,7 @@ class HealthPage(Page):
         self.chart = ChartCard()
         self.findings = FindingsCard()
         self.cure = CureCard()
+        self.known = KnownCard()
         self._build()
         self._connect()
         apply_style(self)
@@ -61,7 +64,7 @@ class HealthPage(Page):
         self._bottom_layout.setStretch(0, 1)
         self._bottom.setLayout(self._bottom_layout)
         inner = QWidget()
-        self._inner_layout = column(self.verdict, self.chart, self._bottom, spacing=10, margins=(20, 0, 20, 14))
+        self._inner_layout = column(self.verdict, self.chart, self._bottom, self.known, spacing=10, margins=(20, 0, 20, 14))
         self._inner_layout.setStretch(2, 1)
         self._inner_layout.addStretch(0)
         inner.setLayout(self._inner_layout)
@@ -115,7 +118,7 @@ class HealthPage(Page):
             self._move_buttons(narrow)
             self._pinned_line.setVisible(narrow)
             self._inner_layout.setStretch(2, 0 if narrow else 1)
-            self._inner_layout.setStretch(3, 1 if narrow else 0)  # room to spare is below the cards, not inside one
+            self._inner_layout.setStretch(4, 1 if narrow else 0)  # room to spare is below the cards, not inside one
             self.cure.setMaximumWidth(16777215 if narrow else 552)
             self.cure.setMinimumWidth(440 if narrow else 552)
             self.refresh()
@@ -136,7 +139,7 @@ class HealthPage(Page):
     def _set_heights(self) -> None:
         """The chart takes 360 where there is room, never less than 240; lists show at least a few rows."""
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
-        below = max(296, self.cure.minimumSizeHint().height())
+        below = max(296, self.cure.minimumSizeHint().height()) + self._known_height()
         self.chart.setFixedHeight(min(360, max(240, spare - below)))
         rows = self.findings.view.height_for_rows()
         if self._narrow:
@@ -145,6 +148,10 @@ class HealthPage(Page):
         else:
             self.findings.setMinimumHeight(200)
             self.findings.setMaximumHeight(16777215)
+
+    def _known_height(self) -> int:
+        """Of the closed row with its gap; opened, it takes more of a page that scrolls."""
+        return 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10
 
     # what is shown
 
@@ -182,7 +189,7 @@ class HealthPage(Page):
             else:
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
-            self._notes[command.model] = _copy_words(ended)
+            self._notes[command.model] = health_files.copy_words(ended)
             if ended.outcome == "done":
                 self._say_saved(Path(command.output), self._notes[command.model])
         self.soon()
@@ -223,6 +230,7 @@ class HealthPage(Page):
         self.chart.set_view(self._view)
         self.findings.set_view(self._view, health_view.summary_of_findings(self._view.findings))
         self.cure.set_view(self._view, busy=self._busy())
+        self.known.set_troubles(self._troubles(model))
         self.chart.chart.select_finding(self.findings.view.selected_number())
         self._show_copy()
         self.tick(job is not None and job.running)
@@ -245,6 +253,14 @@ class HealthPage(Page):
         if model is not None and (ended := self._unfinished.get(model.id)) is not None:
             return health_view.of_failed(ended, dtype)
         return known
+
+    def _troubles(self, model: ModelFacts | None) -> tuple[Trouble, ...]:
+        """What others met with this model as it would run now."""
+        control = self._controller
+        device = control.state.device
+        if model is None or device is None:
+            return ()
+        return known_on(model, device, control.precision[0], control.numerics)
 
     def _of_report(self, report: CheckReport, stale: str | None) -> HealthView:
         """The view of a report, worked out once: a thousand layers take their time."""
@@ -367,7 +383,7 @@ class HealthPage(Page):
         report = self._view.report
         if report is None:
             return
-        place = Path.home() / f"{_file_name(report)}.html"
+        place = Path.home() / f"{health_files.report_name(report)}.html"
         health_files.ask_save(self, tr("Export report"), place, tr("Report (*.html)"), "html", self.export)
 
     def export(self, path: str) -> None:
@@ -394,29 +410,6 @@ class HealthPage(Page):
         """Below the cures of this model, until something newer is to be said."""
         self._notes[model] = words
         self._show_copy()
-
-
-def _file_name(report: CheckReport) -> str:
-    plain = "".join(letter if letter.isalnum() else "-" for letter in report.model.name.lower()).strip("-")
-    return f"{plain}-health"
-
-
-def _copy_words(ended: Ended) -> str:
-    report = ended.report
-    if ended.outcome == "done" and isinstance(report, RepairReport):
-        finite = (
-            tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
-        )
-        name, count = Path(report.path).name, report.changed_tensors
-        if report.float32_error == 0:
-            return tr("Saved {0}. {1} tensors changed, the result is identical to the original in FP32. {2}", name, count, finite)
-        error = health_words.error_words(report.float32_error)
-        return tr("Saved {0}. {1} tensors changed, FP32 result differs by {2}. {3}", name, count, error, finite)
-    if ended.outcome == "cancelled":
-        return tr("Nothing was written: the copy was cancelled.")
-    if ended.error is not None:
-        return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
-    return tr("The copy could not be written.")
 
 
 def _whole_share(job: Job | None) -> float | None:

@@ -1,4 +1,4 @@
-"""File dialogs that do not stop the window: they call back when something was chosen."""
+"""File dialogs that do not stop the window (they call back when something was chosen), and words about files written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,11 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from halftone.gui.i18n import tr
+from halftone.contract.facts import CheckReport, RepairReport
+from halftone.gui import text
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.pages import health_words
+from halftone.gui.state import Ended
 
 
 def _open(dialog: QFileDialog, chosen: Callable[[str], object]) -> QFileDialog:
@@ -41,3 +45,28 @@ def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> 
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly, True)
     return _open(dialog, chosen)
+
+
+def report_name(report: CheckReport) -> str:
+    """Of the file, without its ending."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in report.model.name.lower()).strip("-")
+    return f"{plain}-health"
+
+
+def copy_words(ended: Ended) -> str:
+    """How writing a repaired copy ended."""
+    report = ended.report
+    if ended.outcome == "done" and isinstance(report, RepairReport):
+        finite = (
+            tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
+        )
+        name, count = Path(report.path).name, report.changed_tensors
+        if report.float32_error == 0:
+            return tr("Saved {0}. {1} tensors changed, the result is identical to the original in FP32. {2}", name, count, finite)
+        error = health_words.error_words(report.float32_error)
+        return tr("Saved {0}. {1} tensors changed, FP32 result differs by {2}. {3}", name, count, error, finite)
+    if ended.outcome == "cancelled":
+        return tr("Nothing was written: the copy was cancelled.")
+    if ended.error is not None:
+        return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
+    return tr("The copy could not be written.")
