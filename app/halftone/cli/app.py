@@ -8,7 +8,16 @@ from msgspec.structs import replace
 import halftone.cli.flags as given
 from halftone import __version__
 from halftone.cli.help import Command, Group
-from halftone.cli.inputs import kept_request, known_device, known_model, new_request, prompt_notes, ready_inputs, ready_request
+from halftone.cli.inputs import (
+    kept_request,
+    known_device,
+    known_model,
+    new_request,
+    prompt_notes,
+    ready_inputs,
+    ready_request,
+    with_named_loras,
+)
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
 from halftone.contract.messages import Examine, Repair
@@ -119,7 +128,7 @@ def check(
         device=known_device(device, saved),
         depth="thorough" if thorough else "quick",
         numerics=given.numerics_of(flags, saved.numerics),
-        inputs=ready_inputs(CheckInputs(prompt=prompt, **inputs), facts),
+        inputs=ready_inputs(CheckInputs(**with_named_loras(dict(prompt=prompt, **inputs), saved)), facts),
     )
     from halftone.cli.objects import check_object, put
     from halftone.cli.work import check_model, choose_precision

@@ -6,13 +6,14 @@ import json
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 import typer
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Numerics, OptionValue
+from halftone.contract.request import Lora, Numerics, OptionValue
 from halftone.contract.words import either
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
@@ -27,6 +28,8 @@ Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, show_default=False)]
 Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
+_LORA: Final = "FILE[:WEIGHT]"
+_LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value."""
 
@@ -50,6 +53,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered[name] = {key: value for key, value in picked.items() if value is not None}
         if "option" in gathered.get("inputs", {}):
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
+        if "lora" in gathered.get("inputs", {}):
+            gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
         command(**values, **gathered)
 
     shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items() if name not in groups]
@@ -93,6 +98,23 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
     return options
 
 
+def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
+    """["a.safetensors:0.6", "b.safetensors"] -> LoRAs with their weights, 1 where none is named; paths absolute."""
+    return tuple(_lora(text) for text in given or [])
+
+
+def _lora(text: str) -> Lora:
+    path, found, weight = text.rpartition(":")
+    try:
+        lora = Lora(path=path, weight=float(weight)) if found and path else Lora(path=text)
+    except ValueError:
+        lora = Lora(path=text)  # a colon of the path itself
+    try:
+        return msgspec.structs.replace(lora, path=str(Path(lora.path).expanduser().absolute()))
+    except RuntimeError:
+        return lora
+
+
 def _typed(text: str) -> OptionValue:
     try:
         value = json.loads(text)
@@ -124,7 +146,12 @@ def _input_parameters() -> list[inspect.Parameter]:
     ]
     said = "Any further argument of the pipeline; may be repeated."
     repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
-    return [*single, _parameter("option", Annotated[list[str] | None, repeated])]
+    lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
+    return [
+        *single,
+        _parameter("lora", Annotated[list[str] | None, lora]),
+        _parameter("option", Annotated[list[str] | None, repeated]),
+    ]
 
 
 def _settings() -> list[Setting]:

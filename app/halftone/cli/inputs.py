@@ -17,6 +17,7 @@ from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
+from halftone.library.loras import take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.samplers import check_sampler
@@ -28,6 +29,8 @@ from halftone.settings.store import Settings
 
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
+_FLAGS: Final = {"prompt": "A prompt", "options": "--option", "loras": "--lora"}
+"""Of fields that are not called as their flag is."""
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
 log = logging.getLogger(__name__)
@@ -61,7 +64,15 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
         command = command_line("generate")
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
     facts = known_model(model, saved)
-    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **asked)
+    return PictureRequest(
+        model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **with_named_loras(asked, saved)
+    )
+
+
+def with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
+    """What was asked for, with the LoRAs that the prompt names moved out of it. Raises HalftoneError lora-unknown."""
+    prompt, named = take_tags(asked.get("prompt") or "", saved.model_folders)
+    return {**asked, "prompt": prompt, "loras": (*asked.get("loras", ()), *named)} if named else dict(asked)
 
 
 def kept_request(
@@ -73,7 +84,7 @@ def kept_request(
     """
     for name, value in asked.items():
         if value not in (None, _USUAL_BATCH):
-            flag = "A prompt" if name == "prompt" else "--option" if name == "options" else "--" + name.replace("_", "-")
+            flag = _FLAGS.get(name) or "--" + name.replace("_", "-")
             allowed = "only --latents: its file holds what was asked for"
             raise HalftoneError("setting-bad-value", name=flag, value="given together with --latents", allowed=allowed)
     path = Path(latents).expanduser().absolute()

@@ -3,7 +3,7 @@
 import msgspec
 
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Numerics
+from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
 
 
@@ -188,6 +188,8 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     seconds: float
     applied: bool = False
     """True once the user applied the plan for this model on this device."""
+    loras: tuple[Lora, ...] = ()
+    """What was added to the model while it was checked; the report is of the model with them."""
 
 
 class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):

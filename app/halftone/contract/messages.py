@@ -17,7 +17,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import CheckInputs, Numerics, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
 from halftone.contract.words import Depth, Outcome, Phase
 
 PROTOCOL = 1
@@ -61,6 +61,8 @@ class Repair(Command, frozen=True, kw_only=True, tag=True):
     output: str
     device: str = "auto"
     numerics: Numerics = Numerics()
+    loras: tuple[Lora, ...] = ()
+    """Merged into the copy."""
 
 
 class Cancel(Command, frozen=True, kw_only=True, tag=True):
@@ -79,6 +81,7 @@ class Load(Command, frozen=True, kw_only=True, tag=True):
     model: str
     device: str = "auto"
     numerics: Numerics = Numerics()
+    loras: tuple[Lora, ...] = ()
 
 
 class Unload(Command, frozen=True, kw_only=True, tag=True):

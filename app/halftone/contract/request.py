@@ -1,5 +1,7 @@
 """Everything a picture depends on, as the user wants it (may hold None) and as it will run (holds no None)."""
 
+from pathlib import PurePath
+
 import msgspec
 
 from halftone.contract.words import AttentionBackend, DType, NanCheck, OnBlack, Precision, WhenNeeded
@@ -22,6 +24,18 @@ class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     attention_backend: AttentionBackend = "auto"
     nan_check: NanCheck = "every-step"
     on_black: OnBlack = "recover"
+
+
+class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An add-on to a model: a safetensors file, and how much of it is added to the model's weights."""
+
+    path: str
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What other programs call it: its file's name without the ending."""
+        return PurePath(self.path.replace("\\", "/")).stem or self.path
 
 
 class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -51,6 +65,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     resume_latents: str | None = None
     """A file of finished latents kept after a failed decode: only the decode runs."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
+    loras: tuple[Lora, ...] = ()
     numerics: Numerics = Numerics()
 
 
@@ -72,6 +87,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     options: dict[str, OptionValue]
     numerics: Numerics
     reasons: tuple[str, ...]
+    loras: tuple[Lora, ...] = ()
 
 
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -88,3 +104,4 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     mask: str | None = None
     num_frames: int | None = None
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
+    loras: tuple[Lora, ...] = ()

@@ -317,6 +317,7 @@ class Examination:
             numerics=self._numerics,
             checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
             seconds=time.perf_counter() - started,
+            loras=self._command.inputs.loras,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

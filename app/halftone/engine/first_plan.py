@@ -20,15 +20,18 @@ def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Nume
     What the settings order outright (the VAE in float32, say) is not undone by either.
     """
     base = base_plan(loaded, dtype, numerics)
-    report = load_report(loaded.facts, device, dtype)
     stored: Plan | None = None
     plan = base
-    if report is not None and report.plan.verified and report.model.fingerprint == loaded.facts.fingerprint:
-        stored = report.plan
-        if report.applied and staleness(report, loaded.facts, device, numerics) is None:
-            plan = merged(plan, _allowed(loaded, base, stored, dtype, numerics))
-    learned = recall(loaded.facts, device, dtype)
-    return (plan if learned is None else merged(plan, _allowed(loaded, base, learned, dtype, numerics))), stored
+    for loras in dict.fromkeys(((), loaded.loras)):  # what the model alone needs, it needs with LoRAs, too
+        report = load_report(loaded.facts, device, dtype, loras)
+        if report is not None and report.plan.verified and report.model.fingerprint == loaded.facts.fingerprint:
+            stored = report.plan
+            if report.applied and staleness(report, loaded.facts, device, numerics) is None:
+                plan = merged(plan, _allowed(loaded, base, stored, dtype, numerics))
+        learned = recall(loaded.facts, device, dtype, loras)
+        if learned is not None:
+            plan = merged(plan, _allowed(loaded, base, learned, dtype, numerics))
+    return plan, stored
 
 
 def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Numerics) -> Plan:
@@ -53,5 +56,5 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, plan: Plan,
         verified=True,
         reasons=(remembered(component, kind_of(plan, component, dtype)).text(),),
     )
-    before = recall(loaded.facts, device, dtype)
-    remember(loaded.facts, device, dtype, part if before is None else merged(before, part))
+    before = recall(loaded.facts, device, dtype, loaded.loras)
+    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), loaded.loras)

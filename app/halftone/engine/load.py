@@ -16,6 +16,8 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Lora
+from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
@@ -37,6 +39,16 @@ class Loaded:
     stored: dict[str, torch.dtype]
     states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
     native_scheduler: Any = None
+    adapters: tuple[Adapter, ...] = ()
+    """LoRAs that are part of the exact weights now."""
+
+    @property
+    def loras(self) -> tuple[Lora, ...]:
+        return tuple(adapter.lora for adapter in self.adapters)
+
+    def exact_dtype(self, name: str) -> torch.dtype:
+        """The narrowest type that holds the exact weights of a component: those of its file, or with LoRAs added in float32."""
+        return torch.float32 if name in changed_components(self.adapters) else self.stored[name]
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -146,8 +158,12 @@ def _header_dtypes(file: Path) -> set[torch.dtype]:
 
 
 def fresh_component(loaded: Loaded, name: str) -> nn.Module:
-    """The component once more, from its files, in the stored dtype and on the CPU: the exact weights to derive others from."""
-    return component_from(loaded, name, Path(loaded.facts.path))
+    """The component once more, from its files, on the CPU: the exact weights to derive others from. In the stored dtype; float32
+    where a LoRA was added.
+    """
+    fresh = component_from(loaded, name, Path(loaded.facts.path))
+    add_adapters(loaded.adapters, name, fresh)
+    return fresh
 
 
 def component_from(loaded: Loaded, name: str, folder: Path) -> nn.Module:

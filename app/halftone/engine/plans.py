@@ -1,17 +1,19 @@
 """Plans and the loaded pipeline: which plan a request starts from, and how a pipeline is brought into the state a plan wants."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 import torch
 from torch import nn
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
-from halftone.contract.request import Numerics
+from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
+from halftone.engine.lora import changed_components, read_adapters
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
@@ -21,7 +23,8 @@ log = logging.getLogger(__name__)
 Masters = Mapping[str, Mapping[str, torch.Tensor]]
 
 HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
-"""Of a component whose change of state was broken off: it equals no state that can be wanted, and is never exact."""
+"""Of a component whose change of state was broken off, or whose LoRAs changed: it equals no state that can be wanted, and is
+never exact."""
 
 
 def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
@@ -136,12 +139,31 @@ def apply_state(
     )
 
 
+def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:
+    """Let these LoRAs, and no others, be part of the exact weights. What this changes is read again with the next plan.
+
+    sound: only if all their numbers are finite.
+
+    Raises HalftoneError lora-broken, and as `read_adapters`; then nothing is changed.
+    """
+    before, after = loaded.adapters, read_adapters(loaded.pipe, loaded.facts, loras, loaded.adapters)
+    for adapter in after:
+        if sound and adapter.bad:
+            raise HalftoneError("lora-broken", name=adapter.lora.name, tensor=adapter.bad[0].tensor)
+    if before == after:
+        return
+    for name in changed_components((*before, *after)):
+        loaded.states[name] = HALF_DONE
+    loaded.adapters = after
+    log.info("LoRAs: %s", ", ".join(f"{adapter.lora.name} {adapter.lora.weight:g}" for adapter in after) or "none")
+
+
 def is_exact(loaded: Loaded, name: str) -> bool:
-    """True while the weights in memory are what the file says: no narrower dtype than the stored one was applied, nothing
+    """True while the weights in memory are what the file says, with the LoRAs added: no narrower dtype was applied, nothing
     rescaled.
     """
-    state = loaded.states[name]
-    return not state.rescale and (state.dtype == NAMES[loaded.stored[name]] or _holds(state, loaded.stored[name]))
+    state, exact = loaded.states[name], loaded.exact_dtype(name)
+    return not state.rescale and (state.dtype == NAMES[exact] or _holds(state, exact))
 
 
 def _holds(state: ComponentState, stored: torch.dtype) -> bool:

@@ -210,4 +210,5 @@ def resolve(
         options=request.options,
         numerics=request.numerics,
         reasons=tuple(why),
+        loras=request.loras,
     )

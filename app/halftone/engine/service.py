@@ -25,11 +25,12 @@ from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.plans import apply_plan
+from halftone.engine.plans import apply_plan, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
+from halftone.library.loras import check_loras
 from halftone.library.models import describe, runnable
 from halftone.library.records import SelfTests
 from halftone.measure.devices import find_device, list_devices, memory
@@ -68,6 +69,8 @@ class DiffusersEngine:
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            if request.resume_latents is None:  # else only the decoder runs, and no LoRA reaches that
+                put_loras(loaded, request.loras)
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
@@ -76,6 +79,7 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
             return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
@@ -83,6 +87,7 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_loras(loaded, command.loras)
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
@@ -90,7 +95,9 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
+        check_loras(command.loras)
         with quiet_libraries():
+            put_loras(loaded, command.loras)
             apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
         return facts
 

@@ -7,6 +7,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept
+from halftone.library.loras import check_loras
 from halftone.metadata.picture import check_output, check_room_for_text
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -51,6 +52,7 @@ def check_inputs(inputs: CheckInputs) -> None:
 
 
 def _check_given(values: PictureRequest | CheckInputs) -> None:
+    check_loras(values.loras)
     for text in (values.prompt, values.negative):
         _check_text(text or "")
     for name, value in values.options.items():

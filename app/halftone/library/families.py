@@ -39,7 +39,8 @@ _PIPELINES: Final[tuple[tuple[str, Family], ...]] = (
 
 _PREFIXES: Final = r"(?:model\.diffusion_model\.|diffusion_model\.)?"
 _KEYS: Final[tuple[tuple[str, str | Family], ...]] = (
-    (r"(?:.*\.)?lora_(?:up|down|A|B)\..*|lora_(?:unet|te\d?|transformer)_.*|.*\.(?:hada_w1_a|lokr_w1)", "LoRA"),
+    (r"(?:.*\.)?lora(?:_linear_layer)?[_.](?:up|down|A|B)\..*|lora_(?:unet|te\d?|transformer)_.*", "LoRA"),
+    (r".*\.(?:hada_w1_a|lokr_w1)", "LoRA"),
     (r"(?:control_model\.|controlnet_|input_hint_block\.).*", "ControlNet"),
     (r"conditioner\.embedders\.1\..*", SDXL),
     (_PREFIXES + r"label_emb\.0\.0\.weight", SDXL),

@@ -1,7 +1,8 @@
-"""What worked is remembered per model, device and precision: the plan that cured a picture starts the next one."""
+"""What worked is remembered per model, its LoRAs, device and precision: the plan that cured a picture starts the next one."""
 
 import hashlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -9,31 +10,39 @@ import msgspec
 
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.plan import Plan
+from halftone.contract.request import Lora
 from halftone.contract.words import DType
+from halftone.library.loras import lora_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
 
 log = logging.getLogger(__name__)
 
 
-def _file(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Path:
-    """Another version of the model's files, another device or another PyTorch is another matter."""
+def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, loras: Sequence[Lora] = ()) -> Path:
+    """Another version of the model's files, another device or another PyTorch is another matter; so are its LoRAs."""
     key = "\0".join((model.path, model.fingerprint, device.backend, device.name, device.torch_version, dtype))
     folder = data_dir() / "cures"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()[:20]}.json"
+    return folder / f"{_digest(key)}{f'-{_digest(lora_key(loras))}' if loras else ''}.json"
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:20]
 
 
 def forget(model: ModelFacts, device: DeviceFacts) -> None:
     """Start the next pictures of this model without what worked before, in every precision. Raises OSError."""
     for dtype in get_args(DType):
-        _file(model, device, dtype).unlink(missing_ok=True)
+        own = _file(model, device, dtype)
+        for file in own.parent.glob(f"{own.stem}*.json"):  # with LoRAs, too
+            file.unlink(missing_ok=True)
 
 
-def recall(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Plan | None:
-    """The plan that worked before, None if none did or it cannot be read."""
+def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, loras: Sequence[Lora] = ()) -> Plan | None:
+    """The plan that worked before with just these LoRAs, None if none did or it cannot be read."""
     try:
-        return msgspec.json.decode(_file(model, device, dtype).read_bytes(), type=Plan)
+        return msgspec.json.decode(_file(model, device, dtype, loras).read_bytes(), type=Plan)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
@@ -41,9 +50,9 @@ def recall(model: ModelFacts, device: DeviceFacts, dtype: DType) -> Plan | None:
         return None
 
 
-def remember(model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan) -> None:
+def remember(model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, loras: Sequence[Lora] = ()) -> None:
     """Keep it for the next time. A full disk costs only the memory, not the picture."""
     try:
-        write_atomically(_file(model, device, dtype), msgspec.json.encode(plan))
+        write_atomically(_file(model, device, dtype, loras), msgspec.json.encode(plan))
     except OSError as error:
         log.info("The cure could not be remembered: %s", error)

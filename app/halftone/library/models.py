@@ -26,7 +26,7 @@ _NOTE_FIELDS: Final = {
     "steps": "default_steps",
     "guidance": "default_guidance",
 }
-_PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
+PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
 _DEPTH: Final = 4
 """Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
 
@@ -168,7 +168,7 @@ def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
 
 
 def _file(model: str, path: Path) -> ModelFacts:
-    if path.suffix.lower() in _PICKLES:
+    if path.suffix.lower() in PICKLES:
         raise HalftoneError("model-pickle", path=str(path))
     if path.suffix.lower() not in {".safetensors", ".sft"} or not path.is_file():
         raise HalftoneError("model-not-a-model", path=str(path))

@@ -8,14 +8,16 @@ import json
 import logging
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, SelfTestReport
-from halftone.contract.request import Numerics
+from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
+from halftone.library.loras import lora_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
 from halftone.settings.places import checks_dir
@@ -64,12 +66,13 @@ class SelfTests:
 
 def save_report(report: CheckReport) -> None:
     """Keep the report as the latest one of its model, device and precision. Raises OSError."""
-    _save(_report_file(report.model, report.device, report.precision), report)
+    _save(_report_file(report.model, report.device, report.precision, report.loras), report)
 
 
-def load_report(model: ModelFacts, device: DeviceFacts, precision: DType) -> CheckReport | None:
-    """The latest report, stale or not (ask `staleness`); None if there is none that can be read."""
-    return _load(_report_file(model, device, precision), CheckReport)
+def load_report(model: ModelFacts, device: DeviceFacts, precision: DType, loras: Sequence[Lora] = ()) -> CheckReport | None:
+    """The latest report of the model with just these LoRAs, stale or not (ask `staleness`); None if there is none that can be
+    read."""
+    return _load(_report_file(model, device, precision, loras), CheckReport)
 
 
 def set_applied(report: CheckReport, applied: bool) -> CheckReport:
@@ -118,8 +121,9 @@ def _major(driver: str | None) -> str | None:
     return driver.split(".")[0] if driver else None
 
 
-def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType) -> str:
+def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType, loras: Sequence[Lora]) -> str:
     key = "\0".join((str(Path(model.path).resolve()), device.backend, device.name, precision))
+    key += f"\0{lora_key(loras)}" if loras else ""
     return f"check-{_plain(model.name)}-{precision}-{_digest(key)}.json"
 
 

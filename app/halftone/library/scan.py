@@ -5,7 +5,7 @@ maximum gives the peak and tells whether everything is finite, at the speed of m
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -105,13 +105,23 @@ def scan_weights(
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> tuple[TensorScan, ...]:
-    """Every floating-point tensor of the model's weight files, in the order of the files; integers are left out.
+    """Every floating-point tensor of the model's weight files; see `scan_files`."""
+    return scan_files(weight_files(facts), dtype, cancelled, progress)
+
+
+def scan_files(
+    files: Iterable[tuple[str, Path]],
+    dtype: DType,
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> tuple[TensorScan, ...]:
+    """Every floating-point tensor of these files (component, path), in their order; integers are left out.
 
     dtype: what the model is to run in. progress: called with bytes done and bytes in all, from the calling thread.
     Raises JobCancelled; HalftoneError as `read_header`, and model-load-failed if a file cannot be read.
     """
     scans: list[TensorScan] = []
-    sources = [_Source(component, path, read_header(path)) for component, path in weight_files(facts)]
+    sources = [_Source(component, path, read_header(path)) for component, path in files]
     total = sum(info.end - info.start for source in sources for info in source.header.tensors)
     done = 0
     with ThreadPoolExecutor(_THREADS, "scan") as pool:

@@ -35,7 +35,8 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Cure": ", ".join(dict.fromkeys(event.cure for event in picture.events if event.cure)) or None,
         "Version": f"Halftone {__version__}",
     }
-    return write_parameters(request.prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
+    prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
+    return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
 
 
 def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
@@ -49,7 +50,8 @@ def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
 
 def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) -> str:
     """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names."""
-    shown = msgspec.structs.replace(request, model=model_name(request.model))
+    loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
+    shown = msgspec.structs.replace(request, model=model_name(request.model), loras=loras)
     latents = PurePath(picture.latents).name if picture.latents else None
     receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
     content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}

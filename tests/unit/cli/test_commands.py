@@ -426,6 +426,16 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["generate", "a", "--num-frames", "3"], "option-unknown"),
     (lambda _: ["generate", "a", "--sampler", "Eular"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--option", "eta=much"], "setting-bad-value"),
+    (lambda folder: ["generate", "a", "--lora", str(folder / "no.safetensors")], "lora-missing"),
+    (lambda folder: ["check", "--lora", f"{folder / 'no.safetensors'}:0.5"], "lora-missing"),
+    (lambda folder: ["check", "--lora", str(folder / "whole.safetensors")], "lora-not-a-lora"),
+    (lambda folder: ["check", "--lora", str(folder)], "lora-not-a-lora"),
+    (lambda folder: ["check", "--lora", str(folder / "a.ckpt")], "lora-not-a-lora"),
+    (lambda folder: ["check", "--lora", str(folder / "cut.safetensors")], "model-truncated"),
+    (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:2.5"], "value-out-of-range"),
+    (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:nan"], "value-out-of-range"),
+    (lambda _: ["generate", "a <lora:grain:0.5>"], "lora-unknown"),
+    (lambda _: ["check", "--prompt", "a <lora:grain:0.5>"], "lora-unknown"),
     (lambda _: ["generate", " "], "prompt-empty"),
     (lambda _: ["generate", "a \udcff sun"], "prompt-no-text"),
     (lambda _: ["generate", "a", "--negative", "\udcff"], "prompt-no-text"),
@@ -469,6 +479,21 @@ def test_bad_input_is_refused_in_one_sentence(run: Run, folder: Path, refusal: R
     assert found.err.count("\n") == 1
     assert "Traceback" not in found.err
     assert (folder / "mine.png").read_bytes() == b"mine"
+
+
+def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) -> None:
+    save(Settings(model_folders=(str(folder),)))
+    (folder / "soft grain.safetensors").write_bytes((folder / "lora.safetensors").read_bytes())
+    words = ["generate", "a sun, <lora:LoRA:0.6> at sea <lora:soft grain>", "-m", str(folder / "tiny")]
+    output = str(folder / "a.png")
+    assert run(*words, "--lora", f"{folder / 'lora.safetensors'}:-1.5", "--output", output).code == 0
+    with History() as history:
+        request = history.recent(1)[0].request
+    assert request.prompt == "a sun, at sea"
+    assert [(lora.name, lora.weight) for lora in request.loras] == [("lora", -1.5), ("lora", 0.6), ("soft grain", 1.0)]
+    unknown = run("generate", "<lora:sepia:1> a", "-m", str(folder / "tiny"))
+    assert unknown.err == "Your model folders hold no LoRA called sepia. They hold: lora, soft grain.\n"
+    assert run("generate", "a <lora:lora:much>").err.startswith("The weight of the LoRA lora cannot be much. Use a number")
 
 
 def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:

@@ -1,0 +1,147 @@
+"""LoRAs: read by diffusers into an empty copy of the pipeline, added to a component's exact weights in float32.
+
+Added to the weights, a LoRA costs nothing while a picture is made, and every module keeps its name and its place: regions, groups
+that are rescaled together, the probe and the comparison with the file see one network, as they do without.
+"""
+
+import copy
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from accelerate import init_empty_weights
+from safetensors import SafetensorError
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Lora
+from halftone.engine.parts import components
+from halftone.engine.quiet import quiet_libraries
+from halftone.library.loras import LORA, stamp
+from halftone.library.scan import TensorScan, scan_files
+
+log = logging.getLogger(__name__)
+
+_ADAPTER: Final = "halftone"
+_OWN: Final = ("weight", "bias")
+"""Of a layer, what a LoRA may change."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA that was read. layers: component -> module -> layer of peft around an empty one of the component; version: of the
+    file; bad: its tensors with numbers that are not finite.
+    """
+
+    lora: Lora
+    layers: Mapping[str, Mapping[str, Any]]
+    version: str
+    bad: tuple[TensorScan, ...]
+
+
+def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
+    """Those of the LoRAs that weigh anything. known: adapters that were read into this pipeline before; the same file is not read
+    again. Raises HalftoneError lora-other-base, lora-unsupported or lora-not-a-lora.
+    """
+    at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
+    found: list[Adapter] = []
+    for lora in loras:
+        before = at_hand.get((lora.path, stamp(lora)))
+        adapter = _read(pipe, model, lora) if before is None else replace(before, lora=lora)
+        if lora.weight:
+            found.append(adapter)
+    return tuple(found)
+
+
+def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
+    version = stamp(lora)
+    bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),), "float32") if scan.nonfinite)
+    shell = _empty_copy(pipe, model, lora)
+    path = Path(lora.path)
+    try:
+        with quiet_libraries():
+            shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
+    except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
+        log.info("the LoRA %s does not fit", lora.path, exc_info=True)
+        raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
+    layers = {name: _layers(part) for name, part in components(shell).items()}
+    layers = {name: own for name, own in layers.items() if own}
+    if not layers:
+        raise _other_base(model, lora, "none of its tensors has a place in the model")
+    return Adapter(lora, layers, version, bad)
+
+
+def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -> HalftoneError:
+    return HalftoneError("lora-other-base", details, name=lora.name, model=model.name, detail=detail, family=model.family)
+
+
+def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
+    """The pipeline with components that have their shapes, but no memory: what is loaded stays as it is."""
+    if not callable(getattr(pipe, "load_lora_weights", None)):
+        detail = f"diffusers has no LoRAs for {model.family} models"
+        raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=detail)
+    shell = copy.copy(pipe)
+    for name in cast("list[str]", type(pipe)._lora_loadable_modules):  # noqa: SLF001 - what diffusers itself goes by
+        part = getattr(pipe, name, None)
+        if isinstance(part, nn.Module):
+            vars(shell)[name] = _empty(part)
+    return shell
+
+
+def _empty(module: nn.Module) -> nn.Module:
+    kind, config = cast("Any", type(module)), cast("Any", module).config
+    with init_empty_weights():
+        made = cast("nn.Module", kind.from_config(config) if hasattr(module, "register_to_config") else kind(config))
+    for name, parameter in list(made.named_parameters()):
+        owner, _, own = name.rpartition(".")
+        setattr(made.get_submodule(owner), own, _placeholder(parameter.shape))
+    return made
+
+
+def _placeholder(shape: Sequence[int]) -> nn.Parameter:
+    return nn.Parameter(torch.zeros(()).expand(*shape), requires_grad=False)
+
+
+def _layers(part: nn.Module) -> dict[str, Any]:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return {name: layer for name, layer in part.named_modules() if isinstance(layer, BaseTunerLayer)}
+
+
+def changed_components(adapters: Iterable[Adapter]) -> set[str]:
+    """Components to whose weights something is added."""
+    return {name for adapter in adapters for name in adapter.layers}
+
+
+def add_adapters(adapters: Iterable[Adapter], component: str, module: nn.Module) -> None:
+    """Add the LoRAs to the weights of a component, one after another; the layers that they change become float32."""
+    for adapter in adapters:
+        for name, layer in adapter.layers.get(component, {}).items():
+            _add(layer, adapter.lora.weight, module.get_submodule(name))
+
+
+@torch.no_grad()
+def _add(layer: Any, weight: float, target: nn.Module) -> None:
+    """Merge one layer as peft does, with the real weights in the place of the empty ones for that moment."""
+    base = layer.get_base_layer()
+    held = {own: tensor.data for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
+    empty = {own: getattr(base, own) for own in held}
+    try:
+        for own, tensor in held.items():
+            setattr(base, own, nn.Parameter(tensor.to("cpu", torch.float32, copy=True), requires_grad=False))
+        layer.set_scale(_ADAPTER, weight)
+        layer.merge(adapter_names=[_ADAPTER])
+        for own, tensor in held.items():
+            merged = getattr(base, own).data
+            if own == "weight" or not torch.equal(merged, tensor.float().cpu()):
+                getattr(target, own).data = merged.to(tensor.device)
+    finally:
+        layer.merged_adapters.clear()
+        for own, placeholder in empty.items():
+            setattr(base, own, placeholder)

@@ -1,0 +1,101 @@
+"""LoRA files: recognised from their headers, found in the model folders, named in a prompt as A1111 names them."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import LORA_RANGE
+from halftone.contract.request import Lora
+from halftone.library.families import of_tensors
+from halftone.library.header import read_header
+from halftone.library.models import PICKLES, list_models
+
+LORA: Final = "LoRA"
+"""The family that such a file is listed under."""
+_TAG: Final = re.compile(r"\s*<lora:([^:<>]+)(?::([^:<>]*))?(?::[^<>]*)?>", re.IGNORECASE)
+_SHOWN: Final = 8
+"""Names that are told where one was not found."""
+
+
+def lora_key(loras: Iterable[Lora]) -> str:
+    """Changes with the LoRAs, their weights, and when one of the files is rewritten; "" without any."""
+    return "\0".join(f"{lora.path}\n{lora.weight!r}\n{stamp(lora)}" for lora in loras)
+
+
+def stamp(lora: Lora) -> str:
+    """Changes when the file is rewritten; "" if it cannot be read."""
+    try:
+        facts = os.stat(lora.path)
+    except OSError:
+        return ""
+    return f"{facts.st_size}-{facts.st_mtime_ns}"
+
+
+def check_loras(loras: Iterable[Lora]) -> None:
+    """Raise HalftoneError for a LoRA that cannot be used with any model: value-out-of-range, lora-missing, lora-not-a-lora,
+    model-truncated, model-bad-header or model-pickle. Reads headers only."""
+    low, high = LORA_RANGE
+    for lora in loras:
+        if not low <= lora.weight <= high:
+            name = f"The weight of the LoRA {lora.name}"
+            raise HalftoneError("value-out-of-range", name=name, value=lora.weight, low=low, high=high)
+        _check_file(Path(lora.path))
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail="it is a folder")
+    if path.suffix.lower() in PICKLES and path.exists():
+        detail = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
+    try:
+        tensors = read_header(path).tensors
+    except FileNotFoundError as error:
+        raise HalftoneError("lora-missing", path=str(path)) from error
+    except OSError as error:
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
+    family = of_tensors(tuple(tensor.name for tensor in tensors))
+    if family != LORA:
+        whole = family if isinstance(family, str) else f"whole {family.name} model"
+        detail = "its tensors have no LoRA's names" if family == "Unknown" else f"it is a {whole}"
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
+
+
+def list_loras(folders: Iterable[str]) -> list[ModelFacts]:
+    """Every LoRA below the folders, by name."""
+    return [facts for facts in list_models(folders) if facts.family == LORA]
+
+
+def take_tags(prompt: str, folders: Iterable[str]) -> tuple[str, tuple[Lora, ...]]:
+    """The prompt without A1111's `<lora:name:weight>`, and the LoRAs that they name, looked up in the folders.
+
+    Raises HalftoneError lora-unknown, or setting-bad-value for a weight that is no number.
+    """
+    found = list(_TAG.finditer(prompt))
+    if not found:
+        return prompt, ()
+    known = {facts.name: facts.path for facts in reversed(list_loras(folders))}
+    loras = tuple(_named(match[1].strip(), match[2], known) for match in found)
+    return _TAG.sub("", prompt).strip(), loras
+
+
+def _named(name: str, weight: str | None, known: dict[str, str]) -> Lora:
+    alike = {other.casefold(): path for other, path in known.items()}
+    path = known.get(name) or alike.get(name.casefold())
+    if path is None:
+        raise HalftoneError("lora-unknown", name=name, found=_found(sorted(known, key=str.casefold)))
+    try:
+        return Lora(path=path, weight=float(weight or 1.0))
+    except ValueError as error:
+        name, allowed = f"The weight of the LoRA {name}", "a number, for instance 0.8"
+        raise HalftoneError("setting-bad-value", name=name, value=weight or "", allowed=allowed) from error
+
+
+def _found(names: list[str]) -> str:
+    """What there is instead, for a sentence."""
+    more = len(names) - _SHOWN
+    return f"{', '.join(names[:_SHOWN])} and {more} more" if more > 0 else ", ".join(names) or "no LoRA at all"

@@ -1,0 +1,166 @@
+"""LoRAs: what diffusers gives with them, and the file's weights again without them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.engine_runs import OPTIONS, generate, pixels
+from tests.helpers.loras import broken_lora, make_lora
+from tests.helpers.read_back import parse_parameters, read_picture
+from tests.helpers.tiny import load_tiny
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Lora
+from halftone.engine.load import Loaded
+from halftone.engine.plans import put_loras
+from halftone.engine.precision import damaged, exact_weights
+from halftone.engine.quiet import quiet_libraries
+from halftone.engine.service import DiffusersEngine
+
+WEIGHTS = (0.6, -0.4)
+
+
+@pytest.fixture(scope="module")
+def loras(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name -> file: of every family, and of two of them in kohya's form with a text encoder."""
+    folder = tmp_path_factory.mktemp("loras")
+    made = {family: make_lora(models[family], folder / f"{family}.safetensors") for family in models}
+    for family in ("sd15", "sdxl"):
+        name = f"{family}-kohya"
+        made[name] = make_lora(models[family], folder / f"{name}.safetensors", text=True, seed=2, kohya=True)
+    return made
+
+
+def of(loaded: Loaded | None) -> Loaded:
+    assert loaded is not None
+    return loaded
+
+
+def drawn(pipe: Any, family: str) -> Any:
+    """The same picture that `generate` makes, in [0, 1]."""
+    generator = torch.Generator("cpu").manual_seed(5)
+    with quiet_libraries():
+        return pipe(
+            "a red sun", width=32, height=32, num_inference_steps=3, generator=generator, output_type="np", **OPTIONS[family]
+        ).images[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        ("sd15", ["sd15"]),
+        ("sd15", ["sd15-kohya"]),
+        ("sd15", ["sd15", "sd15-kohya"]),
+        ("sdxl", ["sdxl", "sdxl-kohya"]),
+        ("sd3", ["sd3"]),
+        ("sana", ["sana"]),
+    ],
+)
+def test_the_weights_are_those_that_diffusers_fuses(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], family: str, names: list[str]
+) -> None:
+    wanted = tuple(Lora(path=str(loras[name]), weight=weight) for name, weight in zip(names, WEIGHTS, strict=False))
+    plain, _ = generate(engine, models[family], family=family)
+    report, _ = generate(engine, models[family], family=family, loras=wanted)
+    pipe = load_tiny(models[family])
+    for index, lora in enumerate(wanted):
+        pipe.load_lora_weights(str(loras[names[index]]), adapter_name=f"lora{index}")
+        # one after another: a text encoder forgets the first where a second one is read
+        pipe.set_adapters([f"lora{index}"], [lora.weight])
+        pipe.fuse_lora(adapter_names=[f"lora{index}"])
+        pipe.unload_lora_weights()
+    loaded = of(engine.loaded)
+    for component, module in loaded.modules.items():
+        ours = dict(module.named_parameters())
+        for name, parameter in getattr(pipe, component).named_parameters():
+            torch.testing.assert_close(ours[name].data, parameter.data, rtol=1e-5, atol=1e-6)
+    assert not (pixels(plain) == pixels(report)).all()
+
+
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config`")
+def test_the_picture_is_the_one_that_diffusers_makes_with_set_adapters(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]
+) -> None:
+    wanted = tuple(Lora(path=str(loras[name]), weight=0.5) for name in ("sd15", "sd15-kohya"))
+    report, _ = generate(engine, models["sd15"], loras=wanted)
+    pipe = load_tiny(models["sd15"])
+    pipe.load_lora_weights(str(loras["sd15-kohya"]), adapter_name="second")
+    pipe.load_lora_weights(str(loras["sd15"]), adapter_name="first")
+    pipe.set_adapters(["first", "second"], [0.5, 0.5])
+    theirs = torch.from_numpy(drawn(pipe, "sd15")) * 255
+    assert (torch.from_numpy(pixels(report).copy()).float() - theirs).abs().max() <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_without_them_the_weights_are_the_files_bit_for_bit(
+    models: dict[str, Path], loras: dict[str, Path], tmp_path: Path, precision: Any, dtype: torch.dtype
+) -> None:
+    pipe = load_tiny(models["sd15"]).to(dtype)
+    pipe.save_pretrained(tmp_path / "model")
+    engine = DiffusersEngine()
+    generate(engine, tmp_path / "model", precision)
+    loaded = of(engine.loaded)
+    before = {name: {key: value.clone() for key, value in exact_weights(m).items()} for name, m in loaded.modules.items()}
+    generate(engine, tmp_path / "model", precision, loras=(Lora(path=str(loras["sd15-kohya"])),))
+    assert engine.loaded is loaded
+    changed = exact_weights(loaded.modules["unet"])
+    assert any(not torch.equal(value, changed[key]) for key, value in before["unet"].items())
+    generate(engine, tmp_path / "model", precision)
+    for name, module in loaded.modules.items():
+        for key, value in exact_weights(module).items():
+            assert value.dtype == before[name][key].dtype
+            assert torch.equal(value, before[name][key]), f"{name}.{key}"
+
+
+def test_added_weights_do_not_count_as_damage(engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]) -> None:
+    from halftone.engine.load import fresh_component
+
+    generate(engine, models["sd15"], "float16", loras=(Lora(path=str(loras["sd15"]), weight=0.7),))
+    loaded = of(engine.loaded)
+    masters = exact_weights(fresh_component(loaded, "unet"))
+    assert damaged(loaded.modules["unet"], masters, loaded.states["unet"]) == []
+    parameter = next(loaded.modules["unet"].parameters())
+    parameter.data.view(-1)[0] = 99.0
+    assert len(damaged(loaded.modules["unet"], masters, loaded.states["unet"])) == 1
+    put_loras(loaded, ())
+
+
+def test_the_picture_says_which_were_used(engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]) -> None:
+    report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(loras["sd15"]), weight=0.25),))
+    found = read_picture(Path(report.images[0].path))
+    assert parse_parameters(found.parameters or "").prompt == "a red sun <lora:sd15:0.25>"
+    assert '"loras":[{"path":"sd15","weight":0.25}]' in (found.receipt or "")
+    assert str(loras["sd15"].parent) not in (found.receipt or "")
+
+
+def test_one_that_does_not_fit_is_refused_and_changes_nothing(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], tmp_path: Path
+) -> None:
+    good = (Lora(path=str(loras["sd15"])),)
+    first, _ = generate(engine, models["sd15"], loras=good)
+    broken, tensor = broken_lora(loras["sd15"], tmp_path / "broken.safetensors")
+    for path, code in ((loras["sdxl"], "lora-other-base"), (loras["sd3"], "lora-other-base"), (broken, "lora-broken")):
+        with pytest.raises(HalftoneError) as caught:
+            generate(engine, models["sd15"], loras=(*good, Lora(path=str(path))))
+        assert caught.value.code == code
+        assert path.stem in str(caught.value)
+        assert of(engine.loaded).loras == good
+    assert tensor in str(caught.value)
+    again, _ = generate(engine, models["sd15"], loras=good)
+    assert (pixels(first) == pixels(again)).all()
+
+
+def test_a_changed_file_is_read_again(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    file = make_lora(models["sd15"], tmp_path / "mine.safetensors")
+    first, _ = generate(engine, models["sd15"], loras=(Lora(path=str(file)),))
+    make_lora(models["sd15"], file, seed=7, strength=2.0)
+    second, _ = generate(engine, models["sd15"], loras=(Lora(path=str(file)),))
+    assert not (pixels(first) == pixels(second)).all()
+
+
+def test_a_weight_of_nothing_adds_nothing(engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]) -> None:
+    plain, _ = generate(engine, models["sd15"])
+    report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(loras["sd15"]), weight=0.0),))
+    assert (pixels(plain) == pixels(report)).all()

@@ -1,0 +1,69 @@
+"""LoRAs without torch: prompts that name them, and what a remembered cure or report belongs to."""
+
+from pathlib import Path
+
+import pytest
+from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors
+
+from halftone.contract.plan import Plan
+from halftone.contract.request import Lora
+from halftone.library.learned import forget, recall, remember
+from halftone.library.loras import check_loras, take_tags
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("Grain v2", "sepia"):
+        (tmp_path / f"{name}.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("prompt", "left", "named"),
+    [
+        ("a red sun", "a red sun", []),
+        ("a < b, lora:x", "a < b, lora:x", []),
+        ("a sun <lora:sepia:0.8>, sea", "a sun, sea", [("sepia", 0.8)]),
+        ("<lora:grain V2> a <LORA:sepia:-.5:extra>", "a", [("Grain v2", 1.0), ("sepia", -0.5)]),
+        ("<lora:sepia:>", "", [("sepia", 1.0)]),
+    ],
+)
+def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str, named: list[tuple[str, float]]) -> None:
+    text, loras = take_tags(prompt, (str(folder),))
+    assert text == left
+    assert [(lora.name, lora.weight) for lora in loras] == named
+    check_loras(loras)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "lora_unet_a.lora_down.weight",
+        "unet.a.to_q.lora.up.weight",
+        "unet.a.to_q.lora_A.weight",
+        "text_encoder.a.q_proj.lora_linear_layer.down.weight",
+        "transformer.a.lora_B.weight",
+    ],
+)
+def test_every_form_of_keys_is_known(tmp_path: Path, key: str) -> None:
+    (tmp_path / "a.safetensors").write_bytes(safetensors({key: ramp(2)}))
+    check_loras((Lora(path=str(tmp_path / "a.safetensors")),))
+
+
+def test_a_cure_belongs_to_the_loras_it_was_found_with(folder: Path) -> None:
+    model, device = samples.POCKET, samples.CPU
+    file = folder / "sepia.safetensors"
+    half, whole = (Lora(path=str(file), weight=0.5),), (Lora(path=str(file)),)
+    remember(model, device, "float16", Plan(reasons=("half",)), half)
+    found = recall(model, device, "float16", half)
+    assert found is not None
+    assert found.reasons == ("half",)
+    assert recall(model, device, "float16") is None
+    assert recall(model, device, "float16", whole) is None
+    file.write_bytes(file.read_bytes() + b"")
+    file.touch()
+    assert recall(model, device, "float16", half) is None, "another file under the same name"
+    remember(model, device, "float16", Plan(), half)
+    forget(model, device)
+    assert recall(model, device, "float16", half) is None
