@@ -81,6 +81,7 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "precision_reason",
         "verdict",
         "findings",
+        "known",
         "plan",
         "components",
         "seconds",
