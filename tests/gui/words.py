@@ -1,4 +1,6 @@
-"""Every English sentence that the window may show: literal `tr("…")` calls, and the tables whose entries go through `tr`."""
+"""Every English sentence that the window may show or write: literal `tr("…")` calls, the page of a report, and the tables whose
+entries go through `tr`.
+"""
 
 import ast
 import re
@@ -19,6 +21,16 @@ def literals() -> dict[str, str]:
     return found
 
 
+def page_literals() -> dict[str, str]:
+    """What the page of a report says: literal `say("…")` and `Words("…")` -> the file it stands in."""
+    found: dict[str, str] = {}
+    for name in ("report.py", "report_words.py", "chart_svg.py"):
+        for node in ast.walk(ast.parse((GUI.parent / "health" / name).read_text("utf-8"))):
+            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("say", "language.say", "Words"):
+                found |= {words: name for words in _strings(node.args[0]) if words.strip("{0}")}
+    return found
+
+
 def _strings(node: ast.expr) -> Iterator[str]:
     """The string, or both strings of a conditional expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -33,6 +45,8 @@ def tables() -> dict[str, str]:
     from halftone.contract.errors import WORDS
     from halftone.gui.pages.create_form import examples
     from halftone.gui.reasons import FRAGMENTS, PARTS, TEMPLATES
+    from halftone.health import report_words
+    from halftone.health.headroom import PART_NAMES
     from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
     from halftone.settings.declared import DECLARED
 
@@ -47,6 +61,10 @@ def tables() -> dict[str, str]:
         for choice in setting.choices:
             found |= {words: "settings" for words in (choice.label, choice.sentence) if words}
     found |= dict.fromkeys(examples(), "example prompts")
+    found |= dict.fromkeys((name for names in PART_NAMES.values() for name in names), "parts")
+    found |= dict.fromkeys((*report_words.CURE_TITLES.values(), *report_words.BROKEN.values()), "report")
+    found |= dict.fromkeys((word for word, _ in report_words.FINDING_STATES.values()), "report")
+    found |= dict.fromkeys((word for word, _ in report_words.DTYPE_STATES.values()), "report")
     for trouble in all_troubles():
         said = (trouble.what, trouble.helps, helps_words(trouble).template, origin_words(trouble).template)
         found |= dict.fromkeys(filter(None, said), "troubles")

@@ -16,6 +16,7 @@ from halftone.cli.inputs import (
     prompt_notes,
     ready_inputs,
     ready_request,
+    report_place,
     with_named_loras,
 )
 from halftone.cli.tools import JOB, Tools
@@ -110,6 +111,10 @@ def check(
     thorough: Annotated[bool, typer.Option("--thorough", help="Whole pictures, several prompts and sizes: minutes.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Every layer's peak, not only the findings.")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Use the suggested cure from now on. No file is changed.")] = False,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE.html", help="Write a page to read and hand on.", show_default=False)
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the report if there is one.")] = False,
     json: given.Json = False,
     *,
     inputs: given.Inputs,
@@ -122,6 +127,7 @@ def check(
     tools: Tools = context.obj
     saved = load()
     facts = known_model(model, saved)
+    page = None if report is None else report_place(report, overwrite=overwrite)
     command = Examine(
         job=JOB,
         model=facts.id,
@@ -131,18 +137,20 @@ def check(
         inputs=ready_inputs(CheckInputs(**with_named_loras(dict(prompt=prompt, **inputs), saved)), facts),
     )
     from halftone.cli.objects import check_object, put
-    from halftone.cli.work import check_model, choose_precision
+    from halftone.cli.work import check_model, choose_precision, write_report
     from halftone.health.judge import is_cured
 
     precision = choose_precision(tools, command.device, command.numerics.precision, as_json=json)
-    report = check_model(tools, command, as_json=json, apply=apply)
+    found = check_model(tools, command, as_json=json, apply=apply)
     if json:
-        put(check_object(report, precision, layers=layers))
+        put(check_object(found, precision, layers=layers))
     else:
         from halftone.cli.show import show_check
 
-        show_check(report, precision, layers=layers)
-    raise typer.Exit(0 if report.verdict in {"healthy", "tight"} or is_cured(report) else 1)
+        show_check(found, precision, layers=layers)
+    if page is not None:
+        write_report(found, page, overwrite=overwrite)
+    raise typer.Exit(0 if found.verdict in {"healthy", "tight"} or is_cured(found) else 1)
 
 
 def generate(

@@ -22,11 +22,12 @@ from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.samplers import check_sampler
 from halftone.library.tokens import cut_prompt, reading_length
-from halftone.metadata.picture import check_output, check_picture, output_error
+from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
+PAGES: Final = (".html", ".htm")
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
 _FLAGS: Final = {"prompt": "A prompt", "options": "--option", "loras": "--lora"}
@@ -125,6 +126,14 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
             raise output_error(error, Path(str(error.filename)), 0) from error
         return request
     return replace(request, output=str(Path(request.output).expanduser().absolute()))
+
+
+def report_place(given: str, *, overwrite: bool) -> Path:
+    """Where the page of a check is to be written, if it could be written now. Raises HalftoneError output-*."""
+    path = check_output(given, overwrite=overwrite, endings=PAGES)
+    if os.path.isdir(path):
+        refuse_type(path, PAGES)
+    return path
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:

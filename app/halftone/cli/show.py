@@ -23,37 +23,22 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Cure
-from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, ReceiptState, Verdict
+from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
-from halftone.health.judge import disk_price, headroom_bits, is_cured, smallest_room
+from halftone.health.judge import disk_price, headroom_bits, smallest_room
+from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.words import bits, duration, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
 _SHOWN_KNOWN: Final = 3
-_VERDICTS: Final[dict[Verdict, tuple[str, str, str]]] = {
-    "healthy": ("✓", "green", "{model} is healthy in {precision} on {device}."),
-    "tight": ("▲", "yellow", "{model} works in {precision} on {device}, with little room."),
-    "fixable": ("✗", "red", "{model} does not hold in {precision} on {device}, and there is a cure."),
-    "broken": ("✗", "red", "{model} holds broken numbers."),
-}
-_CURED: Final = ("✓", "green", "{model} holds in {precision} on {device} with its cure, which is in use.")
-_CURES: Final[dict[CureKind, str]] = {
-    "none": "Nothing to do",
-    "rescale": "Rescale in memory: exact, the file stays as it is",
-    "setting": "Change a setting",
-    "upcast-region": "Run the smallest region in FP32",
-    "bfloat16": "Run the component in BF16",
-    "float32-component": "Run the component in FP32",
-    "float32-all": "Run everything in FP32",
+_GLYPHS: Final[dict[Tone, tuple[str, str]]] = {
+    "ok": ("✓", "green"),
+    "warn": ("▲", "yellow"),
+    "danger": ("✗", "red"),
+    "unknown": ("–", "dim"),
 }
 _IN_USE: Final[dict[CureKind, str]] = {"rescale": "rescaled by powers of two", "upcast-region": "some layers in FP32"}
-_STATES: Final[dict[DTypeState, tuple[str, str, str]]] = {
-    "works": ("✓", "green", "works"),
-    "slow": ("▲", "yellow", "slow"),
-    "wrong": ("✗", "red", "faulty"),
-    "missing": ("–", "dim", "missing"),
-}
 _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
     "clean": ("✓", "green", "clean"),
     "recovered": ("✓", "yellow", "recovered"),
@@ -65,9 +50,9 @@ _RECEIPTS: Final[dict[ReceiptState, tuple[str, str, str]]] = {
 
 def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool = False, console: Console | None = None) -> None:
     out = console or _console()
-    glyph, style, words = _CURED if is_cured(report) else _VERDICTS[report.verdict]
-    said = words.format(model=report.model.name, precision=DTYPE_NAMES[report.precision], device=report.device.name)
-    _put(out, f"{glyph} {said}", 0, f"bold {style}", hanging=2)
+    said, tone = verdict_words(report)
+    glyph, style = _GLYPHS[tone]
+    _put(out, f"{glyph} {said.text()}", 0, f"bold {style}", hanging=2)
     room = smallest_room(report.layers, report.precision)
     measured = [f"{len(report.layers)} layers"] if report.layers else []
     facts = [report.model.family, *measured, f"checked in {duration(report.seconds)}"]
@@ -128,7 +113,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     if cure is None or cure.kind == "none":
         return
     out.print()
-    out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), _CURES[cure.kind] + "."))
+    out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), CURE_TITLES[cure.kind] + "."))
     _put(out, _price(cure), 8, "dim")
     if report.applied:
         _put(out, "It is used whenever this model runs on this device.", 2)
@@ -152,21 +137,12 @@ def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int 
 
 def _price(cure: Cure) -> str:
     """The four prices; what was not measured says so."""
-    time = "time not measured" if cure.time_ratio is None else f"time {_slower(cure.time_ratio)}"
+    slower = slower_words(cure)
+    time = "time not measured" if slower is None else f"time {slower.text()}"
     memory = "memory not measured" if cure.memory_bytes is None else f"memory +{cure.memory_bytes / 1e6:.0f}\u00a0MB, computed"
     disk = f"disk +{(disk_price(cure) or 0) / 1e6:.0f}\u00a0MB"
     picture = "picture not compared" if cure.psnr is None else f"picture {cure.psnr:.0f}\u00a0dB from FP32"
     return " · ".join((time, memory, disk, picture))
-
-
-def _slower(ratio: float) -> str:
-    """1.0 is what a difference within the unrest of the runs is told as."""
-    return "about the same" if ratio == 1.0 else _percent(ratio - 1)
-
-
-def _percent(share: float) -> str:
-    sign = "+" if share >= 0 else "\u2212"
-    return f"{sign}{abs(share) * 100:.1f}\u00a0%"
 
 
 def _layer_table(report: CheckReport) -> Table:
@@ -249,7 +225,8 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
 
 
 def _dtype_line(report: DTypeReport) -> Text:
-    glyph, style, state = _STATES[report.state]
+    state, tone = DTYPE_STATES[report.state]
+    glyph, style = _GLYPHS[tone]
     speed = f"  {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
     return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
 

@@ -32,6 +32,8 @@ from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
 from halftone.library.decoder import decoder_channels, least_bytes
 from halftone.library.records import load_report, load_selftest, save_report, set_applied
+from halftone.metadata.picture import output_error
+from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save
 
@@ -113,6 +115,18 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
     except OSError as error:
         _note(f"The report could not be kept ({error.strerror}).")
     return report
+
+
+def write_report(report: CheckReport, path: Path, *, overwrite: bool) -> None:
+    """Write the page of a check, whole or not at all. Raises HalftoneError output-*, disk-full."""
+    from halftone.health.report import as_html
+
+    page = as_html(report, load_selftest(report.device)).encode()
+    try:
+        (write_atomically if overwrite else create_atomically)(path, page)
+    except OSError as error:
+        raise output_error(error, path, len(page)) from error
+    _note(f"Report written: {path}")
 
 
 def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> GenerateReport:

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+Translate = Callable[[str], str]
+"""English template -> template of another language with the same placeholders."""
 NARROW: Final = "\u202f"
 MINUS: Final = "\u2212"
 
@@ -16,8 +18,8 @@ class Words(msgspec.Struct, frozen=True):
     template: str
     values: tuple["Words | str | int | float", ...] = ()
 
-    def text(self, translate: Callable[[str], str] = str) -> str:
-        """The sentence. translate: English template -> template of another language with the same placeholders."""
+    def text(self, translate: Translate = str) -> str:
+        """The sentence."""
         return translate(self.template).format(*(_shown(value, translate) for value in self.values))
 
 
@@ -46,6 +48,12 @@ def bits(value: float) -> str:
     """Room with one decimal: "−1.7"."""
     shown = rounded_room(value)
     return f"{MINUS}{-shown:.1f}" if shown < 0 else f"{shown:.1f}"
+
+
+def percent(share: float) -> str:
+    """A change with its sign: 0.011 -> "+1.1 %"."""
+    sign = "+" if share >= 0 else MINUS
+    return f"{sign}{abs(share) * 100:.1f}\u00a0%"
 
 
 def rounded_room(value: float) -> float:
@@ -130,7 +138,7 @@ def _places(parts: list[str]) -> list[Words]:
     return places
 
 
-def _shown(value: "Words | str | int | float", translate: Callable[[str], str]) -> str:
+def _shown(value: "Words | str | int | float", translate: Translate) -> str:
     if isinstance(value, Words):
         return value.text(translate)
     return value if isinstance(value, str) else number(value)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.words import either
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import free_bytes, no_folder, size_text
 
@@ -35,10 +36,12 @@ _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
 
 
-def check_output(output: str | Path, *, overwrite: bool = False, pictures: int = 1, pixels: int = 0) -> Path:
+def check_output(
+    output: str | Path, *, overwrite: bool = False, pictures: int = 1, pixels: int = 0, endings: tuple[str, ...] = ALLOWED
+) -> Path:
     """The file or folder to write to, made absolute, if so many pictures could be saved there now and the first one has room.
 
-    pixels: of one picture, 0 if not known. A name with a picture's ending is a file; an existing folder is a folder.
+    pixels: of one picture, 0 if not known. A name with one of the endings is a file; an existing folder is a folder.
     Raises HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type,
     output-failed or disk-full.
     """
@@ -46,8 +49,8 @@ def check_output(output: str | Path, *, overwrite: bool = False, pictures: int =
     try:
         is_folder = os.path.isdir(path)
         folder = path if is_folder else path.parent
-        if not is_folder and path.suffix.lower() not in ALLOWED:
-            _refuse_type(path)
+        if not is_folder and path.suffix.lower() not in endings:
+            refuse_type(path, endings)
         if not os.path.isdir(folder):
             raise no_folder(folder)
         for name in [] if is_folder else [numbered(path, index) for index in range(pictures)]:
@@ -136,7 +139,7 @@ def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) ->
     elif ending == ".webp":
         image.save(buffer, "WEBP", quality=95, exif=_exif(parameters, receipt))
     else:
-        _refuse_type(path)
+        refuse_type(path, ALLOWED)
     return buffer.getvalue()
 
 
@@ -169,8 +172,10 @@ def _is_taken(path: Path) -> bool:
     return True
 
 
-def _refuse_type(path: Path) -> NoReturn:
-    raise HalftoneError("output-bad-type", path=str(path), allowed=".png, .jpg or .webp")
+def refuse_type(path: Path, endings: tuple[str, ...]) -> NoReturn:
+    """Raise HalftoneError output-bad-type. endings: of the names that may be given."""
+    shown = [ending for ending in endings if ending not in (".jpeg", ".htm")]
+    raise HalftoneError("output-bad-type", path=str(path), allowed=either(shown))
 
 
 def _refuse_full(folder: Path, need: int) -> None:

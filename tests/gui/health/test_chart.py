@@ -14,7 +14,8 @@ from tests.gui.health import kit
 from halftone.contract.facts import LayerPeak
 from halftone.gui.widgets import headroom_chart_words
 from halftone.gui.widgets.headroom_chart import HeadroomChart
-from halftone.gui.widgets.headroom_chart_model import (
+from halftone.gui.widgets.headroom_chart_paint import frame_for, place_discs
+from halftone.health.headroom import (
     axis_range,
     block_name,
     build,
@@ -26,7 +27,6 @@ from halftone.gui.widgets.headroom_chart_model import (
     share_columns,
     ticks,
 )
-from halftone.gui.widgets.headroom_chart_paint import frame_for, place_discs
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 

@@ -420,7 +420,7 @@ def test_no_copy_without_an_exact_rescaling() -> None:
 
 
 def test_numbers_of_an_exported_report_are_finite_or_null() -> None:
-    from halftone.gui.pages.health_report import as_json
+    from halftone.health.report import as_json
 
     report = kit.report()
     cures = tuple(msgspec.structs.replace(cure, psnr=math.inf) for cure in report.cures)
@@ -438,7 +438,8 @@ def test_export_writes_json_and_a_page_without_paths(qtbot: QtBot, tmp_path: Pat
     dialog.close()
     qtbot.waitUntil(lambda: page.cure.note.text() != "")
     html, data = (tmp_path / "out.html").read_text("utf-8"), json.loads((tmp_path / "out.json").read_text("utf-8"))
-    assert "data:image/png;base64," in html
+    assert "<svg " in html
+    assert "What this device can do" in html
     assert "vae.decoder" in html
     assert "/models" not in html
     assert data["model"]["path"] == "meridian"

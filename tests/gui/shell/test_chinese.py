@@ -22,7 +22,7 @@ from halftone.contract.plan import Cure
 from halftone.contract.words import FindingCode
 from halftone.gui import reasons, text
 from halftone.gui.i18n import set_language, table, tr
-from halftone.gui.pages import health_view, health_words, settings_effects
+from halftone.gui.pages import health_report, health_view, health_words, settings_effects
 from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
@@ -267,3 +267,13 @@ def test_the_window_is_chinese(qtbot: QtBot) -> None:
 
 def test_chinese_says_ni_everywhere() -> None:
     assert [words for words in table("zh_CN").values() if "您" in words] == []
+
+
+def test_the_page_of_a_report_is_chinese(tmp_path: Path) -> None:
+    report = kit.report()
+    page, _ = health_report.save(report, kit.measured(), tmp_path / "a.html")
+    written = page.read_text("utf-8")
+    assert '<html lang="zh-CN">' in written
+    said = re.sub(r"<(style|code|title)>.*?</\1>|<[^>]*>", " ", written, flags=re.DOTALL)
+    names = {"accelerate", "transformers", "autocast"}
+    assert [word for word in english(said) if word not in names] == []

@@ -14,7 +14,7 @@ from halftone.gui.reasons import reason, recognised
 from halftone.health.judge import badge
 from halftone.health.precision import choose_auto, resolve_precision
 
-SENTENCES = {**words.tables(), **words.literals()}
+SENTENCES = {**words.tables(), **words.literals(), **words.page_literals()}
 
 
 def test_every_sentence_is_translated() -> None:

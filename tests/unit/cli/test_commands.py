@@ -100,6 +100,34 @@ def test_a_healthy_model(run: Run, model: str) -> None:
     }
 
 
+def test_a_check_writes_a_page_and_never_over_another_file_unasked(run: Run, model: str, tmp_path: Path) -> None:
+    page = tmp_path / "tiny.html"
+    assert run("check", model, "--precision", "float16", "--report", str(page)).code == 0
+    assert f"Report written: {page}" in run.err
+    written = page.read_text("utf-8")
+    assert written.startswith("<!doctype html>")
+    assert "is healthy in FP16" in written
+    page.write_text("MINE")
+    refused = run("check", model, "--precision", "float16", "--report", str(page), "--json")
+    assert refused.code == 2
+    assert refused.object["error"]["code"] == "output-exists"
+    assert page.read_text() == "MINE"
+    assert run("check", model, "--precision", "float16", "--report", str(page), "--overwrite").code == 0
+    assert page.read_text("utf-8") != "MINE"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("a.png", "output-bad-type"), ("", "output-bad-type"), ("none/a.html", "output-folder-missing")]
+)
+def test_a_page_that_could_not_be_written_is_refused_before_the_check(
+    run: Run, model: str, tmp_path: Path, name: str, code: str
+) -> None:
+    refused = run("check", model, "--report", str(tmp_path / name), "--json")
+    assert refused.code == 2
+    assert refused.object["error"]["code"] == code
+    assert not list(checks_dir().iterdir()), "nothing was checked"
+
+
 def test_a_model_that_overflows(run: Run, fragile: str) -> None:
     found = run("check", fragile, "--json", "--layers").object
     assert run.code == 1

@@ -390,9 +390,9 @@ class HealthPage(Page):
         report = self._view.report
         if report is None:
             return
-        name = report.model.id
+        name, tested = report.model.id, self._controller.state.self_test
         self._controller.background.run(
-            lambda: health_report.save(report, Path(path)),
+            lambda: health_report.save(report, tested, Path(path)),
             lambda files: self._exported(name, *files),
             lambda error: self._note(name, tr("The report could not be written: {0}.", reasons.problem(error))),
         )

@@ -31,7 +31,7 @@ from halftone.gui.widgets.common import (
     set_tone,
 )
 from halftone.gui.widgets.headroom_chart import HeadroomChart
-from halftone.gui.widgets.headroom_chart_model import log2_peak, room_bits
+from halftone.health.headroom import log2_peak, room_bits
 from halftone.health.words import rounded_room
 
 Index = QModelIndex | QPersistentModelIndex

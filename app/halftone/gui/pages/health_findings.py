@@ -27,7 +27,7 @@ from halftone.gui.pages import health_words
 from halftone.gui.pages.health_view import Fine
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import paint_badge
-from halftone.gui.widgets.headroom_chart_model import Layer, log2_peak, room_bits
+from halftone.health.headroom import Layer, log2_peak, room_bits
 from halftone.health.judge import cured_by
 
 ROW = 53

@@ -14,9 +14,9 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.headroom_chart_model import Layer, build, log2_peak, part_key, part_names, room_bits
-from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.gui.widgets.headroom_chart_words import part_name, type_name
 from halftone.health.explain import finding_words
+from halftone.health.headroom import Layer, build, log2_peak, part_key, room_bits
 from halftone.health.judge import innermost, over_and_tight, why_broken
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
@@ -327,7 +327,7 @@ def _overflow_text(report: CheckReport) -> str:
         first = report.findings[0] if report.findings else None
         what = tr("{0}.", health_words.finding_title(first)) if first is not None else ""
         return sentences(what, _cure_sentence(report.plan))
-    places = list(dict.fromkeys(part_names(part_key(layer.component, layer.module))[0] for layer in over))
+    places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
     where = health_words.listed(places)
     if len(over) == 1:
         words = tr("1 layer of the {0} makes numbers larger than {1} can hold.", where, name)

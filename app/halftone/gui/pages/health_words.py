@@ -9,9 +9,10 @@ from halftone.gui import reasons
 from halftone.gui.i18n import listed as commas
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.headroom_chart_model import part_names
+from halftone.gui.widgets.headroom_chart_words import part_name
 from halftone.health.explain import finding_words, further_words
 from halftone.health.judge import disk_price
+from halftone.health.report_words import FINDING_STATES
 from halftone.health.words import module_words
 
 SAME_DB = 40.0
@@ -31,18 +32,9 @@ def place(component: str, module: str, code: FindingCode | None = None) -> str:
 
 def finding_badge(code: FindingCode) -> tuple[str, str, str]:
     """Word, tone and icon of a finding."""
-    over = (tr("Overflows"), "danger", "octagon-alert")
-    words: dict[str, tuple[str, str, str]] = {
-        "tight": (tr("Tight"), "warn", "triangle-alert"),
-        "underflow": (tr("Too small"), "warn", "triangle-alert"),
-        "weights-nonfinite": (tr("Damaged"), "danger", "octagon-x"),
-        "memory-damage": (tr("Damaged"), "danger", "octagon-x"),
-        "flat-output": (tr("One colour"), "danger", "octagon-alert"),
-        "saturated-output": (tr("Wrong"), "danger", "octagon-alert"),
-        "nonfinite-output": (tr("Bad number"), "danger", "octagon-alert"),
-        "device-fault": (tr("Device"), "danger", "octagon-x"),
-    }
-    return words.get(code, over)
+    word, tone = FINDING_STATES[code]
+    damaged = code in ("weights-nonfinite", "memory-damage", "device-fault")
+    return tr(word), tone, "triangle-alert" if tone == "warn" else "octagon-x" if damaged else "octagon-alert"
 
 
 def finding_title(finding: Finding) -> str:
@@ -118,11 +110,11 @@ def same_plan(one: Plan | None, other: Plan | None) -> bool:
 
 
 def _float32_parts(plan: Plan) -> list[str]:
-    return [part_names(name)[0] if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "float32"]
+    return [part_name(name) if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "float32"]
 
 
 def _bfloat16_parts(plan: Plan) -> list[str]:
-    return [part_names(name)[0] if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "bfloat16"]
+    return [part_name(name) if name != "vae" else "VAE" for name, dtype in plan.dtypes.items() if dtype == "bfloat16"]
 
 
 def cure_title(cure: Cure) -> str:

@@ -14,8 +14,8 @@ from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_words
 from halftone.gui.widgets.accessible import give_role
 from halftone.gui.widgets.banner import announce
-from halftone.gui.widgets.headroom_chart_model import EMPTY, ChartData, Column, Layer, PartBox, build, build_blocks, lay_out
 from halftone.gui.widgets.headroom_chart_paint import Disc
+from halftone.health.headroom import EMPTY, ChartData, Column, Layer, PartBox, build, build_blocks, lay_out
 
 REFRESH_MS = 100
 MAX_ZOOM = 60.0

@@ -1,6 +1,5 @@
 """Paints the headroom chart: dotted zones, bars, limit line, discs, cure box and component lines. No widget state in here."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,21 +10,23 @@ from halftone.contract.words import TIGHT_BITS
 from halftone.gui.i18n import tr
 from halftone.gui.theme import Theme
 from halftone.gui.widgets import figures, headroom_chart_words
-from halftone.gui.widgets.headroom_chart_model import (
+from halftone.health.headroom import (
+    DISC,
     ChartData,
     Column,
     Layer,
     Mark,
     PartBox,
     axis_range,
+    cure_boxes,
     far_limit,
+    free_place,
     limit_exp,
     room_state,
     ticks,
 )
 
 PITCH = 8.0
-DISC = 7.5
 Tops = list[tuple[float, float, float]]
 """From, to and top of every bar, in pixels."""
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -272,7 +273,8 @@ def _part_lines(painter: QPainter, theme: Theme, frame: Frame, boxes: list[PartB
 def _part_name(painter: QPainter, theme: Theme, frame: Frame, box: PartBox, left: float, right: float, y: float) -> None:
     font = theme.font("caption")
     metrics = QFontMetricsF(font)
-    label = box.part.name if metrics.horizontalAdvance(box.part.name) <= right - left else box.part.short
+    name = tr(box.part.name)
+    label = name if metrics.horizontalAdvance(name) <= right - left else tr(box.part.short)
     if metrics.horizontalAdvance(label) > right - left + 8:
         label = metrics.elidedText(label, Qt.TextElideMode.ElideRight, right - left)
     painter.setFont(font)
@@ -302,22 +304,6 @@ def _part_count(
     if wide <= right - left + 8:
         painter.setPen(theme.color("text-muted"))
         painter.drawText(QRectF(left, y + 18, right - left + 8, 15), ALIGN_LEFT, count)
-
-
-def cure_boxes(boxes: Iterable[PartBox]) -> list[tuple[float, float]]:
-    """From-to in pixels of the columns that the cure changes: close runs are joined, and many runs in one part make one box."""
-    spans: list[tuple[float, float]] = []
-    for box in boxes:
-        run: list[tuple[float, float]] = []
-        for column in box.columns:
-            if not any(layer.changed for layer in column.members):
-                continue
-            if run and column.x - run[-1][1] <= 4 * column.width:
-                run[-1] = (run[-1][0], column.x + column.width)
-            else:
-                run.append((column.x, column.x + column.width))
-        spans += run if len(run) <= 3 else [(run[0][0], run[-1][1])]
-    return spans
 
 
 def paint_cure(painter: QPainter, theme: Theme, frame: Frame, boxes: Iterable[PartBox]) -> None:
@@ -354,7 +340,8 @@ def place_discs(frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, afte
             continue
         x = min(max(column.x + column.width / 2, frame.plot.left() + DISC), frame.plot.right() - DISC)
         y = max(bar_top(frame, layers[mark.layer], after=after) - DISC - 6, frame.plot.top() + DISC)
-        spot = _free_place(x, y, placed, frame)
+        taken = [(other.x, other.y) for other in placed if not other.small]
+        spot = free_place(x, y, taken, frame.plot.right(), frame.plot.top())
         placed.append(Disc(mark.number, *(spot or (x, y + DISC)), _disc_tone(mark, layers[mark.layer], after), spot is None))
     return placed
 
@@ -365,17 +352,6 @@ def _disc_tone(mark: Mark, layer: Layer, after: bool) -> str:
     if after and healed and room_state(layer.exp_after, layer.dtype_after) != "over":
         return "unknown"
     return "warn" if mark.tight else "chart.limit"
-
-
-def _free_place(x: float, y: float, placed: list[Disc], frame: Frame) -> tuple[float, float] | None:
-    for dx, dy in ((0, 0), (0, -17), (17, 0), (-17, 0), (17, -17), (-17, -17), (34, 0), (-34, 0)):
-        spot = QPointF(x + dx, max(y + dy, frame.plot.top() + DISC))
-        if (
-            all(d.small or math.hypot(spot.x() - d.x, spot.y() - d.y) >= 2 * DISC + 1 for d in placed)
-            and spot.x() < frame.plot.right()
-        ):
-            return spot.x(), spot.y()
-    return None
 
 
 def paint_discs(painter: QPainter, theme: Theme, discs: Iterable[Disc], selected: int | None, hovered: int | None) -> None:

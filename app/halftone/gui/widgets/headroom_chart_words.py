@@ -6,7 +6,7 @@ from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, DType
 from halftone.gui.i18n import listed, tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.headroom_chart_model import ChartData, Layer, part_key, part_names, room_bits, room_state
+from halftone.health.headroom import ChartData, Layer, part_key, part_names, room_bits, room_state
 
 TYPE_NAMES: dict[str, str] = {**DTYPE_NAMES}
 
@@ -71,7 +71,7 @@ def summary(data: ChartData, *, after: bool) -> str:
     name = type_name(data.dtype)
     if not over:
         return tr("{0} layers, none above the {1} limit, {2} tight; highest {3}", figures.group(len(layers)), name, tight, peak)
-    places = list(dict.fromkeys(part_names(part_key(layer.component, layer.module))[0] for layer in over))
+    places = list(dict.fromkeys(part_name(part_key(layer.component, layer.module)) for layer in over))
     where = tr("all in {0}", places[0]) if len(places) == 1 else tr("in {0}", listed(*places))
     return tr(
         "{0} layers, {1} above the {2} limit, {3}; highest {4}",
@@ -98,6 +98,11 @@ def cure_label(plan: Plan | None) -> str:
     if rescaled:
         return tr("cure: {0} layers rescaled", rescaled)
     return ""
+
+
+def part_name(key: str) -> str:
+    """Plain name of a part in the language in force."""
+    return tr(part_names(key)[0])
 
 
 def part_count(count: int) -> str:

@@ -1,15 +1,18 @@
-"""What the headroom chart shows, as pure data: parts, columns, room and findings."""
+"""What a headroom chart shows, as pure data: parts, columns, room, findings and where their discs stand.
+
+The window paints it, and so does the page of a report.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
-from halftone.gui.i18n import tr
 
-SERIES_OTHER = "chart.series-6"
+SERIES_OTHER: Final = "chart.series-6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A component, or one half of a VAE, with its layers in running order."""
+    """A component, or one half of a VAE, with its layers in running order. name, short: in English; series: its colour token."""
 
     key: str
     name: str
@@ -104,19 +107,22 @@ def part_key(component: str, module: str) -> str:
     return component
 
 
+PART_NAMES: Final[dict[str, tuple[str, str]]] = {
+    "text_encoder": ("Text encoder", "Text enc."),
+    "text_encoder_2": ("Text encoder 2", "Text enc. 2"),
+    "text_encoder_3": ("Text encoder 3", "Text enc. 3"),
+    "unet": ("Denoiser (UNet)", "Denoiser"),
+    "transformer": ("Denoiser (transformer)", "Denoiser"),
+    "prior": ("Denoiser (prior)", "Prior"),
+    "vae.decoder": ("VAE decoder", "Decoder"),
+    "vae.encoder": ("VAE encoder", "Encoder"),
+}
+"""Plain name and short name of each part, in English."""
+
+
 def part_names(key: str) -> tuple[str, str]:
-    """Plain name and short name of a part."""
-    names = {
-        "text_encoder": (tr("Text encoder"), tr("Text enc.")),
-        "text_encoder_2": (tr("Text encoder 2"), tr("Text enc. 2")),
-        "text_encoder_3": (tr("Text encoder 3"), tr("Text enc. 3")),
-        "unet": (tr("Denoiser (UNet)"), tr("Denoiser")),
-        "transformer": (tr("Denoiser (transformer)"), tr("Denoiser")),
-        "prior": (tr("Denoiser (prior)"), tr("Prior")),
-        "vae.decoder": (tr("VAE decoder"), tr("Decoder")),
-        "vae.encoder": (tr("VAE encoder"), tr("Encoder")),
-    }
-    return names.get(key, (key, key))
+    """Plain name and short name of a part, in English; one that has none is called by its key."""
+    return PART_NAMES.get(key, (key, key))
 
 
 def part_series(key: str) -> str:
@@ -331,3 +337,35 @@ def ticks(low: float, high: float, most: int) -> list[int]:
         step *= 2
     first = math.ceil(low / step) * step
     return list(range(first, math.floor(high) + 1, step))
+
+
+def cure_boxes(boxes: Iterable[PartBox]) -> list[tuple[float, float]]:
+    """From-to in pixels of the columns that the cure changes: close runs are joined, and many runs in one part make one box."""
+    spans: list[tuple[float, float]] = []
+    for box in boxes:
+        run: list[tuple[float, float]] = []
+        for column in box.columns:
+            if not any(layer.changed for layer in column.members):
+                continue
+            if run and column.x - run[-1][1] <= 4 * column.width:
+                run[-1] = (run[-1][0], column.x + column.width)
+            else:
+                run.append((column.x, column.x + column.width))
+        spans += run if len(run) <= 3 else [(run[0][0], run[-1][1])]
+    return spans
+
+
+DISC: Final = 7.5
+"""Radius of a disc in pixels."""
+
+
+def free_place(x: float, y: float, taken: Sequence[tuple[float, float]], right: float, top: float) -> tuple[float, float] | None:
+    """Where a disc stands that should stand at (x, y): there, or beside or above it where it touches none; None: nowhere.
+
+    taken: centres of other discs; right, top: edges of the plot.
+    """
+    for dx, dy in ((0, 0), (0, -17), (17, 0), (-17, 0), (17, -17), (-17, -17), (34, 0), (-34, 0)):
+        spot = (x + dx, max(y + dy, top + DISC))
+        if all(math.dist(spot, other) >= 2 * DISC + 1 for other in taken) and spot[0] < right:
+            return spot
+    return None

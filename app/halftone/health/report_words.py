@@ -1,0 +1,78 @@
+"""Words that the command line and the page of a report share: verdicts, states of findings, cures and their prices."""
+
+from typing import Final, Literal
+
+from halftone.contract.facts import CheckReport
+from halftone.contract.plan import Cure
+from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
+from halftone.health.judge import Broken, is_cured, why_broken
+from halftone.health.words import Words, percent
+
+Tone = Literal["ok", "warn", "danger", "unknown"]
+
+FINDING_STATES: Final[dict[FindingCode, tuple[str, Tone]]] = {
+    "weights-nonfinite": ("Damaged", "danger"),
+    "weights-overflow": ("Overflows", "danger"),
+    "activation-overflow": ("Overflows", "danger"),
+    "attention-overflow": ("Overflows", "danger"),
+    "accumulation-overflow": ("Overflows", "danger"),
+    "underflow": ("Too small", "warn"),
+    "flat-output": ("One colour", "danger"),
+    "saturated-output": ("Wrong", "danger"),
+    "nonfinite-output": ("Bad number", "danger"),
+    "tight": ("Tight", "warn"),
+    "device-fault": ("Device", "danger"),
+    "memory-damage": ("Damaged", "danger"),
+}
+"""One word for each kind of finding, and how bad it is."""
+
+DTYPE_STATES: Final[dict[DTypeState, tuple[str, Tone]]] = {
+    "works": ("works", "ok"),
+    "slow": ("slow", "warn"),
+    "wrong": ("faulty", "danger"),
+    "missing": ("missing", "unknown"),
+}
+"""What the self-test found of a precision."""
+
+CURE_TITLES: Final[dict[CureKind, str]] = {
+    "none": "Nothing to do",
+    "rescale": "Rescale in memory: exact, the file stays as it is",
+    "setting": "Change a setting",
+    "upcast-region": "Run the smallest region in FP32",
+    "bfloat16": "Run the component in BF16",
+    "float32-component": "Run the component in FP32",
+    "float32-all": "Run everything in FP32",
+}
+
+BROKEN: Final[dict[Broken, str]] = {
+    "file": "{0} holds broken numbers.",
+    "float32": "{0} gives bad numbers in FP32, too.",
+    "no-cure": "{0} does not hold in {1} on {2}, and no cure passed the check.",
+    "no-cure-known": "{0} does not hold in {1} on {2}, and the check found no cure.",
+}
+"""What is said of a model that no cure can help, by what that rests on."""
+
+
+def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
+    """The verdict in a sentence, and how good it is."""
+    values = (report.model.name, DTYPE_NAMES[report.precision], report.device.name)
+    if is_cured(report):
+        return Words("{0} holds in {1} on {2} with its cure, which is in use.", values), "ok"
+    match report.verdict:
+        case "healthy":
+            return Words("{0} is healthy in {1} on {2}.", values), "ok"
+        case "tight":
+            return Words("{0} works in {1} on {2}, with little room.", values), "warn"
+        case "fixable":
+            return Words("{0} does not hold in {1} on {2}, and there is a cure.", values), "danger"
+        case "broken":
+            return Words(BROKEN[why_broken(report)], values), "danger"
+
+
+def slower_words(cure: Cure) -> Words | None:
+    """What a cure costs in time, None where that was not measured. 1.0 is what a difference within the unrest of the runs is
+    told as.
+    """
+    if cure.time_ratio is None:
+        return None
+    return Words("about the same") if cure.time_ratio == 1.0 else Words("{0}", (percent(cure.time_ratio - 1),))
