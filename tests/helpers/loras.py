@@ -9,31 +9,43 @@ from safetensors.torch import load_file, save_file
 from tests.helpers.tiny import load_tiny
 
 RANK = 4
+LAYERS = ("to_q", "to_v", "to_out.0")
+VALUES = ("to_v", "to_out.0")
+"""Of an attention: what makes numbers large without changing where it looks."""
 _PREFIXES = {"unet": "lora_unet", "text_encoder": "lora_te", "text_encoder_2": "lora_te2"}
 
 
-def make_lora(model: Path, file: Path, *, text: bool = False, strength: float = 1.0, seed: int = 1, kohya: bool = False) -> Path:
-    """A LoRA of a model's denoiser (and its first text encoder), with random numbers times `strength`.
+def make_lora(
+    model: Path,
+    file: Path,
+    *,
+    layers: tuple[str, ...] = LAYERS,
+    text: bool = False,
+    strength: float = 1.0,
+    seed: int = 1,
+    kohya: bool = False,
+) -> Path:
+    """A LoRA of these layers of a model's denoiser (and of its first text encoder), with random numbers times `strength`.
 
-    Alpha is twice the rank in diffusers' form, whose file does say so, and the rank in kohya's.
+    Alpha is the rank, in both forms.
     """
     pipe = load_tiny(model)
     torch.manual_seed(seed)
-    parts = {("unet" if hasattr(pipe, "unet") else "transformer"): ["to_q", "to_v", "to_out.0"]}
+    parts = {("unet" if hasattr(pipe, "unet") else "transformer"): list(layers)}
     if text:
         parts["text_encoder"] = ["q_proj", "fc1"]
     found: dict[str, Any] = {}
-    for name, layers in parts.items():
+    for name, chosen in parts.items():
         module = getattr(pipe, name)
-        module.add_adapter(LoraConfig(r=RANK, lora_alpha=RANK, target_modules=layers, init_lora_weights=False))
+        module.add_adapter(LoraConfig(r=RANK, lora_alpha=RANK, target_modules=chosen, init_lora_weights=False))
         state = get_peft_model_state_dict(module)
         found[name] = {key: value * strength if "lora_B" in key else value for key, value in state.items()}
     file.parent.mkdir(parents=True, exist_ok=True)
     if kohya:
         save_file(_kohya(found, two=hasattr(pipe, "text_encoder_2")), file)
     else:
-        layers = {f"{name}_lora_layers": state for name, state in found.items()}
-        type(pipe).save_lora_weights(file.parent, weight_name=file.name, **layers)
+        given = {f"{name}_lora_layers": state for name, state in found.items()}
+        type(pipe).save_lora_weights(file.parent, weight_name=file.name, **given)
     return file
 
 

@@ -209,7 +209,7 @@ def generate(
     else:
         from halftone.cli.show import show_pictures
 
-        show_pictures(report, facts.id, precision)
+        show_pictures(report, facts.id, precision, loras=ready.loras)
     raise typer.Exit(0 if all(is_good(picture) for picture in report.images) and report.images else 1)
 
 

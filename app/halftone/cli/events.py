@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from halftone.cli.typed import command_line
+from halftone.cli.typed import command_line, lora_words
 from halftone.contract.facts import GuardEvent
+from halftone.contract.request import Lora
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
 from halftone.health.words import duration, plain_component, plain_module
@@ -26,17 +27,17 @@ def event_line(event: GuardEvent) -> str:
     return f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {duration(event.seconds)} more."
 
 
-def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType) -> str:
+def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, loras: Iterable[Lora] = ()) -> str:
     """The command that spares the model its recoveries, or finds what is damaged; empty where nothing was the model's fault."""
-    events = tuple(events)
+    events, used = tuple(events), lora_words(loras)
     if any(event.action not in _DONE for event in events):
-        return command_line("check", model, "--precision", dtype)
+        return command_line("check", model, *used, "--precision", dtype)
     cures = {event.cure for event in events if event.action in _DONE} - _NO_FAULT_OF_THE_MODEL
     if not cures:
         return ""
     if cures == {"rescale"} and dtype == "float16":
-        return command_line("repair", model, "--output", repaired_name(model))
-    return command_line("check", model, "--precision", dtype, "--apply")
+        return command_line("repair", model, *used, "--output", repaired_name(model))
+    return command_line("check", model, *used, "--precision", dtype, "--apply")
 
 
 def repaired_name(model: str) -> str:

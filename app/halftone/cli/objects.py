@@ -49,6 +49,8 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         "components": {name: msgspec.to_builtins(facts) for name, facts in report.components.items()},
         "seconds": report.seconds,
     }
+    if report.loras:
+        content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]
     if layers:
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]

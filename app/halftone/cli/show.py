@@ -11,7 +11,7 @@ from rich.text import Text
 
 from halftone.cli.events import event_line, repaired_name, what_to_do
 from halftone.cli.precision import ChosenPrecision
-from halftone.cli.typed import command_line
+from halftone.cli.typed import command_line, lora_words
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -23,6 +23,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Cure
+from halftone.contract.request import Lora
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
 from halftone.health.judge import disk_price, headroom_bits, smallest_room
@@ -118,12 +119,13 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     if report.applied:
         _put(out, "It is used whenever this model runs on this device.", 2)
         return
-    name = report.model.id
-    use = command_line("check", name, "--precision", report.precision, "--apply")
+    name, loras = report.model.id, lora_words(report.loras)
+    use = command_line("check", name, *loras, "--precision", report.precision, "--apply")
     out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
     if cure.kind == "rescale":
         out.print(
-            Text(f"  Write a repaired copy: {command_line('repair', name, '--output', repaired_name(name))}"), soft_wrap=True
+            Text(f"  Write a repaired copy: {command_line('repair', name, *loras, '--output', repaired_name(name))}"),
+            soft_wrap=True,
         )
 
 
@@ -157,7 +159,14 @@ def _layer_table(report: CheckReport) -> Table:
     return table
 
 
-def show_pictures(report: GenerateReport, model: str, precision: ChosenPrecision, *, console: Console | None = None) -> None:
+def show_pictures(
+    report: GenerateReport,
+    model: str,
+    precision: ChosenPrecision,
+    *,
+    loras: tuple[Lora, ...] = (),
+    console: Console | None = None,
+) -> None:
     """model: as the user would name it again."""
     out = console or _console()
     for picture in report.images:
@@ -179,7 +188,7 @@ def show_pictures(report: GenerateReport, model: str, precision: ChosenPrecision
         _show_events(out, report.events, "red")
     _put(out, precision.line(), 2, "dim")
     events = [event for picture in report.images for event in picture.events]
-    if command := what_to_do(events, model, precision.dtype):
+    if command := what_to_do(events, model, precision.dtype, loras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
 
 

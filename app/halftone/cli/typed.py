@@ -4,6 +4,14 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
+
+from halftone.contract.request import Lora
+
+
+def lora_words(loras: Iterable[Lora]) -> list[str]:
+    """The options that name these LoRAs."""
+    return [word for lora in loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
 
 
 def command_line(*words: str) -> str:

@@ -31,6 +31,8 @@ from halftone.engine.findings import (
 from halftone.engine.flight import Hooks, is_finite
 from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
+from halftone.engine.lora import lora_damage
+from halftone.engine.lora_cause import with_lora_causes
 from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing, picture_psnr
@@ -75,6 +77,8 @@ class Target:
     finite: bool = True
     errors: dict[int, float] = field(default_factory=dict[int, float])
     findings: list[Finding] = field(default_factory=list[Finding])
+    failing: Call | None = None
+    """The first one whose result was not finite."""
 
 
 class Examination:
@@ -109,7 +113,8 @@ class Examination:
         scans = self._scan()
         masters = self._masters
         base = base_plan(loaded, self._dtype, self._numerics)
-        if damage := damage_findings(scans, base.dtypes, loaded.modules):
+        damage = damage_findings(scans, base.dtypes, loaded.modules) + lora_damage(loaded.adapters, self._dtype)
+        if damage:
             return self._damaged(damage, base, started)
         try:
             with torch_settings(self._numerics, loaded.device):
@@ -199,6 +204,7 @@ class Examination:
             if not finite:
                 failed.add(call.method)
                 target.finite = False
+                target.failing = target.failing or call
         return target
 
     def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, error: float) -> list[Finding]:
@@ -234,6 +240,8 @@ class Examination:
             origins |= {name: own[0].module} if own else {}
             dtype = base.dtypes[name]
             found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
+        failing = {name: target.failing for name, target in targets.items() if target.failing is not None}
+        found = with_lora_causes(self._loaded, found, failing, self._masters, self._control.check)
         return self._explained(found, {name: {r.module: r.order for r in own} for name, own in wide.readings.items()}, origins)
 
     def _explained(

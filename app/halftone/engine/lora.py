@@ -17,8 +17,9 @@ from safetensors import SafetensorError
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import ModelFacts
+from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
+from halftone.contract.words import DType
 from halftone.engine.parts import components
 from halftone.engine.quiet import quiet_libraries
 from halftone.library.loras import LORA, stamp
@@ -112,6 +113,43 @@ def _layers(part: nn.Module) -> dict[str, Any]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     return {name: layer for name, layer in part.named_modules() if isinstance(layer, BaseTunerLayer)}
+
+
+def lora_damage(adapters: Iterable[Adapter], dtype: DType) -> list[Finding]:
+    """Numbers that are bad in the LoRAs' own files: no cure can help, and the layer that gets them is named."""
+    found: list[Finding] = []
+    for adapter in adapters:
+        if adapter.bad:
+            component, module = _bad_layer(adapter)
+            first = adapter.bad[0]
+            facts: dict[str, str | int | float | bool] = {
+                "lora": adapter.lora.name,
+                "file": Path(adapter.lora.path).name,
+                "tensor": first.tensor,
+                "count": first.nonfinite,
+                "read": True,
+            }
+            found.append(
+                Finding(
+                    code="weights-nonfinite",
+                    component=component,
+                    module=module,
+                    dtype=dtype,
+                    peak=None,
+                    limit=None,
+                    facts=facts,
+                )
+            )
+    return found
+
+
+def _bad_layer(adapter: Adapter) -> tuple[str, str]:
+    """(component, module) of the first layer that gets such a number."""
+    for component, layers in adapter.layers.items():
+        for module, layer in layers.items():
+            if not all(bool(tensor.isfinite().all()) for name, tensor in layer.named_parameters() if "base_layer" not in name):
+                return component, module
+    return next(iter(adapter.layers)), ""
 
 
 def changed_components(adapters: Iterable[Adapter]) -> set[str]:

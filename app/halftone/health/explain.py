@@ -38,7 +38,28 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source)
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code == "weights-nonfinite" else measured
-    return Words(with_numbers if known else without, values), Words(remedy, values)
+    message = Words(with_numbers if known else without, values)
+    return _with_lora(finding, message) if "lora" in finding.facts else (message, Words(remedy, values))
+
+
+def _with_lora(finding: Finding, message: Words) -> tuple[Words, Words]:
+    """The same where a LoRA makes the difference."""
+    facts = finding.facts
+    name = str(facts["lora"])
+    if finding.code == "weights-nonfinite":
+        said = Words("The LoRA {0} holds numbers that are not numbers, in its tensor {1}.", (name, str(facts.get("tensor", ""))))
+        return said, Words("No setting can cure that. Download it again, or leave it out.")
+    several, weight, share = int(facts.get("loras", 1)) > 1, float(facts.get("lora_weight", 1.0)), facts.get("lora_share")
+    cause = _BY_LORAS if several else _BY_LORA
+    if share is None:
+        advice = Words(_LEAVE_LORAS if several else _LEAVE_LORA, (name,))
+    else:
+        advice = Words(_LIGHTER_LORAS, (name, f"{float(share):g}")) if several else _lighter(name, weight * float(share))
+    return Words("{0} {1}", (message, Words(cause, (name, f"{weight:g}")))), advice
+
+
+def _lighter(name: str, weight: float) -> Words:
+    return Words("Apply the cure, or lower the weight of {0}: at {1} the same step held.", (name, f"{weight:g}"))
 
 
 def further_words(finding: Finding) -> Words | None:
@@ -85,6 +106,12 @@ _CURES: Final[dict[str, str]] = {
     "float32-component": "in full precision",
     "float32-all": "with the whole model in full precision",
 }
+
+_BY_LORA: Final = "The model alone stays in range here; the LoRA {0}, at a weight of {1}, does not let it."
+_BY_LORAS: Final = "The model alone stays in range here; the LoRAs {0} do not let it."
+_LEAVE_LORA: Final = "Apply the cure, or leave the LoRA {0} out."
+_LEAVE_LORAS: Final = "Apply the cure, or leave the LoRAs {0} out."
+_LIGHTER_LORAS: Final = "Apply the cure, or lower the weights of {0}: at {1} times them the same step held."
 
 # {0} how many, {1} their largest peak: for one, for several
 _FURTHER_OVER: Final = (

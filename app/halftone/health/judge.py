@@ -18,10 +18,10 @@ BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "bro
 _HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
 NOT_BY_PLAN: Final[frozenset[FindingCode]] = frozenset({"weights-nonfinite", "memory-damage"})
 """What is wrong with the numbers themselves: no way to compute with them helps."""
-_BEYOND: Final[frozenset[FindingCode]] = frozenset(
+BEYOND: Final[frozenset[FindingCode]] = frozenset(
     {"nonfinite-output", "activation-overflow", "weights-overflow", "attention-overflow", "accumulation-overflow"}
 )
-"""What cannot be cured once it happens in FP32."""
+"""Numbers beyond a limit; in FP32 that cannot be cured."""
 
 
 class Badge(msgspec.Struct, frozen=True):
@@ -188,4 +188,4 @@ def _unread(finding: Finding) -> bool:
 
 def _incurable(finding: Finding) -> bool:
     """Bad in the file, or beyond FP32 too: no type reaches further."""
-    return finding.code == "weights-nonfinite" or (finding.code in _BEYOND and finding.dtype == "float32")
+    return finding.code == "weights-nonfinite" or (finding.code in BEYOND and finding.dtype == "float32")

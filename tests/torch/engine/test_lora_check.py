@@ -1,0 +1,95 @@
+"""A check with LoRAs: what overflows only because of one says so, is cured, and costs a sound model nothing."""
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
+from tests.helpers.loras import VALUES, broken_lora, make_lora
+
+from halftone.contract.request import Lora
+from halftone.engine.service import DiffusersEngine
+from halftone.measure.pictures import psnr
+
+STRONG = 3e3
+
+
+@pytest.fixture(scope="module")
+def strong(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Lora:
+    file = make_lora(models["sd15"], tmp_path_factory.mktemp("strong") / "too much.safetensors", layers=VALUES, strength=STRONG)
+    return Lora(path=str(file), weight=0.8)
+
+
+@pytest.fixture(scope="module")
+def mild(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Lora:
+    return Lora(path=str(make_lora(models["sd15"], tmp_path_factory.mktemp("mild") / "mild.safetensors", strength=0.1)))
+
+
+def test_a_lora_that_is_too_strong_is_named(engine: DiffusersEngine, models: dict[str, Path], strong: Lora, mild: Lora) -> None:
+    report, _ = check(engine, models["sd15"], loras=(mild, strong))
+    assert report.verdict == "fixable"
+    assert report.loras == (mild, strong)
+    first = report.findings[0]
+    assert (first.code, first.component) == ("activation-overflow", "unet")
+    assert ".attentions.0.transformer_blocks.0.attn" in first.module
+    assert first.facts["lora"] == "too much"
+    said = "The model alone stays in range here; the LoRA too much, at a weight of 0.8, does not let it."
+    assert first.message.endswith(said)
+    held = 0.8 * float(first.facts["lora_share"])
+    assert first.remedy == f"Apply the cure, or lower the weight of too much: at {held:g} the same step held."
+    lighter, _ = check(engine, models["sd15"], loras=(mild, Lora(path=strong.path, weight=held)))
+    assert lighter.verdict in ("healthy", "tight")
+    cure = next(cure for cure in report.cures if cure.suggested)
+    assert cure.plan.verified
+
+
+def test_a_mild_one_leaves_a_sound_model_sound(engine: DiffusersEngine, models: dict[str, Path], mild: Lora) -> None:
+    report, _ = check(engine, models["sd15"], loras=(mild,))
+    assert report.verdict == "healthy"
+    assert report.findings == ()
+
+
+def test_it_is_not_blamed_for_what_the_model_does_alone(
+    engine: DiffusersEngine, models: dict[str, Path], mild: Lora, tmp_path: Path
+) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 15)
+    report, _ = check(engine, model, loras=(mild,))
+    assert report.verdict == "fixable"
+    assert all("lora" not in finding.facts for finding in report.findings)
+
+
+def test_a_rescaled_model_with_a_lora_gives_its_float32_picture(
+    engine: DiffusersEngine, models: dict[str, Path], mild: Lora, tmp_path: Path
+) -> None:
+    loud = Lora(path=mild.path, weight=2.0)
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 15)
+    wide, _ = generate(engine, model, "float32", loras=(loud,))
+    plain, _ = generate(engine, model, "float32")
+    report, _ = generate(engine, model, "float16", loras=(loud,))
+    assert report.images[0].events[0].cure == "rescale"
+    assert psnr(pixels(report), pixels(wide)) >= 30
+    assert psnr(pixels(report), pixels(wide)) > psnr(pixels(report), pixels(plain))
+    again, _ = generate(engine, model, "float16", loras=(loud,))
+    assert again.images[0].state == "clean", "the cure was remembered for the model with this LoRA"
+    other, _ = generate(engine, model, "float16")
+    assert other.images[0].state == "recovered", "and not for the model without"
+
+
+def test_a_strong_one_is_cured_while_the_picture_is_made(engine: DiffusersEngine, models: dict[str, Path], strong: Lora) -> None:
+    wide, _ = generate(engine, models["sd15"], "float32", loras=(strong,))
+    report, _ = generate(engine, models["sd15"], "float16", loras=(strong,))
+    assert report.images[0].state == "recovered"
+    assert psnr(pixels(report), pixels(wide)) >= 30
+
+
+def test_bad_numbers_in_its_file_end_the_check_before_anything_runs(
+    engine: DiffusersEngine, models: dict[str, Path], mild: Lora, tmp_path: Path
+) -> None:
+    file, tensor = broken_lora(Path(mild.path), tmp_path / "holed.safetensors")
+    report, _ = check(engine, models["sd15"], loras=(mild, Lora(path=str(file))))
+    assert report.verdict == "broken"
+    (finding,) = report.findings
+    assert (finding.code, finding.component) == ("weights-nonfinite", "unet")
+    assert finding.module
+    assert finding.module in tensor
+    assert finding.message == f"The LoRA holed holds numbers that are not numbers, in its tensor {tensor}."
+    assert report.layers == ()
