@@ -15,6 +15,7 @@ from halftone.cli.inputs import (
     new_request,
     prompt_notes,
     ready_inputs,
+    ready_loras,
     ready_request,
     report_place,
     with_named_loras,
@@ -217,6 +218,7 @@ def repair(
     context: typer.Context,
     model: Annotated[str, typer.Argument(help="A diffusers folder, or pocket.")],
     output: Annotated[str, typer.Option("--output", "-o", help="The new folder.")],
+    lora: given.Merged = None,
     device: given.Device = None,
     json: given.Json = False,
     *,
@@ -235,6 +237,7 @@ def repair(
         output=str(check_copy(facts, output)),
         device=known_device(device, saved),
         numerics=given.numerics_of(flags, saved.numerics),
+        loras=ready_loras(given.loras_of(lora)),
     )
     from halftone.cli.objects import put, repair_object
     from halftone.cli.work import repair_model

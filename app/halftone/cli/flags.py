@@ -30,6 +30,8 @@ Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WH
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
 _LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
+_MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
+Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=_MERGED, show_default=False)]
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value."""
 

@@ -13,11 +13,11 @@ from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
-from halftone.library.loras import take_tags
+from halftone.library.loras import check_loras, take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.samplers import check_sampler
@@ -148,6 +148,12 @@ def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:
         f"The {name} has {number(tokens)} parts of words, and {facts.name} reads only the first {reading_length(facts)}: "
         f"it ends at “… {end}”. Shorten it if the rest matters."
     )
+
+
+def ready_loras(loras: tuple[Lora, ...]) -> tuple[Lora, ...]:
+    """The LoRAs, if all that can be told of them without torch is right."""
+    check_loras(loras)
+    return loras
 
 
 def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,9 @@ from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
 from halftone.engine.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
+from halftone.library.copies import exponents_in
+from halftone.library.header import read_header
+from halftone.library.models import weight_files
 
 log = logging.getLogger(__name__)
 
@@ -162,8 +166,14 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
     where a LoRA was added.
     """
     fresh = component_from(loaded, name, Path(loaded.facts.path))
-    add_adapters(loaded.adapters, name, fresh)
+    add_loras(loaded, loaded.adapters, name, fresh)
     return fresh
+
+
+def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:
+    """Add LoRAs to a component that holds the file's weights: scaled as those are, if the file is a rescaled copy."""
+    headers = [read_header(path) for component, path in weight_files(loaded.facts) if component == name]
+    add_adapters(adapters, name, module, {key: k for header in headers for key, k in exponents_in(header).items()})
 
 
 def component_from(loaded: Loaded, name: str, folder: Path) -> nn.Module:

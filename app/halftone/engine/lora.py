@@ -21,6 +21,7 @@ from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
 from halftone.contract.words import DType
 from halftone.engine.parts import components
+from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.engine.quiet import quiet_libraries
 from halftone.library.loras import LORA, stamp
 from halftone.library.scan import TensorScan, scan_files
@@ -157,11 +158,28 @@ def changed_components(adapters: Iterable[Adapter]) -> set[str]:
     return {name for adapter in adapters for name in adapter.layers}
 
 
-def add_adapters(adapters: Iterable[Adapter], component: str, module: nn.Module) -> None:
-    """Add the LoRAs to the weights of a component, one after another; the layers that they change become float32."""
+def add_adapters(
+    adapters: Iterable[Adapter], component: str, module: nn.Module, exponents: Mapping[str, int] | None = None
+) -> None:
+    """Add the LoRAs to the weights of a component, one after another; the layers that they change become float32.
+
+    exponents: tensor -> k where the weights are 2**k times those that the LoRAs were made for; what is added is scaled alike.
+    """
+    changes = changes_by_tensor(exponents or {})
     for adapter in adapters:
         for name, layer in adapter.layers.get(component, {}).items():
-            _add(layer, adapter.lora.weight, module.get_submodule(name))
+            target = module.get_submodule(name)
+            _scale(name, target, changes, back=True)
+            _add(layer, adapter.lora.weight, target)
+            _scale(name, target, changes)
+
+
+def _scale(name: str, target: nn.Module, changes: Mapping[str, list[tuple[slice, int]]], *, back: bool = False) -> None:
+    """In float32, where powers of two are exact."""
+    for own in _OWN:
+        for rows, k in changes.get(f"{name}.{own}", ()):
+            parameter = getattr(target, own)
+            parameter.data = rescaled(parameter.data.float(), [(rows, -k if back else k)])
 
 
 @torch.no_grad()

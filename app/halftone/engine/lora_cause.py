@@ -12,8 +12,8 @@ from torch import nn
 from halftone.contract.facts import Finding
 from halftone.engine.calls import Call, run_call
 from halftone.engine.flight import is_finite
-from halftone.engine.load import Loaded, component_from
-from halftone.engine.lora import Adapter, add_adapters
+from halftone.engine.load import Loaded, add_loras, component_from
+from halftone.engine.lora import Adapter
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import exact_weights
 from halftone.health.judge import BEYOND
@@ -65,7 +65,7 @@ class _Trial:
         self._check()
         loaded, name, state = self._loaded, self._name, self._loaded.states[self._name]
         before = exact_weights(self._file)
-        add_adapters(adapters, name, self._file)
+        add_loras(loaded, adapters, name, self._file)
         try:
             apply_state(loaded, name, state, exact_weights(self._file), force=True)
             return is_finite(run_call(self._call, loaded.modules[name], state.dtype))

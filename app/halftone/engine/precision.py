@@ -73,9 +73,9 @@ def realise(
     masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
     before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
     """
-    changes = _changes(state.rescale)
+    changes = changes_by_tensor(state.rescale)
     if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
-        held = _changes(before.rescale)
+        held = changes_by_tensor(before.rescale)
         for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
             tensor = _held(module, name)
             _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
@@ -103,7 +103,7 @@ def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
     """Parameters and stored buffers in memory that are not what the exact weights give in this state: damage, not arithmetic."""
-    changes = _changes(state.rescale)
+    changes = changes_by_tensor(state.rescale)
     found: list[str] = []
     stored = set(module.state_dict())
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
@@ -124,7 +124,8 @@ def _device(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
-def _changes(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice, int]]]:
+def changes_by_tensor(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice, int]]]:
+    """Exponents by tensor and its rows, as `rescaled` takes them."""
     changes: dict[str, list[tuple[slice, int]]] = {}
     for name, k in rescale.items():
         base, rows = split_rows(name)

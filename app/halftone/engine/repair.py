@@ -5,20 +5,23 @@ gets its name.
 import logging
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
+import torch
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import Examine, PhaseChanged, Repair
+from halftone.contract.request import CheckInputs
 from halftone.engine.calls import run_call
 from halftone.engine.capture import Range
 from halftone.engine.examine import Examination
 from halftone.engine.flight import is_finite
-from halftone.engine.load import Loaded, component_from
+from halftone.engine.load import Loaded, component_from, fresh_component
+from halftone.engine.lora import changed_components
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights, split_rows
 from halftone.engine.rewrite import rewrite
@@ -46,7 +49,13 @@ def repair(
         loaded,
         device,
         tested,
-        Examine(job=command.job, model=command.model, device=command.device, numerics=numerics),
+        Examine(
+            job=command.job,
+            model=command.model,
+            device=command.device,
+            numerics=numerics,
+            inputs=CheckInputs(loras=command.loras),
+        ),
         emit,
         control,
     )
@@ -60,9 +69,10 @@ def repair(
         raise HalftoneError("no-rescale", model=loaded.facts.name)
     try:
         with new_folder(target) as part:
-            changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control)
+            merged = _merged(loaded)
+            changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged)
             emit(PhaseChanged(phase="verify"))
-            error, finite = _compare(loaded, part, cure.plan.rescale, examination.wide, control)
+            error, finite = _compare(loaded, part, {*cure.plan.rescale, *merged}, examination.wide, control)
     except OSError as problem:
         raise output_error(problem, target, loaded.facts.size_bytes) from problem
     return RepairReport(
@@ -80,10 +90,29 @@ def _damage(report: CheckReport) -> str:
     return "no layer shows where they begin" if found is None else f"tensor {found.facts['tensor']} of {found.component}"
 
 
-def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, int]], emit: Emit, control: Control) -> int:
-    """Copy the folder into the empty one `target`, with the named tensors rescaled; how many were."""
+def _merged(loaded: Loaded) -> dict[str, dict[str, torch.Tensor]]:
+    """Component -> parameter -> its value with the LoRAs added."""
+    found: dict[str, dict[str, torch.Tensor]] = {}
+    for name in sorted(changed_components(loaded.adapters)):
+        layers = {layer for adapter in loaded.adapters for layer in adapter.layers.get(name, {})}
+        parameters = fresh_component(loaded, name).named_parameters()
+        found[name] = {key: value.data for key, value in parameters if key.rpartition(".")[0] in layers}
+    return found
+
+
+def write_copy(
+    source: Path,
+    target: Path,
+    rescale: Mapping[str, Mapping[str, int]],
+    emit: Emit,
+    control: Control,
+    merged: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
+) -> int:
+    """Copy the folder into the empty one `target`, with the named tensors rescaled, and those merged (component -> parameter ->
+    value) in the place of the file's; how many differ."""
+    merged = merged or {}
     files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
-    found: dict[str, set[str]] = {component: set() for component in rescale}
+    found: dict[str, set[str]] = {component: set() for component in (*rescale, *merged)}
     total = sum(path.stat().st_size for path in files)
     done = 0
     for path in files:
@@ -92,28 +121,26 @@ def write_copy(source: Path, target: Path, rescale: Mapping[str, Mapping[str, in
         copy = target / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         component = relative.parts[0]
-        scaled = (
-            rewrite(path, copy, rescale[component], REPAIRED) if component in rescale and path.suffix == ".safetensors" else set()
-        )
+        scaled: set[str] = set()
+        if component in found and path.suffix == ".safetensors":
+            scaled = rewrite(path, copy, rescale.get(component, {}), REPAIRED, merged.get(component))
         if not scaled:
             shutil.copyfile(path, copy)
         found.setdefault(component, set()).update(scaled)
         done += path.stat().st_size
         emit(PhaseChanged(phase="write", done=done, total=total))
-    for component, exponents in rescale.items():
-        if missing := set(exponents) - found[component]:
+    for component, own in found.items():
+        if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own:
             raise HalftoneError(
                 "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
             )
     return len({(component, split_rows(name)[0]) for component, names in found.items() for name in names})
 
 
-def _compare(
-    loaded: Loaded, copy: Path, rescale: Mapping[str, Mapping[str, int]], wide: Range, control: Control
-) -> tuple[float, bool]:
+def _compare(loaded: Loaded, copy: Path, changed: Collection[str], wide: Range, control: Control) -> tuple[float, bool]:
     """(largest relative error of the copy in float32 against the range pass, whether the copy is finite in float16)."""
     error, finite = 0.0, True
-    for name in rescale:
+    for name in sorted(changed):
         module, before = loaded.modules[name], loaded.states[name]
         masters = exact_weights(component_from(loaded, name, copy))
         for dtype in ("float32", "float16"):
@@ -125,5 +152,5 @@ def _compare(
                     error = max(error, relative_error(result, reference))
                 else:
                     finite = finite and is_finite(result)
-        apply_state(loaded, name, before, exact_weights(component_from(loaded, name, Path(loaded.facts.path))), force=True)
+        apply_state(loaded, name, before, exact_weights(fresh_component(loaded, name)), force=True)
     return error, finite

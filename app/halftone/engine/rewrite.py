@@ -26,28 +26,57 @@ def scaled(tensor: torch.Tensor, rows: slice, k: int) -> torch.Tensor:
     return narrow if torch.equal(narrow.float(), wide) else wide
 
 
-def rewrite(source: Path, target: Path, exponents: Mapping[str, int], note: str) -> set[str]:
+def rewrite(
+    source: Path, target: Path, exponents: Mapping[str, int], note: str, merged: Mapping[str, torch.Tensor] | None = None
+) -> set[str]:
     """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found.
 
-    exponents: tensor name, or "name[a:b]" for some of its rows -> k. note: goes into the metadata with the exponents. Written
-    beside the target, synced, and moved over it, so that a stop never leaves half a file. Raises OSError.
+    exponents: tensor name, or "name[a:b]" for some of its rows -> k; note: goes into the metadata with them, added to those that
+    stand there. merged: parameter -> what stands in the place of the file's numbers, rounded to their type. Written beside the
+    target, synced, and moved over it, so that a stop never leaves half a file. Raises OSError.
     """
     with source.open("rb") as file:
         header, start = _read(file)
         found = {name: k for name, k in exponents.items() if split_rows(name)[0] in header}
-        if not found:
+        new = {own: (name, tensor) for name, tensor in (merged or {}).items() if (own := _own_name(name, header)) is not None}
+        if not found and not new:
             return set()
-        changed = _changed(file, header, start, found)
+        changed = {own: _rounded(tensor, _DTYPES[header[own]["dtype"]]) for own, (_, tensor) in new.items()}
+        changed = _changed(file, header, start, found, changed)
         part = target.with_name(f"{target.name}.part")
         try:
             with part.open("wb") as out:
-                _write(file, out, header, start, changed, json.dumps({"change": note, "exponents": found}))
+                _write(file, out, header, start, changed, _note(header, note, found))
                 out.flush()
                 os.fsync(out.fileno())
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-    return set(found)
+    return {*found, *(name for name, _ in new.values())}
+
+
+def _own_name(name: str, header: Mapping[str, Any]) -> str | None:
+    """What a file calls a parameter: the libraries drop prefixes."""
+    if name in header:
+        return name
+    alike = [own for own in header if own.endswith(f".{name}")]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """In that type, or as it is where it would not be finite."""
+    narrow = tensor.to(dtype)
+    return narrow if bool(narrow.isfinite().all()) else tensor
+
+
+def _note(header: Mapping[str, Any], note: str, found: Mapping[str, int]) -> str:
+    """For the metadata: what was done, and by which powers of two all in all."""
+    try:
+        before = cast("dict[str, int]", json.loads(header.get("__metadata__", {}).get("halftone", "{}")).get("exponents", {}))
+    except (ValueError, AttributeError):
+        before = {}
+    names = dict.fromkeys((*before, *found))
+    return json.dumps({"change": note, "exponents": {name: before.get(name, 0) + found.get(name, 0) for name in names}})
 
 
 def _read(file: BinaryIO) -> tuple[dict[str, Any], int]:
@@ -56,8 +85,10 @@ def _read(file: BinaryIO) -> tuple[dict[str, Any], int]:
     return cast("dict[str, Any]", json.loads(file.read(length))), 8 + length
 
 
-def _changed(file: BinaryIO, header: Mapping[str, Any], start: int, found: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    tensors: dict[str, torch.Tensor] = {}
+def _changed(
+    file: BinaryIO, header: Mapping[str, Any], start: int, found: Mapping[str, int], merged: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    tensors = dict(merged)
     for name, k in found.items():
         base, rows = split_rows(name)
         if base not in tensors:

@@ -55,7 +55,7 @@ def _with_lora(finding: Finding, message: Words) -> tuple[Words, Words]:
         advice = Words(_LEAVE_LORAS if several else _LEAVE_LORA, (name,))
     else:
         advice = Words(_LIGHTER_LORAS, (name, f"{float(share):g}")) if several else _lighter(name, weight * float(share))
-    return Words("{0} {1}", (message, Words(cause, (name, f"{weight:g}")))), advice
+    return Words(cause, (message, name, f"{weight:g}")), advice
 
 
 def _lighter(name: str, weight: float) -> Words:
@@ -107,8 +107,8 @@ _CURES: Final[dict[str, str]] = {
     "float32-all": "with the whole model in full precision",
 }
 
-_BY_LORA: Final = "The model alone stays in range here; the LoRA {0}, at a weight of {1}, does not let it."
-_BY_LORAS: Final = "The model alone stays in range here; the LoRAs {0} do not let it."
+_BY_LORA: Final = "{0} The model alone stays in range here; the LoRA {1}, at a weight of {2}, does not let it."
+_BY_LORAS: Final = "{0} The model alone stays in range here; the LoRAs {1} do not let it."
 _LEAVE_LORA: Final = "Apply the cure, or leave the LoRA {0} out."
 _LEAVE_LORAS: Final = "Apply the cure, or leave the LoRAs {0} out."
 _LIGHTER_LORAS: Final = "Apply the cure, or lower the weights of {0}: at {1} times them the same step held."

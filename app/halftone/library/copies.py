@@ -17,20 +17,27 @@ REPAIRED: Final = "rescaled exactly so that float16 does not overflow"
 
 
 class _Change(msgspec.Struct):
-    change: str
+    change: str = ""
+    exponents: dict[str, int] = msgspec.field(default_factory=dict[str, int])
 
 
 def is_repaired(headers: Iterable[Header]) -> bool:
     """Whether one of the files says in its own metadata that Halftone rescaled it."""
-    return any(_change(header.metadata.get("halftone")) == REPAIRED for header in headers)
+    return any(_change(header.metadata.get("halftone")).change == REPAIRED for header in headers)
 
 
-def _change(note: str | None) -> str:
-    """What was done to a file by its note; "" if there is none that can be read."""
+def exponents_in(header: Header) -> dict[str, int]:
+    """By which powers of two tensors of a file (or some rows of them) are larger than they were made, as it says of itself:
+    tensor -> k. Empty for a file that Halftone did not rescale."""
+    return _change(header.metadata.get("halftone")).exponents
+
+
+def _change(note: str | None) -> _Change:
+    """What was done to a file by its note; nothing if there is none that can be read."""
     try:
-        return msgspec.json.decode(note or "", type=_Change).change
+        return msgspec.json.decode(note or "", type=_Change)
     except (msgspec.MsgspecError, RecursionError):
-        return ""
+        return _Change()
 
 
 def check_copy(facts: ModelFacts, output: str) -> Path:
