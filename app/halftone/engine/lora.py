@@ -85,14 +85,14 @@ def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -
 
 def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
     """The pipeline with components that have their shapes, but no memory: what is loaded stays as it is."""
-    if not callable(getattr(pipe, "load_lora_weights", None)):
-        detail = f"diffusers has no LoRAs for {model.family} models"
+    names = cast("list[str]", getattr(type(pipe), "_lora_loadable_modules", []))  # what diffusers itself goes by
+    parts = {name: part for name in names if isinstance(part := getattr(pipe, name, None), nn.Module)}
+    takes = [part for part in parts.values() if hasattr(part, "load_lora_adapter")]
+    if not takes or not callable(getattr(pipe, "load_lora_weights", None)):
+        detail = f"diffusers cannot add LoRAs to {model.family} models"
         raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=detail)
     shell = copy.copy(pipe)
-    for name in cast("list[str]", type(pipe)._lora_loadable_modules):  # noqa: SLF001 - what diffusers itself goes by
-        part = getattr(pipe, name, None)
-        if isinstance(part, nn.Module):
-            vars(shell)[name] = _empty(part)
+    vars(shell).update({name: _empty(part) for name, part in parts.items()})
     return shell
 
 

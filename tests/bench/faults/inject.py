@@ -4,12 +4,12 @@ import random
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tests.bench.faults import structure, truth
+from tests.bench.faults import loras, structure, truth
 from tests.bench.faults.families import Sound, arguments
 from tests.bench.faults.kinds import KINDS, TRIES, Edit, Proposal, named
 
@@ -20,7 +20,8 @@ CLEAR: Final = 36.0
 @dataclass(frozen=True)
 class Case:
     """verdicts: right ones; modules: names that are right for the origin (one where a number turns bad, several where a finite
-    fault builds up); others: (component, module) of further faults that must be found too.
+    fault builds up); others: (component, module) of further faults that must be found too; lora: used with
+    the model.
     """
 
     family: str
@@ -36,6 +37,7 @@ class Case:
     size: int | None = None
     encode: bool = False
     others: tuple[tuple[str, str], ...] = ()
+    lora: Path | None = None
 
 
 def make_case(sound: Sound, kind: str, seed: int, folder: Path) -> Case | None:
@@ -47,8 +49,15 @@ def make_case(sound: Sound, kind: str, seed: int, folder: Path) -> Case | None:
         with _planted(sound, proposal.edits):
             case = _confirmed(sound, kind, seed, proposal, folder)
         if case is not None:
-            return case
+            return case if proposal.lora is None else _as_lora(sound, proposal, case)
     return None
+
+
+def _as_lora(sound: Sound, proposal: Proposal, case: Case) -> Case:
+    """The same fault as a sound model and a LoRA beside it."""
+    _write(sound, replace(proposal, edits=()), case.folder)
+    file = case.folder.with_name(f"{case.folder.name}.safetensors")
+    return replace(case, lora=loras.write(proposal.component, proposal.lora or {}, file))
 
 
 @contextmanager

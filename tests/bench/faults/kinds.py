@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
-from tests.bench.faults import structure, truth
+from tests.bench.faults import loras, structure, truth
 from tests.bench.faults.families import Sound
 from tests.bench.faults.solve import Answer, separating
 from torch import nn
@@ -30,7 +30,8 @@ class Proposal:
     """A change of a sound model that is to become a case, if plain torch confirms it.
 
     module: where the fault is expected; codes: names it may be given; fault: what plain torch must find ("" : it must stay
-    sound); same: the float32 picture must stay the same; size: of the checked picture, None for the family's own.
+    sound); same: the float32 picture must stay the same; size: of the checked picture, None for the family's own; lora: the
+    edits are what a LoRA adds, and the model itself stays sound.
     """
 
     edits: tuple[Edit, ...]
@@ -43,6 +44,7 @@ class Proposal:
     method: str = ""
     step: int | None = None
     also: "tuple[Proposal, ...]" = ()
+    lora: "loras.Deltas | None" = None
 
 
 def _power(k: int) -> Change:
@@ -256,12 +258,35 @@ def _answering(found: Answer, which: str) -> Proposal:
     return Proposal((edit,), found.component, found.module, codes, "nonfinite", same=False, size=found.size, step=found.step)
 
 
+def _lora(sound: Sound, rng: random.Random) -> Iterator[Proposal]:
+    """A LoRA that carries the values of an attention over the limit; the model alone is sound."""
+    for site in _sites(sound, rng, "value"):
+        if site.component in loras.denoisers(sound) and (deltas := loras.strong(sound, rng, site)):
+            edits = _adding(site.component, deltas)
+            codes = ("activation-overflow",)
+            yield Proposal(edits, site.component, site.module, codes, "nonfinite", same=False, lora=deltas)
+
+
+def _mild_lora(sound: Sound, rng: random.Random) -> Iterator[Proposal]:
+    for component in loras.denoisers(sound):
+        if deltas := loras.mild(sound, rng, component):
+            yield Proposal(_adding(component, deltas), component, "", same=False, lora=deltas)
+
+
+def _adding(component: str, deltas: loras.Deltas) -> tuple[Edit, ...]:
+    def added(delta: torch.Tensor) -> Change:
+        return lambda tensor: tensor + delta
+
+    return tuple(Edit(component, f"{name}.weight", added(delta)) for name, delta in deltas.items())
+
+
 KINDS: Final[dict[str, Callable[[Sound, random.Random], Iterator[Proposal]]]] = {
     "sound": lambda _sound, _rng: iter((Proposal((), "", ""),)),
     "near-miss": _near_miss,
     "zero-layer": _zero_layer,
     "big-unread": _unread(1e6),
     "nan-unread": _unread(math.nan),
+    "mild-lora": _mild_lora,
     "value": _overflow("value"),
     "gate": _overflow("gate"),
     "norm": _overflow("norm"),
@@ -278,5 +303,6 @@ KINDS: Final[dict[str, Callable[[Sound, random.Random], Iterator[Proposal]]]] = 
     "larger": _separated("larger"),
     "two": _two,
     "nan-read": _nan_read,
+    "lora": _lora,
 }
-CONTROLS: Final = ("sound", "near-miss", "zero-layer", "big-unread", "nan-unread")
+CONTROLS: Final = ("sound", "near-miss", "zero-layer", "big-unread", "nan-unread", "mild-lora")

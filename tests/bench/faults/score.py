@@ -16,7 +16,7 @@ from tests.bench.faults.kinds import CONTROLS
 
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.messages import Examine, Generate
-from halftone.contract.request import CheckInputs, Numerics, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
 from halftone.contract.words import Precision
 from halftone.engine.service import DiffusersEngine
 from halftone.library.records import set_applied
@@ -65,9 +65,14 @@ def _check(engine: DiffusersEngine, sound: Sound, case: Case) -> CheckReport:
         seed=SEED,
         num_frames=sound.family.frames,
         options=sound.family.options,
+        loras=_loras(case),
     )
     command = Examine(job="c", model=str(case.folder), numerics=Numerics(precision="float16"), inputs=inputs)
     return engine.examine(command, _Silent(), _Silent())
+
+
+def _loras(case: Case) -> tuple[Lora, ...]:
+    return () if case.lora is None else (Lora(path=str(case.lora)),)
 
 
 def _judged(case: Case, report: CheckReport) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def _judged(case: Case, report: CheckReport) -> dict[str, Any]:
         "found": bool(serious),
         "exact": named and first is not None and first.module in case.modules,
         "block": named and first is not None and any(_block(first.module) == _block(module) for module in case.modules),
-        "coded": first is not None and first.code in case.codes,
+        "coded": first is not None and first.code in case.codes and ("lora" in first.facts) == (case.lora is not None),
         "stepped": case.step is None or (first is not None and first.step == case.step),
         "all": all(any((f.component, f.module) == other for f in serious) for other in case.others),
         "deep": truth_module,
@@ -155,6 +160,7 @@ def _picture(engine: DiffusersEngine, sound: Sound, case: Case, precision: Preci
         num_frames=sound.family.frames,
         image=_drawing(case, edge) if case.encode else None,
         options={**sound.family.options, **({"strength": 0.9} if case.encode else {})},
+        loras=_loras(case),
         numerics=Numerics(precision=precision),
     )
     made = engine.generate(Generate(job="g", request=request), _Silent(), _Silent()).images[0]
