@@ -1,7 +1,8 @@
 """The range pass: the pipeline run as it is, in a dtype with room, every component under the probe, every call kept."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -22,6 +23,8 @@ from halftone.engine.samplers import make_scheduler, put_scheduler
 from halftone.engine.tensors import tensors_in
 from halftone.measure.probe import Probe, Reading, ScorePeak
 
+log = logging.getLogger(__name__)
+
 
 @dataclass
 class Range:
@@ -41,14 +44,22 @@ class Range:
         return [(call, result) for call, result in self.calls if call.component == component]
 
 
+class PromptRead(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """The text encoders are done; the rest of the pipeline is not wanted."""
+
+
 def range_pass(
     loaded: Loaded,
     pictures: list[tuple[Inputs, int]],
+    prompts: Sequence[str],
     dtype: DType,
     check: Callable[[], None],
     on_progress: Callable[[Range, dict[str, Probe]], None],
 ) -> Range:
-    """Run the pipeline once for each (inputs, seed) and encode what came out. The components must already be in `dtype`."""
+    """Run the pipeline once for each (inputs, seed) and encode what came out; of `prompts` only the text encoders see anything.
+
+    The components must already be in `dtype`.
+    """
     found = Range(dtype)
     with ExitStack() as stack:
         probes = {name: stack.enter_context(Probe(module, name)) for name, module in loaded.modules.items()}
@@ -63,6 +74,8 @@ def range_pass(
 
         for inputs, seed in pictures:
             _one(loaded, inputs, seed, Hooks(check=check, on_call=on_call), found)
+        for prompt in prompts:
+            _read(loaded, replace(pictures[0][0], prompt=prompt), Hooks(check=check, on_call=on_call), found)
     for name, probe in probes.items():
         found.readings[name] = probe.readings()
         found.scores[name] = probe.scores()
@@ -75,20 +88,64 @@ def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) 
     _encode(loaded, found, hooks)
 
 
+def _read(loaded: Loaded, inputs: Inputs, hooks: Hooks, found: Range) -> None:
+    """The calls of the text encoders for one more prompt, without those that are known. A pipeline may refuse the prompt."""
+
+    def on_call(call: Call, result: Any, seconds: float) -> None:
+        known = (other for other, _ in found.calls if other.component == call.component)
+        if call.method == "forward" and hooks.on_call is not None and not any(_same(call, other) for other in known):
+            hooks.on_call(call, result, seconds)
+
+    def on_phase(phase: str) -> None:
+        if phase in {"denoise", "decode"}:
+            raise PromptRead
+
+    try:
+        _fly(loaded, inputs, 0, replace(hooks, on_call=on_call, on_phase=on_phase))
+    except PromptRead:
+        return
+    except (TypeError, ValueError) as error:
+        log.info("the pipeline takes no prompt of %d letters: %s", len(inputs.prompt), error)
+
+
+def _same(one: Call, other: Call) -> bool:
+    """Whether two calls were given the same numbers."""
+    first, second = [list(_given(call)) for call in (one, other)]
+    pairs = zip(first, second, strict=False)
+    return len(first) == len(second) and all(a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
+
+
+def _given(call: Call) -> Iterator[torch.Tensor]:
+    """Every tensor that a call was given, numbers of tokens too."""
+    rest: list[object] = [call.args, call.kwargs]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, Mapping):
+            rest += cast("Mapping[Any, object]", value).values()
+        elif isinstance(value, (tuple, list)):
+            rest += cast("Sequence[object]", value)
+
+
 def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tensor:
     """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
-    pipe = task_pipeline(loaded, inputs)
-    if loaded.native_scheduler is not None:
-        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
-    flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
-    generator = torch.Generator("cpu").manual_seed(seed)
     try:
-        result = flight.run({**pipeline_arguments(pipe, inputs), "output_type": "pt"}, generator)
+        result = _fly(loaded, inputs, seed, hooks)
     except (TypeError, ValueError) as error:
         if not inputs.options:
             raise
         raise refused_option(inputs.options, error) from error
     return first_frame(result[0])
+
+
+def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
+    pipe = task_pipeline(loaded, inputs)
+    if loaded.native_scheduler is not None:
+        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
+    flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return flight.run({**pipeline_arguments(pipe, inputs), "output_type": "pt"}, generator)
 
 
 def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:

@@ -36,7 +36,7 @@ from halftone.engine.lora_cause import with_lora_causes
 from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing, picture_psnr
-from halftone.engine.prompts import pictures_to_check
+from halftone.engine.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.recover import ASSUMED, CLOSE, layer_peaks, measure_call
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.timing import Bare
@@ -98,6 +98,7 @@ class Examination:
         dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
+        self._prompts = prompts_to_read(loaded)
         self._layers_due = 0.0
         self.wide: Range | None = None
         """The range pass, once it was made."""
@@ -156,7 +157,7 @@ class Examination:
         self._emit(PhaseChanged(phase="range", total=self._expected()))
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
         apply_plan(self._loaded, wide, masters)
-        return range_pass(self._loaded, self._pictures, dtype, self._control.check, self._progress)
+        return range_pass(self._loaded, self._pictures, self._prompts, dtype, self._control.check, self._progress)
 
     def _fits(self) -> bool:
         need = 4 * sum(self._loaded.sizes.values())
@@ -165,7 +166,7 @@ class Examination:
 
     def _expected(self) -> int:
         steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
-        return steps + 4 * len(self._pictures)
+        return steps + 4 * len(self._pictures) + 2 * len(self._prompts)
 
     def _progress(self, found: Range, probes: Mapping[str, Probe]) -> None:
         self._emit(PhaseChanged(phase="range", done=len(found.calls), total=max(self._expected(), len(found.calls))))

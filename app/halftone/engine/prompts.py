@@ -1,5 +1,6 @@
 """What a check draws when nothing else is said."""
 
+import inspect
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,9 @@ from halftone.engine.resolve import Inputs, of_check
 
 QUICK_STEPS: Final = 3
 """Noise levels of a quick check: first, middle, last of the schedule."""
+MOST_WORDS: Final = 1024
+"""No text encoder of a picture model reads more."""
+_WEIGHTS: Final = ("({}:1.5)", "(({}))", "[{}]", "({}:0.3)")
 PROMPTS: Final = (
     "a photograph of a red sun over green hills",
     "a portrait of an old woman, soft light",
@@ -22,6 +26,29 @@ PROMPTS: Final = (
     "a bowl of colourful fruit, close-up",
     "abstract shapes, high contrast",
 )
+
+
+def prompts_to_read(loaded: Loaded) -> tuple[str, ...]:
+    """Prompts that only the text encoders read, for what one ordinary prompt leaves out.
+
+    One that fills all that they can read with real words, some weighted as other programs write it: most families pad, so every
+    place runs anyway, but with the same empty token, and masked; a few read only as far as the prompt goes. And an empty one.
+    """
+    words = " ".join(_own_prompts(Path(loaded.facts.path))).replace(",", "").split()
+    long = [_weighted(words[index % len(words)], index) for index in range(_reading_length(loaded))]
+    return " ".join(long), ""
+
+
+def _reading_length(loaded: Loaded) -> int:
+    """Tokens that the pipeline reads; a word is one at least."""
+    parameter = inspect.signature(loaded.pipe.__call__).parameters.get("max_sequence_length")
+    own = parameter.default if parameter is not None and isinstance(parameter.default, int) else 0
+    return min(max(own, loaded.facts.prompt_tokens), MOST_WORDS)
+
+
+def _weighted(word: str, index: int) -> str:
+    """Every fourth word the way A1111's users give it weight."""
+    return word if index % 4 else _WEIGHTS[index // 4 % len(_WEIGHTS)].format(word)
 
 
 def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list[tuple[Inputs, int]]:
