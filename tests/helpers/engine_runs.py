@@ -78,14 +78,14 @@ class Recorder:
 def generate(
     engine: DiffusersEngine, model: Path, precision: Precision = "float32", *, family: str = "sd15", **changes: Any
 ) -> tuple[GenerateReport, Recorder]:
-    """Three steps at 32 x 32. changes: fields of PictureRequest, or of Numerics."""
+    """Three steps at 32 x 32. changes: fields of PictureRequest, or of Numerics; control and emit."""
     numerics = {name: changes.pop(name) for name in list(changes) if name in Numerics.__struct_fields__}
     control = changes.pop("control", Steady())
+    emit: Recorder = changes.pop("emit", None) or Recorder()
     fields: dict[str, Any] = {"width": 32, "height": 32, "steps": 3, "seed": 5, "options": OPTIONS[family], **changes}
     request = PictureRequest(
         prompt=fields.pop("prompt", "a red sun"), model=str(model), numerics=Numerics(precision=precision, **numerics), **fields
     )
-    emit = Recorder()
     report = engine.generate(Generate(job="g", request=request), emit, control)
     emit(JobEnded(job="g", outcome="done", report=report))
     return report, emit

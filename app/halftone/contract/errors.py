@@ -21,6 +21,7 @@ ErrorCode = Literal[
     "precision-missing",
     "setting-bad-value",
     "size-not-multiple",
+    "strength-too-small",
     "value-out-of-range",
     "prompt-empty",
     "prompt-no-text",
@@ -86,6 +87,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "precision-missing": ("{device} cannot compute in {dtype}.", "Use {known}."),
     "setting-bad-value": ("{name} cannot be {value}.", "Use {allowed}."),
     "size-not-multiple": ("{name} is {value}, which is not a multiple of {multiple}.", "Use {below} or {above}."),
+    "strength-too-small": (
+        "With {steps} steps and a strength of {value} not one step would be computed.",
+        "Use a strength of {low} or more, or more steps.",
+    ),
     "value-out-of-range": ("{name} cannot be {value}.", "Choose a value from {low} to {high}."),
     "prompt-empty": ("The prompt is empty.", 'Describe the picture, for example "a red sun over green hills".'),
     "prompt-no-text": ("The prompt holds bytes that are no text.", "Type it anew, or set the terminal to UTF-8."),

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_flatten  # the nests that torch itself walks
 
 from halftone.contract.words import DType
 from halftone.engine.precision import invoke
@@ -23,12 +24,26 @@ class Call:
     kwargs: dict[str, Any]
     step: int | None = None
 
+    def is_like(self, other: "Call") -> bool:
+        """Whether the other asks the same of the same component, number for number."""
+        if (self.component, self.method) != (other.component, other.method):
+            return False
+        mine, shape = tree_flatten((self.args, self.kwargs))
+        theirs, other_shape = tree_flatten((other.args, other.kwargs))
+        return shape == other_shape and all(_equal(*pair) for pair in zip(mine, theirs, strict=True))
+
     @property
     def where(self) -> Where:
         """The stage of the picture it belongs to; encoding an input image counts as encoding."""
         if self.method == "decode":
             return "decode"
         return "encode" if self.step is None else "step"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
+    return type(one) is type(other) and bool(one == other)
 
 
 def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:

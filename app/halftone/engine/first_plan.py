@@ -28,7 +28,7 @@ def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Nume
             stored = report.plan
             if report.applied and staleness(report, loaded.facts, device, numerics) is None:
                 plan = merged(plan, _allowed(loaded, base, stored, dtype, numerics))
-        learned = recall(loaded.facts, device, dtype, loras)
+        learned = recall(loaded.facts, device, dtype, numerics, loras)
         if learned is not None:
             plan = merged(plan, _allowed(loaded, base, learned, dtype, numerics))
     return plan, stored
@@ -46,7 +46,7 @@ def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Num
     )
 
 
-def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, plan: Plan, component: str) -> None:
+def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics, plan: Plan, component: str) -> None:
     """For the next pictures: only the component that was cured, beside what was learned before."""
     part = Plan(
         dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
@@ -56,5 +56,5 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, plan: Plan,
         verified=True,
         reasons=(remembered(component, kind_of(plan, component, dtype)).text(),),
     )
-    before = recall(loaded.facts, device, dtype, loaded.loras)
-    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), loaded.loras)
+    before = recall(loaded.facts, device, dtype, numerics, loaded.loras)
+    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, loaded.loras)

@@ -2,11 +2,9 @@
 failure.
 
 Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode,
-the
-scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls
-before k give
-zeros without computing, its scheduler steps before k return the last good state, and from k on everything is real. So guidance,
-inpainting masks and whatever else a pipeline does between the calls stay its own.
+the scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls
+before k give zeros in the shapes they gave before, without computing, its scheduler steps before k return the last good state,
+and from k on everything is real. So guidance, inpainting masks and whatever else a pipeline does between the calls stay its own.
 """
 
 import inspect
@@ -24,7 +22,7 @@ from halftone.engine.keeper import Keeper
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import invoke
-from halftone.engine.samplers import schedulers
+from halftone.engine.samplers import guiders, schedulers
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
 from halftone.engine.wrapping import all_replaced
@@ -66,9 +64,13 @@ class _Pass:
 
     generator: torch.Generator | None
     resume: Snapshot | None = None
+    entering: Callable[[], None] | None = None
+    """Called once, before the first step that is really computed."""
     step: int = 0
     began: int = 0
     """The step at which the present loop began."""
+    calls: int = 0
+    """Denoiser calls since the last step."""
     encoded: int = 0
     keeping: bool = False
     started: float = field(default_factory=time.perf_counter)
@@ -76,6 +78,11 @@ class _Pass:
     @property
     def first_real(self) -> int:
         return 0 if self.resume is None else self.resume.step + 1
+
+    def enter(self) -> None:
+        entering, self.entering = self.entering, None
+        if entering is not None:
+            entering()
 
 
 class Flight:
@@ -90,6 +97,10 @@ class Flight:
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
         self._encodings: list[Any] = []
+        self._encoded: list[tuple[Call, Any]] = []
+        """Calls of encoders and what they gave: an input picture is encoded once, whatever comes after."""
+        self._shapes: dict[tuple[int, int], Any] = {}
+        """(step, call of that step) -> what the denoiser gave, without its numbers."""
         self._blank: dict[str, Any] = {}
         self._good: list[Snapshot] = []
         self._calls: dict[int, list[Call]] = {}
@@ -97,6 +108,7 @@ class Flight:
         self._last = time.perf_counter()
         self._keep = Keeper()
         self._schedulers: list[Any] = []
+        self._guiders: list[Any] = []
         self._running: Any = None
         """The scheduler that stepped last."""
         self._ends: dict[int, Any] = {}
@@ -121,14 +133,24 @@ class Flight:
         """Wall time of every step that was computed."""
         return self._real_steps
 
-    def run(self, inputs: dict[str, Any], generator: torch.Generator | None, resume: Snapshot | None = None) -> Any:
-        """Call the pipeline. resume: go on after that state instead of from the noise. Raises StepFailed."""
+    def run(
+        self,
+        inputs: dict[str, Any],
+        generator: torch.Generator | None,
+        resume: Snapshot | None = None,
+        entering: Callable[[], None] | None = None,
+    ) -> Any:
+        """Call the pipeline. resume: go on after that state instead of from the noise; entering: called before the first step that
+        is really computed. Raises StepFailed.
+        """
         pipe = self.loaded.pipe
         self._schedulers = schedulers(pipe)
-        self._pass = _Pass(generator, resume)
+        self._guiders = guiders(pipe)
+        self._pass = _Pass(generator, resume, entering)
         self._good = [] if resume is None else [resume]
         if resume is None:
             self._ends.clear()
+            self._shapes.clear()
         self._calls.clear()
         self._sentinel.forget()
         self._last = time.perf_counter()
@@ -188,10 +210,15 @@ class Flight:
                 self.hooks.check()
                 self.hooks.on_phase(phase)
                 call = Call(name, method, *self._keep((args, kwargs)))
+                known = next((result for earlier, result in self._encoded if earlier.is_like(call)), None)
+                if known is not None:
+                    return known
                 started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs, back)
                 if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
                     result = self.hooks.on_bad_call(call, result)
+                if phase == "encode":
+                    self._encoded.append((call, result))
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
@@ -207,15 +234,17 @@ class Flight:
         def make(original: Function) -> Function:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 now = self._pass
+                place, now.calls = (now.step, now.calls), now.calls + 1
                 if now.keeping or now.step < now.first_real:
-                    return self._nothing(name, args, kwargs)
+                    return self._nothing(name, place, args, kwargs)
                 if now.step == now.first_real:
+                    now.enter()
                     self.hooks.on_phase("denoise")
                 call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
                 self._calls.setdefault(now.step, []).append(call)
                 started = time.perf_counter()
                 result = invoke(original, self.loaded.states[name].dtype, args, kwargs)
-                self._blank[name] = result
+                self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
@@ -225,10 +254,16 @@ class Flight:
 
         return make
 
-    def _nothing(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Zeros in the shape of the denoiser's result, for the batch it is asked for now."""
+    def _nothing(self, name: str, place: tuple[int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Zeros in the shape of what this call gave before; of a call that was never made, for the batch it is asked for now."""
         sample = next(tensors_in((args, list(kwargs.values()))))
-        return map_tensors(self._blank[name], lambda tensor: tensor.new_zeros((sample.shape[0], *tensor.shape[1:])))
+        known = self._shapes.get(place)
+        if known is not None:
+            return map_tensors(known, lambda shape: torch.zeros_like(shape, device=sample.device))
+        return map_tensors(
+            self._blank[name],
+            lambda shape: torch.zeros((sample.shape[0], *shape.shape[1:]), dtype=shape.dtype, device=sample.device),
+        )
 
     def _stepper(self, scheduler: Any) -> Callable[[Function], Function]:
         """A combined pipeline runs several loops, each with its own scheduler; their steps are counted on for going back, and
@@ -238,7 +273,7 @@ class Flight:
         def make(original: Function) -> Function:
             def step(*args: Any, **kwargs: Any) -> Any:
                 now, self._running = self._pass, scheduler
-                index, now.step = now.step, now.step + 1
+                index, now.step, now.calls = now.step, now.step + 1, 0
                 result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):
                     now.began = now.step
@@ -252,15 +287,16 @@ class Flight:
         now = self._pass
         if now.resume is not None and index < now.first_real:
             if index == now.resume.step:
-                snapshots.restore(now.resume, scheduler, now.generator)
+                snapshots.restore(now.resume, scheduler, now.generator, self._guiders)
+                now.enter()
                 self._last = time.perf_counter()
             # a loop that was over by then gives what it ended with
-            return now.resume.result if index >= now.resume.began else self._ends[id(scheduler)]
+            return map_tensors(now.resume.result if index >= now.resume.began else self._ends[id(scheduler)], torch.clone)
         if now.keeping:
             return map_tensors(self._good[-1].result, torch.clone)
         result = compute()
-        self._ends[id(scheduler)] = result
         self._after_step(scheduler, index, result)
+        self._ends[id(scheduler)] = self._good[-1].result
         return result
 
     def _real_step(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -275,7 +311,7 @@ class Flight:
     def _after_step(self, scheduler: Any, index: int, result: Any) -> None:
         latents = next(tensors_in(result))
         now = self._pass
-        self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began))
+        self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
         del self._good[:-3]
         if self._every_step:
             self._heed(self._sentinel.note(index, latents))
@@ -319,6 +355,10 @@ class Flight:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
         return int(declared) if declared else len(self._running.timesteps)
+
+
+def _shape(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(tensor, device="meta")
 
 
 def is_finite(value: Any) -> bool:

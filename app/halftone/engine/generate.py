@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +25,12 @@ from halftone.engine.flight import Flight, Hooks, StepFailed, is_finite
 from halftone.engine.frames import Pixels, first_frame, frame_count, from_decoder, to_pixels
 from halftone.engine.latents import read_latents
 from halftone.engine.load import Loaded
-from halftone.engine.picture import Picture, PictureStopped, has_flat_tiles, picture_facts
-from halftone.engine.plans import any_component, apply_plan, merged
+from halftone.engine.picture import Picture, PictureStopped, flatness, picture_facts
+from halftone.engine.plans import any_component, apply_plan, apply_state, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, only
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
-from halftone.engine.samplers import make_scheduler, put_scheduler
+from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, unfit_sampler
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
@@ -165,49 +166,66 @@ class Generation:
             self._more_reasons = (told,)
 
     def _fly(self, flight: Flight) -> Any:
-        """Run the pipeline until it ends, going back one step after each failure that could be cured."""
+        """Run the pipeline until it ends, going back one step after each failure that could be cured.
+
+        What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
+        """
         resume: Snapshot | None = None
+        entering: Callable[[], None] | None = None
         while True:
             generator = torch.Generator("cpu").manual_seed(self._picture.seed)
             try:
-                result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume)
-            except (TypeError, ValueError) as error:
-                if not self._request.options:
-                    raise
-                raise refused_option(self._request.options, error) from error
+                result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
+            except (TypeError, ValueError, AssertionError) as error:
+                raise self._refused(error) from error
             except StepFailed as failure:
                 if not flight.watches_every_step:
                     flight.watch_every_step()
                     resume = None
                     continue
-                resume = self._recover_step(failure)
+                resume, entering = failure.good, self._recover_step(failure)
                 continue
             return result[0]
 
-    def _recover_step(self, failure: StepFailed) -> Snapshot | None:
-        """Cure the denoiser call that failed; the state to go on from."""
+    def _refused(self, error: Exception) -> Exception:
+        """What the pipeline does not take: a sampler, an option; any other error is a fault and stays what it is."""
+        sampler = self._request.sampler
+        if sampler is not None and is_unfit(self._loaded.pipe.scheduler, error):
+            return unfit_sampler(self._loaded.native_scheduler, sampler, error)
+        if self._request.options and not isinstance(error, AssertionError):
+            return refused_option(self._request.options, error)
+        return error
+
+    def _recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
+        """Cure the denoiser call that failed; what is to be done before the step is computed again."""
         started = time.perf_counter()
         kind = "flat" if failure.health.flat else "nonfinite"
         diagnosis = self._failing_call(failure)
         self._heed_policy(diagnosis, kind, started, None)
+        before, seen = self._loaded.states[diagnosis.component], self._seen_dtype(diagnosis)
         if not diagnosis.failing and diagnosis.sound and failure.health.step not in self._picture.repeated:
             # the same call is sound now: a passing fault of the device, or the scheduler's arithmetic; the step is repeated
             self._picture.repeated.add(failure.health.step)
             cured = Cured("none", self._recovery.plan, None)
         else:
-            cured = self._recovery.cure(diagnosis)
+            others = [call for call in failure.calls if call is not diagnosis.call]
+            cured = self._recovery.cure(diagnosis, lambda _result: all(self._recovery.is_sound(call) for call in others))
         self._note(diagnosis, kind, "went-back-one-step", cured, started)
-        return failure.good
+        if self._seen_dtype(diagnosis) == seen:
+            return None
+        # the pipeline asks its networks for their type: until the step it is to see what it saw
+        after = self._loaded.states[diagnosis.component]
+        apply_state(self._loaded, diagnosis.component, before, diagnosis.masters)
+        return lambda: apply_state(self._loaded, diagnosis.component, after, diagnosis.masters)
+
+    def _seen_dtype(self, diagnosis: Diagnosis) -> torch.dtype:
+        return cast("Any", self._loaded.modules[diagnosis.component]).dtype
 
     def _failing_call(self, failure: StepFailed) -> Diagnosis:
         """Of the denoiser calls of the step the first that fails again, else the last."""
-        diagnosis: Diagnosis | None = None
-        for call in failure.calls:
-            diagnosis = self._recovery.diagnose(call)
-            if diagnosis.failing:
-                break
-        assert diagnosis is not None, "a step without a denoiser call"
-        return diagnosis
+        assert failure.calls, "a step without a denoiser call"
+        failing = (call for call in failure.calls[:-1] if not self._recovery.is_sound(call))
+        return self._recovery.diagnose(next(failing, failure.calls[-1]))
 
     def _on_bad_call(self, call: Call, result: Any) -> Any:
         """An encoder or decoder gave numbers that are not finite: only this call is repeated."""
@@ -218,7 +236,7 @@ class Generation:
             self._picture.decoder_input = next(tensors_in((call.args, list(call.kwargs.values()))))
         diagnosis = self._recovery.diagnose(call)
         self._heed_policy(diagnosis, "nonfinite", started, failed)
-        cured = self._recovery.cure(diagnosis)
+        cured = self._unchanged(diagnosis) if diagnosis.passed else self._recovery.cure(diagnosis)
         self._note(diagnosis, "nonfinite", "decoded-again" if call.method == "decode" else "encoded-again", cured, started)
         assert cured is not None
         return cured.result
@@ -255,7 +273,7 @@ class Generation:
             numerics = effective(self._request.numerics, cured.plan.settings)
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
         self._plan = cured.plan
-        remember_cure(self._loaded, self._device, self._dtype, cured.plan, diagnosis.component)
+        remember_cure(self._loaded, self._device, self._dtype, self._request.numerics, cured.plan, diagnosis.component)
 
     def _decode_only(self, flight: Flight) -> Any:
         """Decode kept latents; nothing else runs."""
@@ -283,30 +301,36 @@ class Generation:
         self._delivery.save(self._picture, facts, pixels, flight.decoded_input, self._resolved, self._whole_plan())
 
     def _look_again(self, pixels: Pixels, flight: Flight) -> Pixels:
-        """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32; the better one is
-        kept. One that is flat in float32 too is kept as it is, and told.
+        """A flat picture, or flat tiles over latents that are not flat, is decoded once more in float32 and with the weights as
+        the file has them; the better one is kept. One that is flat then too is kept as it is, and told.
         """
         latents = flight.decoded_input
         found = any_component(self._loaded, "decode")
-        if self._request.numerics.nan_check == "off" or found is None:
-            return pixels
-        kind = "flat" if is_flat(pixels) else "flat-tiles" if latents is not None and has_flat_tiles(pixels, latents) else None
-        if kind is None:
+        kind = flatness(pixels, latents)
+        if self._request.numerics.nan_check == "off" or found is None or kind is None:
             return pixels
         started = time.perf_counter()
-        if latents is None or self._loaded.states[found[0]].dtype == "float32":
-            return self._keep_flat(pixels, found[0], started, compared=latents is not None)
+        if latents is None:
+            return self._keep_flat(pixels, found[0], started, compared=False)
         diagnosis = self._recovery.diagnose(Call(found[0], "decode", (latents,), {"return_dict": False}))
-        reference = to_pixels(from_decoder(next(tensors_in(diagnosis.reference.result))))
-        if not diagnosis.sound or is_flat(reference) or has_flat_tiles(reference, latents):
+
+        def whole(result: Any) -> bool:
+            return flatness(to_pixels(from_decoder(next(tensors_in(result)))), latents) is None
+
+        if not diagnosis.sound or not whole(diagnosis.reference.result):
             return self._keep_flat(pixels, found[0], started, compared=True)
         self._picture.failed = torch.from_numpy(pixels).permute(2, 0, 1) / 255
         self._picture.decoder_input = latents
         self._heed_policy(diagnosis, kind, started, self._picture.failed)
-        cured = self._recovery.cure(diagnosis)
+        passed = diagnosis.passed and whole(diagnosis.replay.result)
+        cured = self._unchanged(diagnosis) if passed else self._recovery.cure(diagnosis, whole)
         self._note(diagnosis, kind, "decoded-again", cured, started)
         assert cured is not None
         return to_pixels(from_decoder(next(tensors_in(cured.result))))
+
+    def _unchanged(self, diagnosis: Diagnosis) -> Cured:
+        """A fault that passed: what the call gives now, under the plan as it is."""
+        return Cured("none", self._recovery.plan, diagnosis.replay.result)
 
     def _keep_flat(self, pixels: Pixels, component: str, started: float, *, compared: bool) -> Pixels:
         """Nothing better is known. Flat tiles alone may be the picture's own; one colour everywhere is told.

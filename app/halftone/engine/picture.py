@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
@@ -81,8 +82,15 @@ def _cure(state: ComponentState) -> CureKind | None:
     return "rescale" if state.rescale else "upcast-region" if state.upcast else None
 
 
-def has_flat_tiles(pixels: Pixels, latents: torch.Tensor) -> bool:
-    """Whether tiles of one colour lie where the latents are not flat. latents: (1, channels, height, width)."""
-    if latents.dim() != 4:
-        return False
-    return bool(flat_tiles(pixels, latents[0].float().cpu().numpy()))
+def flatness(pixels: Pixels, latents: torch.Tensor | None) -> Literal["flat", "flat-tiles"] | None:
+    """Whether a picture is of one colour, or in tiles over latents that are not; None for a picture.
+
+    latents: what was decoded, (1, channels, height, width), or (1, channels, frames, height, width), of which the first frame
+    is the one that is looked at; None if they are not known.
+    """
+    if is_flat(pixels):
+        return "flat"
+    if latents is None or latents.dim() not in (4, 5):
+        return None
+    frame = latents[0] if latents.dim() == 4 else latents[0, :, 0]
+    return "flat-tiles" if flat_tiles(pixels, frame.float().cpu().numpy()) else None

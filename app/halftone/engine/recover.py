@@ -53,25 +53,36 @@ class Measured:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A failing call, understood. sound: float32 gives a finite result; layers: peaks there."""
+    """A failing call, understood. replay: the call once more as it ran; sound: float32 gives a finite result; layers: peaks
+    there.
+    """
 
     call: Call
     component: str
     module: str
     peak: float | None
     layers: tuple[LayerPeak, ...]
+    replay: Measured
     reference: Measured
     masters: Mapping[str, torch.Tensor]
-    failing: bool
-    """The replay failed as well."""
     damaged: tuple[str, ...]
     """Parameters that differ in memory from the file."""
     weights_finite: bool
     """The origin's own weights are finite in the dtype it ran in."""
 
     @property
+    def failing(self) -> bool:
+        """The replay failed as well."""
+        return not self.replay.finite
+
+    @property
     def sound(self) -> bool:
         return self.reference.finite
+
+    @property
+    def passed(self) -> bool:
+        """The same call with the same weights is sound now: nothing is left to cure."""
+        return not self.failing and self.sound and not self.damaged
 
     def finding(self, dtype: DType) -> Finding:
         """The fact that the planner starts from."""
@@ -154,6 +165,10 @@ class Recovery:
         self._check = check
         self._tried: dict[str, list[ComponentState]] = {}
 
+    def is_sound(self, call: Call) -> bool:
+        """Whether a call is finite as its component is now."""
+        return is_finite(run_call(call, self.loaded.modules[call.component], self.loaded.states[call.component].dtype))
+
     def diagnose(self, call: Call) -> Diagnosis:
         """Replay the call as it ran to name the origin, then in float32 to size it.
 
@@ -180,9 +195,9 @@ class Recovery:
             module=where,
             peak=peak if peak is not None and peak < float("inf") else None,
             layers=layer_peaks(reference.readings),
+            replay=failing,
             reference=reference,
             masters=masters,
-            failing=not failing.finite,
             damaged=broken,
             weights_finite=source is None or source.weights_finite,
         )
@@ -209,7 +224,7 @@ class Recovery:
         name = diagnosis.component
         state = self.loaded.states[name]
         result = run_call(diagnosis.call, self.loaded.modules[name], state.dtype)
-        return Cured("none", self.plan, result) if accept(result) else None
+        return Cured("none", self.plan, result) if is_finite(result) and accept(result) else None
 
     def kinds(self, diagnosis: Diagnosis) -> list[CureKind]:
         """What could be tried, cheapest first."""
@@ -226,6 +241,7 @@ class Recovery:
             apply_state(self.loaded, name, wanted, diagnosis.masters)
             with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
                 result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)
+                accepted = is_finite(result) and accept(result)
         except Exception as failure:
             if ends_the_job(failure):
                 raise
@@ -233,7 +249,7 @@ class Recovery:
             return None
         error = relative_error(result, diagnosis.reference.result) if is_finite(result) else float("inf")
         log.info("cure %s of %s: error %.4g", kind, name, error)
-        if error > CLOSE or not accept(result):
+        if error > CLOSE or not accepted:
             return None
         verified = msgspec.structs.replace(plan, verified=True, error=error)
         self.plan = with_counts(self.loaded, verified, self._asked)

@@ -1,6 +1,7 @@
 """From what was wanted to what will run: arguments of the pipeline, and the resolved request with a reason for each choice."""
 
 import inspect
+import math
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,9 @@ def _known(pipe: Any) -> str:
 
 
 def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
-    """Keyword arguments for the pipeline: only what was given. Raises option-unknown, image-unreadable, size-not-multiple."""
+    """Keyword arguments for the pipeline: only what was given. Raises option-unknown, image-unreadable, size-not-multiple,
+    strength-too-small.
+    """
     wanted: dict[str, Any] = {
         "prompt": inputs.prompt,
         "negative_prompt": inputs.negative,
@@ -137,6 +140,8 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
         if name in _OURS or name not in accepted:
             raise HalftoneError("option-unknown", name=name, known=_known(pipe))
     _check_size(pipe, inputs)
+    if "image" in given:
+        _check_strength(pipe, inputs)
     return given
 
 
@@ -145,6 +150,21 @@ def refused_option(options: dict[str, OptionValue], error: Exception) -> Halfton
     given = ", ".join(f"{name}={value}" for name, value in options.items())
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+
+
+def _check_strength(pipe: Any, inputs: Inputs) -> None:
+    """Raise strength-too-small where the pipeline, asked how many of the steps it would compute, says none."""
+    steps = inputs.steps or _default(pipe, "num_inference_steps", 1)
+    strength = inputs.options.get("strength", _default(pipe, "strength", 1.0))
+    own = getattr(pipe, "get_timesteps", None)
+    if own is None or not isinstance(strength, int | float) or not 0 <= strength <= 1:
+        return
+    known = inspect.signature(own).parameters
+    if not {"num_inference_steps", "strength", "device"} <= set(known):
+        return
+    if own(num_inference_steps=steps, strength=strength, device="cpu")[1] < 1:
+        low = math.ceil(100 / steps) / 100
+        raise HalftoneError("strength-too-small", steps=steps, value=strength, low=low)
 
 
 def _check_size(pipe: Any, inputs: Inputs) -> None:

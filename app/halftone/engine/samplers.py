@@ -1,8 +1,11 @@
 """Sampler names as users know them, and the diffusers scheduler each one stands for."""
 
+import traceback
+from pathlib import Path
 from typing import Any, Final, cast
 
 import diffusers
+from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import either
@@ -70,6 +73,12 @@ def make_scheduler(native: Any, wanted: str | None) -> Any:
     return getattr(diffusers, kind).from_config(native.config, **options)
 
 
+def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
+    """The sampler that a pipeline turned out not to take."""
+    own = sampler_name(native)
+    return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
+
+
 def put_scheduler(pipe: Any, scheduler: Any) -> None:
     """Give a pipeline a scheduler; a combined one hands it on to the pipelines inside it that run on the same."""
     before = pipe.scheduler
@@ -83,3 +92,15 @@ def schedulers(pipe: Any) -> list[Any]:
     """All schedulers of a pipeline: a combined one has one for each of its loops."""
     parts = cast("dict[str, Any]", pipe.components).values()
     return [part for part in parts if callable(getattr(part, "step", None)) and hasattr(part, "timesteps")]
+
+
+def guiders(pipe: Any) -> list[Any]:
+    """What guides a pipeline, where that is a part of its own: some of them add up what the denoiser gave over the steps."""
+    return [part for part in cast("dict[str, Any]", pipe.components).values() if isinstance(part, BaseGuidance)]
+
+
+def is_unfit(scheduler: Any, error: BaseException) -> bool:
+    """Whether an error says that a pipeline and this scheduler do not go together: it names it, or was raised in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = bool(frames) and "schedulers" in Path(frames[-1].filename).parts
+    return inside or type(scheduler).__name__ in str(error)

@@ -1,10 +1,14 @@
 """The last good state of a denoising loop: what has to be put back to go on from there."""
 
+import copy
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from halftone.engine.tensors import map_tensors
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,8 @@ class Snapshot:
     generator: torch.Tensor | None
     began: int = 0
     """The step at which its loop began: a combined pipeline runs several."""
+    guiders: tuple[dict[str, Any], ...] = ()
+    """What each guider of the pipeline holds: the momentum of a guidance, say."""
 
 
 def _copied(value: Any) -> Any:
@@ -36,11 +42,29 @@ def restore_scheduler(scheduler: Any, state: dict[str, Any]) -> None:
     scheduler.__dict__.update(kept)
 
 
-def take(step: int, result: Any, scheduler: Any, generator: torch.Generator | None, began: int = 0) -> Snapshot:
-    return Snapshot(step, result, scheduler_state(scheduler), None if generator is None else generator.get_state(), began)
+def guider_state(guider: Any) -> dict[str, Any]:
+    """Everything that a guider holds, down to its tensors: it adds up what the denoiser gave, step by step."""
+    return copy.deepcopy(vars(guider))
 
 
-def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | None) -> None:
+def take(
+    step: int, result: Any, scheduler: Any, generator: torch.Generator | None, began: int = 0, guiders: Sequence[Any] = ()
+) -> Snapshot:
+    """The state now. result is copied: a pipeline may write into its latents afterwards."""
+    return Snapshot(
+        step,
+        map_tensors(result, torch.clone),
+        scheduler_state(scheduler),
+        None if generator is None else generator.get_state(),
+        began,
+        tuple(guider_state(guider) for guider in guiders),
+    )
+
+
+def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | None, guiders: Sequence[Any] = ()) -> None:
+    """Put the state back; the snapshot can be restored again."""
     restore_scheduler(scheduler, snapshot.scheduler)
     if generator is not None and snapshot.generator is not None:
         generator.set_state(snapshot.generator)
+    for guider, state in zip(guiders, snapshot.guiders, strict=False):
+        vars(guider).update(copy.deepcopy(state))

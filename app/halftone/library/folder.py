@@ -22,6 +22,7 @@ _PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("vocab.txt",),
     ),
     "scheduler": (("scheduler_config.json",),),
+    "guider": (("guider_config.json",),),
     "feature_extractor": (("preprocessor_config.json",),),
     "image_processor": (("preprocessor_config.json",), ("config.json",)),
     "processor": (("preprocessor_config.json",), ("processor_config.json",), ("tokenizer_config.json",)),
@@ -80,10 +81,16 @@ def read_part(root: Path, name: str) -> Part:
 
 def _plain_part(root: Path, name: str, choices: tuple[tuple[str, ...], ...]) -> Part:
     folder = root / name
-    if not any(all((folder / file).is_file() for file in files) for files in choices):
+    if not any(all((folder / file).is_file() for file in files) for files in choices) and not _reads_bytes(folder):
         raise _missing(root, f"{name}/{choices[0][0]}")
     config = folder / f"{name.rstrip('0123456789_')}_config.json"
     return Part(name, read_json(config) if config.is_file() else {}, ())
+
+
+def _reads_bytes(folder: Path) -> bool:
+    """A tokenizer of bytes has no vocabulary."""
+    config = folder / "tokenizer_config.json"
+    return config.is_file() and read_json(config).get("tokenizer_class") == "ByT5Tokenizer"
 
 
 def _weights(root: Path, name: str) -> list[tuple[Path, Header]]:

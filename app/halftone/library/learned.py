@@ -1,4 +1,7 @@
-"""What worked is remembered per model, its LoRAs, device and precision: the plan that cured a picture starts the next one."""
+"""What worked is remembered per model with its LoRAs, device and precision: the plan that cured a picture starts the next one.
+
+It holds while the model's files, the device with its driver, PyTorch and the settings are what they were.
+"""
 
 import hashlib
 import logging
@@ -10,13 +13,22 @@ import msgspec
 
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import Lora
+from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.library.loras import lora_key
+from halftone.library.records import changed_setting, same_driver
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
 
 log = logging.getLogger(__name__)
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The plan that worked, and under what it did."""
+
+    plan: Plan
+    driver: str | None
+    numerics: Numerics
 
 
 def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, loras: Sequence[Lora] = ()) -> Path:
@@ -39,20 +51,27 @@ def forget(model: ModelFacts, device: DeviceFacts) -> None:
             file.unlink(missing_ok=True)
 
 
-def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, loras: Sequence[Lora] = ()) -> Plan | None:
-    """The plan that worked before with just these LoRAs, None if none did or it cannot be read."""
+def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, loras: Sequence[Lora] = ()) -> Plan | None:
+    """The plan that worked before with just these LoRAs; None if none did, it cannot be read, or the driver or the settings are
+    others now.
+    """
     try:
-        return msgspec.json.decode(_file(model, device, dtype, loras).read_bytes(), type=Plan)
+        found = msgspec.json.decode(_file(model, device, dtype, loras).read_bytes(), type=Learned)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
         log.info("A remembered cure is left aside: %s", error)
         return None
+    holds = same_driver(found.driver, device.driver) and changed_setting(found.numerics, numerics) is None
+    return found.plan if holds else None
 
 
-def remember(model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, loras: Sequence[Lora] = ()) -> None:
+def remember(
+    model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, numerics: Numerics, loras: Sequence[Lora] = ()
+) -> None:
     """Keep it for the next time. A full disk costs only the memory, not the picture."""
+    learned = Learned(plan=plan, driver=device.driver, numerics=numerics)
     try:
-        write_atomically(_file(model, device, dtype, loras), msgspec.json.encode(plan))
+        write_atomically(_file(model, device, dtype, loras), msgspec.json.encode(learned))
     except OSError as error:
         log.info("The cure could not be remembered: %s", error)

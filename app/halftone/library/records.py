@@ -89,14 +89,24 @@ def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numer
         return "The model's files changed since the check."
     if (then.name, then.backend) != (device.name, device.backend):
         return f"The check was made on another device, {then.name}."
-    if _major(then.driver) != _major(device.driver):
+    if not same_driver(then.driver, device.driver):
         return f"The driver changed since the check, from {then.driver or 'none'} to {device.driver or 'none'}."
     if then.torch_version != device.torch_version:
         return f"PyTorch changed since the check, from {then.torch_version} to {device.torch_version}."
-    for field in Numerics.__struct_fields__:
-        if field not in _NO_EFFECT and getattr(report.numerics, field) != getattr(numerics, field):
-            return f"The setting “{declared(field).title}” changed since the check."
+    if (field := changed_setting(report.numerics, numerics)) is not None:
+        return f"The setting “{declared(field).title}” changed since the check."
     return None
+
+
+def changed_setting(then: Numerics, now: Numerics) -> str | None:
+    """The first setting that matters to the numbers of a model and is another one now, None if there is none."""
+    matters = (field for field in Numerics.__struct_fields__ if field not in _NO_EFFECT)
+    return next((field for field in matters if getattr(then, field) != getattr(now, field)), None)
+
+
+def same_driver(then: str | None, now: str | None) -> bool:
+    """Whether two versions of a driver differ at most behind the first point."""
+    return _major(then) == _major(now)
 
 
 def save_selftest(report: SelfTestReport) -> None:

@@ -1,6 +1,7 @@
 """The watch over the latents: one fused reduction per step. On a device with its own queue the result is read one step later."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 
@@ -13,6 +14,10 @@ class Health:
     peak: float
     finite: bool
     flat: bool
+
+
+_SLOTS: Final = 2
+"""Places on the host that results arrive in: the one that is read, and the one that is on its way."""
 
 
 def _judge(step: int, low: float, high: float) -> Health:
@@ -30,6 +35,7 @@ class Sentinel:
     def __init__(self, device: torch.device) -> None:
         self._pending: tuple[int, torch.Tensor, torch.Event | None] | None = None
         self._at_once = device.type == "cpu"
+        self._slots: list[torch.Tensor] = []
 
     def note(self, step: int, latents: torch.Tensor) -> Health | None:
         """Look at the latents after a step."""
@@ -51,7 +57,9 @@ class Sentinel:
     def _send(self, step: int, pair: torch.Tensor) -> tuple[int, torch.Tensor, torch.Event | None]:
         if pair.device.type != "cuda":
             return step, pair, None
-        host = torch.empty(2, dtype=pair.dtype, pin_memory=True)
+        if not self._slots:  # once: to ask for such memory may wait for the device
+            self._slots = [torch.empty(2, dtype=pair.dtype, pin_memory=True) for _ in range(_SLOTS)]
+        host = self._slots[step % _SLOTS]
         host.copy_(pair, non_blocking=True)
         event = torch.Event(device=pair.device)
         event.record()

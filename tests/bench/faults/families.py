@@ -51,6 +51,7 @@ FAMILIES: Final = {
         Family("lumina2", more.lumina2, {"max_sequence_length": 192}),
         Family("auraflow", more.auraflow, {"max_sequence_length": 32}),
         Family("qwen-image", videos.qwen_image, {"max_sequence_length": 256}),
+        Family("hunyuan-image", videos.hunyuan_image),
         Family("kandinsky3", videos.kandinsky3),
         Family("kandinsky22", videos.kandinsky22),
         Family("cogview4", more.cogview4, {"max_sequence_length": 32}),

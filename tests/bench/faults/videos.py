@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import diffusers
 from tests.bench.faults.parts import D, T, ddim, flow, qwen_tokenizer, t5
 from tests.helpers import tiny
 
@@ -51,6 +52,52 @@ def qwen_image() -> Any:
         ),
         text_encoder=T.Qwen2_5_VLForConditionalGeneration(config),
         tokenizer=qwen_tokenizer(),
+    )
+
+
+def hunyuan_image() -> Any:
+    """Guided by a part of its own, with a momentum over the steps."""
+    vision = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 16}
+    rope = {"mrope_section": [1, 1, 2], "rope_type": "default", "type": "default"}
+    text = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "vocab_size": 300,
+        "rope_scaling": rope,
+        "rope_theta": 1e6,
+    }
+    return D.HunyuanImagePipeline(
+        transformer=D.HunyuanImageTransformer2DModel(
+            in_channels=4,
+            out_channels=4,
+            num_attention_heads=2,
+            attention_head_dim=8,
+            num_layers=1,
+            num_single_layers=1,
+            num_refiner_layers=1,
+            text_embed_dim=16,
+            text_embed_2_dim=32,
+            rope_axes_dim=(4, 4),
+        ),
+        scheduler=flow(),
+        vae=D.AutoencoderKLHunyuanImage(
+            in_channels=3,
+            out_channels=3,
+            latent_channels=4,
+            block_out_channels=(32, 32),
+            layers_per_block=1,
+            spatial_compression_ratio=2,
+            sample_size=32,
+            scaling_factor=0.7,
+        ),
+        text_encoder=T.Qwen2_5_VLForConditionalGeneration(T.Qwen2_5_VLConfig(text_config=text, vision_config=vision)),
+        tokenizer=qwen_tokenizer(),
+        text_encoder_2=T.T5EncoderModel(T.T5Config(vocab_size=384, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=2)),
+        tokenizer_2=T.ByT5Tokenizer(),
+        guider=diffusers.guiders.AdaptiveProjectedMixGuidance(adaptive_projected_guidance_start_step=2),
     )
 
 

@@ -14,6 +14,7 @@ from tests.helpers import model_files, samples
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import AnyCommand, AnyEvent, Examine, JobEnded, Ready, SelfTest
 from halftone.contract.plan import Cure, Plan
+from halftone.contract.request import Numerics
 from halftone.contract.words import Outcome
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
@@ -188,11 +189,11 @@ def test_undo_of_a_cure(qtbot: QtBot, controller: Controller) -> None:
     controller.apply_cure(report())
     stored = controller.report(pocket)
     assert stored is not None
-    learned.remember(pocket, stored.device, "float16", stored.plan)
+    learned.remember(pocket, stored.device, "float16", stored.plan, Numerics())
     controller.undo_cure(stored)
     assert controller.badge(pocket).state == "overflows"
     # nothing that cured it before works on in silence
-    qtbot.waitUntil(lambda: learned.recall(pocket, stored.device, "float16") is None, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: learned.recall(pocket, stored.device, "float16", Numerics()) is None, timeout=PATIENCE)
     assert kinds(controller) == ["cure-undone"]
 
 

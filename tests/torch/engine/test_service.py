@@ -58,11 +58,12 @@ def test_a_model_is_loaded_as_its_first_picture_will_need_it(models: dict[str, P
 )
 def test_a_cure_is_remembered_whole_and_told_plainly(models: dict[str, Path], asked: DType, plan: Plan, how: str) -> None:
     loaded = load(models["sd15"], Numerics(precision=asked))
-    remember_cure(loaded, CPU, asked, plan, "unet")
-    learned = recall(loaded.facts, CPU, asked)
+    numerics = Numerics(precision=asked)
+    remember_cure(loaded, CPU, asked, numerics, plan, "unet")
+    learned = recall(loaded.facts, CPU, asked, numerics)
     assert learned is not None
     assert learned.reasons == (f"Denoiser (UNet): computed {how}, as that gave a sound picture before on this device.",)
-    again, _ = first_plan(loaded, CPU, asked, Numerics(precision=asked))
+    again, _ = first_plan(loaded, CPU, asked, numerics)
     assert (again.settings, again.rescale, again.upcast) == (plan.settings, plan.rescale, plan.upcast)
 
 

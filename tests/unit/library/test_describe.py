@@ -214,3 +214,21 @@ def test_listing_finds_models_and_leaves_out_what_is_damaged(tmp_path: Path, cap
     (tmp_path / ".hidden.safetensors").write_bytes(safetensors({"a": ramp(2)}))
     assert [facts.name for facts in list_models([str(tmp_path), str(tmp_path)]) if facts.id != "pocket"] == ["abc", "one"]
     assert any("broken.safetensors" in message for message in caplog.messages)
+
+
+def test_a_guider_and_a_tokenizer_of_bytes_are_parts(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "m")
+    for name, file, content in (
+        ("guider", "guider_config.json", {}),
+        ("tokenizer_2", "tokenizer_config.json", {"tokenizer_class": "ByT5Tokenizer"}),
+    ):
+        (root / name).mkdir()
+        write_json(root / name / file, content)
+    index = json.loads((root / "model_index.json").read_text())
+    write_json(root / "model_index.json", {**index, "guider": ["a", "B"], "tokenizer_2": ["transformers", "ByT5Tokenizer"]})
+    assert {"guider", "tokenizer_2"} <= set(describe(str(root)).components)
+    (root / "guider" / "guider_config.json").unlink()
+    assert "guider/guider_config.json" in str(refusal(root))
+    write_json(root / "tokenizer_2" / "tokenizer_config.json", {"tokenizer_class": "CLIPTokenizer"})
+    (root / "guider" / "guider_config.json").write_text("{}")
+    assert "tokenizer_2/tokenizer.json" in str(refusal(root))

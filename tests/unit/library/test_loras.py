@@ -7,7 +7,7 @@ from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.plan import Plan
-from halftone.contract.request import Lora
+from halftone.contract.request import Lora, Numerics
 from halftone.library.learned import forget, recall, remember
 from halftone.library.loras import check_loras, take_tags
 
@@ -55,15 +55,15 @@ def test_a_cure_belongs_to_the_loras_it_was_found_with(folder: Path) -> None:
     model, device = samples.POCKET, samples.CPU
     file = folder / "sepia.safetensors"
     half, whole = (Lora(path=str(file), weight=0.5),), (Lora(path=str(file)),)
-    remember(model, device, "float16", Plan(reasons=("half",)), half)
-    found = recall(model, device, "float16", half)
+    remember(model, device, "float16", Plan(reasons=("half",)), Numerics(), half)
+    found = recall(model, device, "float16", Numerics(), half)
     assert found is not None
     assert found.reasons == ("half",)
-    assert recall(model, device, "float16") is None
-    assert recall(model, device, "float16", whole) is None
+    assert recall(model, device, "float16", Numerics()) is None
+    assert recall(model, device, "float16", Numerics(), whole) is None
     file.write_bytes(file.read_bytes() + b"")
     file.touch()
-    assert recall(model, device, "float16", half) is None, "another file under the same name"
-    remember(model, device, "float16", Plan(), half)
+    assert recall(model, device, "float16", Numerics(), half) is None, "another file under the same name"
+    remember(model, device, "float16", Plan(), Numerics(), half)
     forget(model, device)
-    assert recall(model, device, "float16", half) is None
+    assert recall(model, device, "float16", Numerics(), half) is None
