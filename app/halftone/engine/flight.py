@@ -140,8 +140,8 @@ class Flight:
         resume: Snapshot | None = None,
         entering: Callable[[], None] | None = None,
     ) -> Any:
-        """Call the pipeline. resume: go on after that state instead of from the noise; entering: called before the first step that
-        is really computed. Raises StepFailed.
+        """Call the pipeline. resume: go on after that state instead of from the noise; entering: called before the first step
+        that is really computed. Raises StepFailed.
         """
         pipe = self.loaded.pipe
         self._schedulers = schedulers(pipe)
