@@ -50,6 +50,6 @@ def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
     """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in."""
     if call.method == "forward":
         # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
-        return invoke(type(module).forward.__get__(module), dtype, call.args, call.kwargs)
+        return invoke(module, type(module).forward.__get__(module), dtype, call.args, call.kwargs)
     function = getattr(type(module), call.method).__get__(module)
-    return invoke(function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)
+    return invoke(module, function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)

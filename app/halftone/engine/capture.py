@@ -161,7 +161,7 @@ def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:
         return
     arguments = (torch.nan_to_num(picture).clamp(-1, 1),)
     started = time.perf_counter()
-    encoded = invoke(encode, found.dtype, arguments, {})
+    encoded = invoke(module, encode, found.dtype, arguments, {})
     if hooks.on_call is not None:
         hooks.on_call(Call(call.component, "encode", arguments, {}), encoded, time.perf_counter() - started)
 

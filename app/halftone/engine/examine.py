@@ -14,7 +14,7 @@ from halftone.contract.engine import Control, Emit
 from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
 from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.words import DType
+from halftone.contract.words import CureKind, DType
 from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import Range, draw, effective, range_pass
 from halftone.engine.departure import departure_finding
@@ -35,9 +35,10 @@ from halftone.engine.lora import lora_damage
 from halftone.engine.lora_cause import with_lora_causes
 from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
-from halftone.engine.prices import QUICK, Pricing, picture_psnr
+from halftone.engine.prices import QUICK, Pricing
 from halftone.engine.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.recover import ASSUMED, CLOSE, layer_peaks, measure_call
+from halftone.engine.tally import BEST, picture_psnr
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.timing import Bare
 from halftone.engine.torch_settings import torch_settings
@@ -59,6 +60,8 @@ NEAR: Final = 0.02
 """Relative error of one call up to which the whole picture is the same; float16 gives about 0.002."""
 ALIKE: Final = 30.0
 """dB from which two pictures count as the same."""
+CLEARLY: Final = 40.0
+"""The same, with room for pictures that were not looked at."""
 _EVERY: Final = 0.25
 """Shortest time in seconds between two reports of measured layers."""
 _SHARE: Final = 0.03
@@ -278,15 +281,31 @@ class Examination:
                 continue
             self._emit(PhaseChanged(phase="verify", done=index, total=len(candidates), detail=kind))
             with torch_settings(effective(self._numerics, plan.settings), self._loaded.device):
-                cure = pricing.price(kind, plan, thorough=not found)
-                if cure.plan.verified and (cure.plan.error or 0.0) > NEAR:
-                    cure = self._seen_whole(cure)
+                cure = self._tried(pricing, kind, plan, thorough=not found)
             cures.append(msgspec.structs.replace(cure, suggested=cure.refusal is None and not found))
         suggested = next((cure.plan for cure in cures if cure.suggested), pricing.plain())
         return suggested, tuple(cures)
 
-    def _seen_whole(self, cure: Cure) -> Cure:
-        """The cure after a look at a whole picture: what is little in one call may add up over the steps. It must be applied."""
+    def _tried(self, pricing: Pricing, kind: CureKind, plan: Plan, *, thorough: bool) -> Cure:
+        """A plan with its prices; of regions first single layers, the fewest that give a picture that is clearly the same, then,
+        where none hold, the blocks.
+        """
+        held: Cure | None = None
+        for candidate in pricing.by_layer(plan) if kind == "upcast-region" else ():
+            cure = self._seen(pricing.price(kind, candidate, thorough=thorough))
+            if cure.refusal is None and (held is None or (cure.psnr or BEST) > (held.psnr or BEST)):
+                held = cure
+            clearly = cure.refusal is None and (cure.psnr or BEST) >= CLEARLY
+            if clearly or cure.plan.error is None:
+                break  # good, or not even finite: layers before would not change that
+        return held or self._seen(pricing.price(kind, plan, thorough=thorough))
+
+    def _seen(self, cure: Cure) -> Cure:
+        """The cure after a look at a whole picture where one is needed: what is little in one call may add up over the steps. It
+        must be applied.
+        """
+        if not cure.plan.verified or (cure.plan.error or 0.0) <= NEAR:
+            return cure
         assert self.wide is not None
         inputs, seed = self._pictures[0]
         picture = draw(self._loaded, inputs, seed, Hooks(check=self._control.check))

@@ -214,7 +214,7 @@ class Flight:
                 if known is not None:
                     return known
                 started = time.perf_counter()
-                result = invoke(original, self.loaded.states[name].dtype, args, kwargs, back)
+                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
                 if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
                     result = self.hooks.on_bad_call(call, result)
                 if phase == "encode":
@@ -243,7 +243,7 @@ class Flight:
                 call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
                 self._calls.setdefault(now.step, []).append(call)
                 started = time.perf_counter()
-                result = invoke(original, self.loaded.states[name].dtype, args, kwargs)
+                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:

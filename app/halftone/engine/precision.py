@@ -1,24 +1,17 @@
 """What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgspec
 import torch
 from torch import nn
-from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
-from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import Plan
 from halftone.contract.words import DType
-from halftone.engine.parts import units
+from halftone.engine.borders import clear_borders, mixing, put_borders, put_input_casts, takes
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.wide_kernels import put_wide_kernels
-
-_HOOKS = "_halftone_border"
-_CASTS = "_halftone_casts"
-_NORMS: Final = (nn.LayerNorm, nn.GroupNorm)
-"""Only these themselves: what is derived from them casts by itself."""
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,94 +155,21 @@ def exact_weights(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.data for name, tensor in named}  # of its own: what the module holds is written over
 
 
-def clear_borders(module: nn.Module) -> None:
-    """Remove the casts of an earlier state."""
-    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_HOOKS, [])):
-        handle.remove()
-
-
-def put_borders(module: nn.Module, regions: tuple[str, ...], dtype: torch.dtype) -> None:
-    """Casts at the borders of float32 regions.
-
-    Between two neighbouring units of a region the stream stays float32: the cast down happens where the next unit outside begins,
-    because a value that leaves float32 too early overflows at the border. A region inside a unit is closed: cast up on the way
-    in, down on
-    the way out.
-    """
-    handles: list[RemovableHandle] = []
-    inside = tuple(f"{name}." for name in regions)
-    names = {name for name, _ in units(module)}
-    is_open = [name for name in regions if any(unit == name or unit.startswith(f"{name}.") for unit in names)]
-    if is_open:
-        for name, unit in units(module):
-            wide = f"{name}.".startswith(inside)
-            handles += _Border(torch.float32 if wide else dtype).put(unit)
-    for name in (name for name in regions if name not in is_open):
-        closed = module.get_submodule(name)
-        handles += _Border(torch.float32).put(closed)
-        handles.append(closed.register_forward_hook(lambda _module, _args, output: map_tensors(output, as_dtype(dtype))))
-    module.__dict__[_HOOKS] = handles
-
-
-class _Border:
-    """What enters a unit is cast: activations, and the dtypes it is told to compute in. What the unit writes into a list that it
-    was given is handed back to that list.
-    """
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype = dtype
-        self._running: list[list[tuple[list[Any], list[Any], list[Any]]]] = []
-
-    def put(self, unit: nn.Module) -> list[RemovableHandle]:
-        return [
-            unit.register_forward_pre_hook(self._enter, with_kwargs=True),
-            unit.register_forward_hook(self._leave, always_call=True),
-        ]
-
-    def _enter(self, _unit: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        cast_args, cast_kwargs = cast_arguments(args, kwargs, self._dtype)
-        pairs = zip((*args, *kwargs.values()), (*cast_args, *cast_kwargs.values()), strict=True)
-        self._running.append([(given, own, list(own)) for given, own in pairs if isinstance(given, list) and given is not own])
-        return (
-            tuple(_told(value, self._dtype) for value in cast_args),
-            {name: _told(value, self._dtype) for name, value in cast_kwargs.items()},
-        )
-
-    def _leave(self, _unit: nn.Module, _args: Any, _output: Any) -> None:
-        for given, own, before in self._running.pop() if self._running else ():
-            untouched = [index < len(before) and item is before[index] for index, item in enumerate(own)]
-            given[:] = [given[index] if untouched[index] else item for index, item in enumerate(own)]
-
-
-def _told(value: Any, dtype: torch.dtype) -> Any:
-    return dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
-
-
-def put_input_casts(module: nn.Module) -> None:
-    """Every layer that multiplies gets its input in the dtype of its own weights, wherever a network makes that from something
-    else (an exact noise level, say). Put once; where they are the same it does nothing.
-    """
-    if _CASTS in module.__dict__:
-        return
-    layers = [child for child in module.modules() if isinstance(child, (nn.Linear, _ConvNd)) or type(child) in _NORMS]
-    module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights) for layer in layers]
-
-
-def _as_weights(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    weight = getattr(layer, "weight", None)
-    if not isinstance(weight, torch.Tensor) or not weight.is_floating_point():
-        return None
-    cast_args = map_tensors(args, as_dtype(weight.dtype))
-    return None if cast_args is args else cast_args
-
-
 def invoke(
-    function: Callable[..., Any], dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any], back: torch.dtype | None = None
+    module: nn.Module,
+    function: Callable[..., Any],
+    dtype: DType,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    back: torch.dtype | None = None,
 ) -> Any:
-    """Call a component with activations in its dtype, and hand the result back in the dtype it was called with (or `back`)."""
+    """Call a function of a component that runs in dtype, with the activations that it takes, and hand the result back in the
+    dtype it was called with (or `back`).
+    """
     outside = back or first_floating(args, kwargs)
-    args, kwargs = cast_arguments(args, kwargs, DTYPES[dtype])
-    result = function(*args, **kwargs)
+    args, kwargs = cast_arguments(args, kwargs, DTYPES[takes(module, dtype)])
+    with mixing(module):
+        result = function(*args, **kwargs)
     return result if outside is None else map_tensors(result, as_dtype(outside))
 
 

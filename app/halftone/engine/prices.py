@@ -3,14 +3,11 @@ sizes of the parameters and files.
 """
 
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
-import torch
 from torch import nn
 
 from halftone.contract.facts import Finding, LayerPeak
@@ -21,46 +18,30 @@ from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import Range
 from halftone.engine.flight import is_finite
 from halftone.engine.flow import Flow
-from halftone.engine.frames import from_decoder
 from halftone.engine.groups import groups_of, tensor_peaks
+from halftone.engine.layers import Fewest, fewest_layers
 from halftone.engine.load import Loaded
 from halftone.engine.plans import Masters, apply_plan, apply_state, with_counts, with_settings
-from halftone.engine.precision import ComponentState, bytes_in, split_rows
-from halftone.engine.recover import CLOSE, planner_layers
+from halftone.engine.precision import ComponentState, bytes_in, split_rows, upcast_parameters
+from halftone.engine.recover import planner_layers
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE
-from halftone.engine.tensors import relative_error, tensors_in
+from halftone.engine.tally import BEST, Tally
 from halftone.engine.timing import Bare, Timing
 from halftone.health.faults import ends_the_job
-from halftone.health.planner import BY_SCALE, candidate_plans
+from halftone.health.planner import BY_SCALE, candidate_plans, with_layers
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
-from halftone.measure.pictures import psnr
 from halftone.measure.probe import Reading
 
 log = logging.getLogger(__name__)
 
-BEST: Final = 120.0
-"""dB given for the same picture, because a report holds finite numbers."""
 _CANNOT_RUN: Final = "The model cannot be run with it."
 QUICK: Final = 20.0
 """Seconds that a search for groups may take in a quick check."""
+_EARLIER: Final = (0, 1, 2, 4, 8)
+"""Layers before the fewest that are tried with them."""
 CHEAP: Final = 2.0
 """Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
-
-
-@dataclass
-class _Tally:
-    """What one plan gave."""
-
-    errors: list[float] = field(default_factory=list[float])
-    runs: dict[str, dict[str, list[float]]] = field(default_factory=dict[str, dict[str, list[float]]])
-    """By component and what was called: seconds of single runs."""
-    psnr: float | None = None
-    finite: bool = True
-    unsound: bool = False
-    """A call has no sound reference to compare with."""
-    whole: bool = True
-    """Every call was compared."""
 
 
 class Pricing:
@@ -96,6 +77,7 @@ class Pricing:
         self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
         self._parameters: dict[str, tuple[tuple[str, nn.Parameter], ...]] = {}
         self._peaks: dict[str, dict[str, float]] = {}
+        self._by_layer: list[tuple[dict[str, tuple[str, ...]], dict[str, dict[str, int]]]] = []
 
     def plain(self) -> Plan:
         """The plan that changes nothing, with what the target pass measured."""
@@ -178,6 +160,32 @@ class Pricing:
         scaled = {key: peak for key, peak in found.items() if key[0] in plan.rescale}
         return {key: peak for own in self._wide.readings.values() for key, peak in _with_holders(own, scaled).items()}
 
+    def by_layer(self, plan: Plan) -> Iterator[Plan]:
+        """The same cure with as few single layers as possible in place of whole blocks, found by running; then with layers before
+        them, where what those round is what the others make larger.
+        """
+        found = {name: self._fewest(name, plan) for name in plan.upcast}
+        earlier = max((len(own.before) for own in found.values() if own is not None), default=0)
+        for count in [count for count in _EARLIER if count <= earlier]:
+            upcast = {
+                name: blocks if (own := found[name]) is None else own.with_earlier(count) for name, blocks in plan.upcast.items()
+            }
+            if upcast == plan.upcast or (upcast, plan.rescale) in self._by_layer:
+                return
+            self._by_layer.append((upcast, plan.rescale))
+            states = {name: ComponentState(dtype=self._asked, upcast=own) for name, own in upcast.items()}
+            moved = sum(upcast_parameters(self._loaded.modules[name], state) for name, state in states.items())
+            yield with_layers(plan, upcast, moved, self._loaded.sizes, self._asked)
+
+    def _fewest(self, name: str, plan: Plan) -> Fewest | None:
+        """Layers of one component that have to run in float32 for its failing calls to be finite."""
+        calls = self._timing.calls_by_method(name)
+        errors = self._bare[name].errors
+        failing = [own for own in calls.values() if any(not errors.get(id(call), 0.0) < float("inf") for call, _ in own)]
+        narrow = ComponentState(dtype=plan.dtypes[name], rescale=plan.rescale.get(name, {}))
+        run = [call for own in failing for call, _ in own]
+        return fewest_layers(self._loaded, run, self._masters[name], narrow, self._check, self._patience)
+
     def _over_base(self, plan: Plan) -> Plan:
         """A candidate together with what the settings order outright."""
         dtypes: dict[str, DType] = {
@@ -191,30 +199,30 @@ class Pricing:
         did in the range pass. The rest is not measured, and the plan not verified.
         """
         changed = self._changed(plan)
-        tally = _Tally(unsound=not all(self._is_sound(name) for name in changed))
+        tally = Tally(unsound=not all(self._is_sound(name) for name in changed))
         in_range = not plan.settings and all(self._is_range(plan, name) for name in changed)
         for name in changed if in_range else ():
             self._as_in_range(name, tally)
-        refusal = _refusal(tally) if in_range or tally.unsound else None
+        refusal = tally.refusal() if in_range or tally.unsound else None
         return self._cure(kind, plan, tally, refusal, verified=in_range and refusal is None)
 
     def price(self, kind: CureKind, plan: Plan, *, thorough: bool = True) -> Cure:
         """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where they take long, over
         one call of each kind, which does not.
         """
-        tally = _Tally()
+        tally = Tally()
         try:
             ratio = self._measured_ratio(plan, tally, thorough=thorough)
         except Exception as error:
             if ends_the_job(error):
                 raise
             log.info("cure %s cannot be run", kind, exc_info=True)
-            return self._cure(kind, plan, _Tally(), _CANNOT_RUN, verified=False)
-        refusal = _refusal(tally)
+            return self._cure(kind, plan, Tally(), _CANNOT_RUN, verified=False)
+        refusal = tally.refusal()
         log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
         return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time_ratio=ratio)
 
-    def _measured_ratio(self, plan: Plan, tally: _Tally, *, thorough: bool) -> float | None:
+    def _measured_ratio(self, plan: Plan, tally: Tally, *, thorough: bool) -> float | None:
         """Apply a plan and book what it gives; seconds with it over seconds without it, where it gives something sound."""
         reached = self._reached(plan)
         apply_plan(self._loaded, plan, self._masters)
@@ -243,7 +251,7 @@ class Pricing:
         """Under the plan the component runs exactly as it did in the range pass."""
         return self._timing.state(plan, name) == ComponentState(dtype=self._wide.dtype)
 
-    def _compare(self, name: str, plan: Plan, *, thorough: bool, tally: _Tally) -> None:
+    def _compare(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
         if not self._is_sound(name):
             tally.unsound = True
         elif self._is_range(plan, name):
@@ -251,19 +259,19 @@ class Pricing:
         else:
             self._try(name, plan, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
 
-    def _as_in_range(self, name: str, tally: _Tally) -> None:
+    def _as_in_range(self, name: str, tally: Tally) -> None:
         """Nothing to compare again: no error."""
         calls = self._wide.of(name)
         tally.errors += [0.0] * len(calls)
         if any(call.method == "decode" for call, _ in calls):
             tally.psnr = BEST if tally.psnr is None else tally.psnr
 
-    def _as_measured(self, tally: _Tally) -> None:
+    def _as_measured(self, tally: Tally) -> None:
         """A plan that changes nothing: what the target pass measured."""
         tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
         tally.finite = all(error < float("inf") for error in tally.errors)
 
-    def _try(self, name: str, plan: Plan, *, thorough: bool, tally: _Tally) -> None:
+    def _try(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
         """Run a component's calls: all of them, or the worst of each kind; but not those that the plan leaves as they were (the
         encoder of a VAE whose decoder is rescaled).
         """
@@ -279,7 +287,7 @@ class Pricing:
                     continue
                 result, seconds = self._timing.timed(call)
                 tally.runs.setdefault(name, {}).setdefault(method, []).append(seconds)
-                _book(call, result, reference, tally)
+                tally.book(call, result, reference)
                 if not tally.finite:
                     return
 
@@ -305,7 +313,7 @@ class Pricing:
         return max(range(len(calls)), key=lambda index: errors.get(id(calls[index][0]), 0.0), default=0)
 
     def _cure(
-        self, kind: CureKind, plan: Plan, tally: _Tally, refusal: str | None, *, verified: bool, time_ratio: float | None = None
+        self, kind: CureKind, plan: Plan, tally: Tally, refusal: str | None, *, verified: bool, time_ratio: float | None = None
     ) -> Cure:
         counted = with_counts(self._loaded, plan, self._asked)
         error = max(tally.errors) if tally.finite and tally.errors else None
@@ -332,17 +340,6 @@ class Pricing:
         return self._sizes[key]
 
 
-def _book(call: Call, result: Any, reference: Any, tally: _Tally) -> None:
-    """Compare a result with that of the range pass."""
-    finite = is_finite(result)
-    tally.finite = tally.finite and finite
-    tally.errors.append(relative_error(result, reference) if finite else float("inf"))
-    if call.method == "decode" and finite:
-        ours, theirs = (from_decoder(next(tensors_in(value))) for value in (result, reference))
-        found = picture_psnr(ours, theirs)
-        tally.psnr = found if tally.psnr is None else min(tally.psnr, found)
-
-
 def _with_holders(readings: Sequence[Reading], scaled: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     """Peaks of all modules of a component: what holds others hands on what the last of them made, and the rest is as it was.
 
@@ -360,23 +357,3 @@ def _with_holders(readings: Sequence[Reading], scaled: Mapping[tuple[str, str], 
             holder = holder.rpartition(".")[0]
             factors[holder] = own
     return found
-
-
-def _refusal(tally: _Tally) -> str | None:
-    """Why a plan is not offered; None if it is."""
-    if tally.unsound:
-        return "FP32 gives bad numbers as well, so there is nothing to compare with."
-    if not tally.finite:
-        return "It gives bad numbers as well."
-    if not tally.errors:
-        return "Nothing that it changes was run."
-    error = max(tally.errors)
-    return f"Its result differs from FP32 by {error * 100:.0f}\u00a0%." if error > CLOSE else None
-
-
-def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """dB between two pictures in [0, 1]; minus infinity where ours holds bad numbers."""
-    if not is_finite(ours):
-        return -math.inf
-    first, second = (picture.float().clamp(0, 1).cpu().numpy() for picture in (ours, theirs))
-    return min(float(psnr(first, second)), BEST)

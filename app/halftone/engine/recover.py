@@ -19,16 +19,17 @@ from halftone.engine.capture import effective
 from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
 from halftone.engine.groups import tensor_peaks
+from halftone.engine.layers import fewest_layers
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.parts import parameter_count, units
 from halftone.engine.plans import apply_state, merged, permitted, with_counts, with_settings
-from halftone.engine.precision import ComponentState, damaged, exact_weights, state_in
+from halftone.engine.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
 from halftone.engine.regions import component_regions
 from halftone.engine.rescale import INSIDE, rescale_groups
 from halftone.engine.tensors import relative_error
 from halftone.engine.torch_settings import torch_settings
 from halftone.health.faults import ends_the_job
-from halftone.health.planner import candidate_plans
+from halftone.health.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,10 @@ CLOSE = 0.1
 
 ASSUMED: Final[dict[DType, DTypeState]] = {"float16": "works", "bfloat16": "works", "float32": "works"}
 """Before the device was measured every type is taken to work; verification decides."""
+
+
+_PATIENCE: Final = 20.0
+"""Seconds that a picture waits for the fewest layers to be found."""
 
 
 @dataclass(frozen=True)
@@ -213,11 +218,25 @@ class Recovery:
             return found
         for kind, plan in self._candidates(diagnosis):
             self._check()
-            found = self._attempt(diagnosis, kind, plan, accept)
-            if found is not None:
-                return found
+            fewer = self._by_layer(diagnosis, plan) if kind == "upcast-region" else None
+            for candidate in (plan,) if fewer is None else (fewer, plan):
+                found = self._attempt(diagnosis, kind, candidate, accept)
+                if found is not None:
+                    return found
         apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
         return None
+
+    def _by_layer(self, diagnosis: Diagnosis, plan: Plan) -> Plan | None:
+        """A region as the fewest layers that this call needs, with those that an earlier one needed."""
+        name = diagnosis.component
+        narrow = ComponentState(dtype=plan.dtypes.get(name, self._asked), rescale=plan.rescale.get(name, {}))
+        found = fewest_layers(self.loaded, [diagnosis.call], diagnosis.masters, narrow, self._check, _PATIENCE)
+        if found is None:
+            return None
+        upcast = {**plan.upcast, name: tuple(dict.fromkeys((*self.plan.upcast.get(name, ()), *found.layers)))}
+        states = {component: ComponentState(dtype=self._asked, upcast=own) for component, own in upcast.items()}
+        moved = sum(upcast_parameters(self.loaded.modules[component], state) for component, state in states.items())
+        return with_layers(plan, upcast, moved, self.loaded.sizes, self._asked)
 
     def _read_again(self, diagnosis: Diagnosis, accept: Callable[[Any], bool]) -> Cured | None:
         """Damaged weights were replaced by what the file holds; the plan stays."""

@@ -101,7 +101,7 @@ _CURES: Final[dict[str, str]] = {
     "read-again": "after the model was read again from its file, as its numbers in memory had been damaged",
     "rescale": "with its layers rescaled exactly",
     "setting": "with a safer setting",
-    "upcast-region": "with the failing blocks in full precision",
+    "upcast-region": "with the failing parts in full precision",
     "bfloat16": "in BF16",
     "float32-component": "in full precision",
     "float32-all": "with the whole model in full precision",

@@ -11,6 +11,7 @@ from typing import Final
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
+from halftone.health.judge import held_in
 
 SERIES_OTHER: Final = "chart.series-6"
 
@@ -138,14 +139,6 @@ def _within(module: str, roots: Sequence[str]) -> bool:
     return any(module == root or module.startswith(root + ".") or root == "" for root in roots)
 
 
-def _type_after(component: str, module: str, dtype: DType, plan: Plan | None) -> DType:
-    if plan is None:
-        return dtype
-    if _within(module, plan.upcast.get(component, ())):
-        return "float32"
-    return plan.dtypes.get(component, dtype)
-
-
 def _peak_after(layer: LayerPeak, dtype_after: DType, dtype: DType, *, measured: bool) -> float:
     """Under the cure; 0 where only others were measured, so that no old peak is taken for one under the cure."""
     if layer.peak_after is not None:
@@ -172,7 +165,7 @@ def build(
     measured = plan is not None and any(one.peak_after is not None for one in layers)
     groups: dict[str, list[Layer]] = {}
     for index, one in enumerate(layers):
-        dtype_after = _type_after(one.component, one.module, dtype, plan)
+        dtype_after = dtype if plan is None else held_in(one, dtype, plan)
         after = _peak_after(one, dtype_after, dtype, measured=measured)
         changed = dtype_after != dtype or _touched(one.component, one.module, plan, owners)
         layer = Layer(

@@ -48,7 +48,7 @@ def smallest_room(
     in one that the cure leaves alone nothing has it, and the peaks stand. plan: the cure; what it moves to a wider type is not
     bound by the limit of `dtype`, and does not count.
     """
-    known = tuple(layer for layer in layers if plan is None or not after_cure or not _moved(layer, dtype, plan))
+    known = tuple(layer for layer in layers if plan is None or not after_cure or held_in(layer, dtype, plan) == dtype)
     cured = {layer.component for layer in known if layer.peak_after is not None} if after_cure else set[str]()
     peaks = (layer.peak_after if layer.component in cured else layer.peak for layer in known)
     return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
@@ -68,11 +68,18 @@ def over_and_tight(layers: Sequence[tuple[str, str]], rooms: Sequence[float]) ->
     return sum(innermost(over)), len(inner - set(over))
 
 
-def _moved(layer: LayerPeak, dtype: DType, plan: Plan) -> bool:
-    """Whether a plan takes the layer, or its whole component, out of `dtype`."""
-    if plan.dtypes.get(layer.component, dtype) != dtype:
-        return True
-    return any(layer.module == name or layer.module.startswith(f"{name}.") for name in plan.upcast.get(layer.component, ()))
+def held_in(layer: LayerPeak, dtype: DType, plan: Plan) -> DType:
+    """The type that holds what a layer makes under a plan that changes a model in `dtype`.
+
+    What passes the limit of `dtype` in a component of which a plan that passed the check keeps some layers in float32 is held in
+    that too: it is made from what they make.
+    """
+    own = plan.dtypes.get(layer.component, dtype)
+    names = plan.upcast.get(layer.component, ())
+    peak = layer.peak if layer.peak_after is None else layer.peak_after
+    if any(not name or layer.module == name or layer.module.startswith(f"{name}.") for name in names):
+        return "float32"
+    return "float32" if names and plan.verified and peak > FLOAT_LIMITS[own] else own
 
 
 def judge(findings: Sequence[Finding], plan: Plan, base: Plan | None = None) -> Verdict:

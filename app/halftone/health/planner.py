@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.request import Numerics
@@ -22,6 +24,7 @@ __all__ = ["MARGIN_BITS", "Region", "RescaleGroup", "candidate_plans"]
 BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "weights-overflow", "tight"})
 """What a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
+_IN_RANGE: Final = "until the numbers are back in range"
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
 """How the libraries name the component that decodes latents."""
 
@@ -220,9 +223,19 @@ def _region_plan(case: _Case, modules: set[tuple[str, str]], *, rescale: bool) -
     upcast = {c: tuple(m for r in chosen if r.component == c for m in r.modules) for c in case.components}
     upcast = {component: found for component, found in upcast.items() if found}
     moved = sum(r.parameters for r in chosen)
-    reasons = _region_reasons(case, chosen)
+    reasons = [_region_reason([r.name for r in chosen], moved, case.total, case.dtype)]
     settings = bool(case.settings)
     return [("upcast-region", case.plan(rescale=rescale, settings=settings, upcast=upcast, moved=moved, reasons=reasons))]
+
+
+def with_layers(
+    plan: Plan, upcast: Mapping[str, tuple[str, ...]], moved: int, components: Mapping[str, int], dtype: DType
+) -> Plan:
+    """A plan with single layers in place of its blocks. moved: parameters of these layers."""
+    names = [name for own in upcast.values() for name in own]
+    reason = _region_reason(names, moved, sum(components.values()), dtype, "layers")
+    others = [other for other in plan.reasons if _IN_RANGE not in other]
+    return msgspec.structs.replace(plan, upcast=dict(upcast), upcast_parameters=moved, reasons=(reason, *others))
 
 
 def _block_of(module: str, blocks: Sequence[Region]) -> int | None:
@@ -312,17 +325,13 @@ def _setting_reasons(settings: Mapping[str, str | bool]) -> list[str]:
     return [words[name] for name in settings]
 
 
-def _region_reasons(case: _Case, chosen: Sequence[Region]) -> list[str]:
-    share = 1 - sum(r.parameters for r in chosen) / max(1, case.total)
-    kept = math.floor(share * 1000) / 10
-    return [
-        f"{_listed([r.name for r in chosen])} run in FP32, until the numbers are back in range; "
-        f"{kept:g}\u00a0% of the model stays in {DTYPE_NAMES[case.dtype]}."
-    ]
+def _region_reason(names: Sequence[str], moved: int, total: int, dtype: DType, kind: str = "blocks") -> str:
+    kept = math.floor((1 - moved / max(1, total)) * 1000) / 10
+    return f"{_listed(names, kind)} run in FP32, {_IN_RANGE}; {kept:g}\u00a0% of the model stays in {DTYPE_NAMES[dtype]}."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str], kind: str = "blocks") -> str:
     names = list(dict.fromkeys(names))
     if len(names) > 3:
-        return f"{names[0]} to {names[-1]} ({len(names)} blocks)"
+        return f"{names[0]} to {names[-1]} ({len(names)} {kind})"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

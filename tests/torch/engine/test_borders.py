@@ -67,5 +67,5 @@ def test_a_cache_that_is_written_into_crosses_borders(upcast: tuple[str, ...]) -
     with torch.no_grad():
         expected = network(hidden)
         realise(network, exact, ComponentState(dtype="float16", upcast=upcast))
-        found = invoke(network, "float16", (hidden,), {})
+        found = invoke(network, network, "float16", (hidden,), {})
     assert 0 < relative_error(found, expected) < 1e-2

@@ -41,7 +41,7 @@ def test_a_network_that_chooses_a_dtype_runs_in_every_state(source: str, upcast:
         expected = network(*inputs)
         for _ in range(2):
             realise(network, exact, ComponentState(dtype="float16", upcast=upcast))
-        found = invoke(network, "float16", inputs[:1], {"timestep": inputs[1]})
+        found = invoke(network, network, "float16", inputs[:1], {"timestep": inputs[1]})
     assert found.dtype == torch.float32, "as it was called"
     assert 0 < relative_error(found, expected) < 1e-2
     assert network.time.linear.weight.dtype == (torch.float32 if "time" in upcast else torch.float16)

@@ -100,7 +100,7 @@ def cured_row(number: int, finding: Finding, layer: Layer | None, plan: Plan) ->
 
 
 def fine_row(fine: Fine, dtype: DType) -> Row:
-    title = tr("All layers") if fine.everything else tr("All layers outside these blocks")
+    title = tr("All layers") if fine.everything else tr("All layers outside these parts")
     module = tr("tightest: {0}", f"{fine.component}.{fine.module}")
     share = figures.times(FLOAT_LIMITS[dtype] / fine.peak) if fine.peak else ""
     details = (tr("The largest value could be {0} as large before it overflows.", share),)

@@ -308,7 +308,7 @@ def _cure_sentence(plan: Plan) -> str:
         return tr("An exact rescaling cures that.")
     if plan.upcast:
         count = health_words.upcast_blocks(plan)
-        return tr("The cure runs 1 block in FP32.") if count == 1 else tr("The cure runs {0} blocks in FP32.", count)
+        return tr("The cure runs 1 part in FP32.") if count == 1 else tr("The cure runs {0} parts in FP32.", count)
     return tr("A cure is ready.") if not plan.is_plain else ""
 
 
@@ -340,7 +340,7 @@ def _cured_text(report: CheckReport) -> str:
     plan = report.plan
     if plan.upcast:
         count = health_words.upcast_blocks(plan)
-        done = tr("1 block runs in FP32.") if count == 1 else tr("{0} blocks run in FP32.", count)
+        done = tr("1 part runs in FP32.") if count == 1 else tr("{0} parts run in FP32.", count)
     elif plan.rescale:
         done = tr("{0} layers are rescaled in memory by powers of two.", health_words.rescaled_layers(plan))
     else:

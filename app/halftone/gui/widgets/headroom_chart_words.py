@@ -93,7 +93,7 @@ def cure_label(plan: Plan | None) -> str:
         return ""
     upcast = sum(len(modules) for modules in plan.upcast.values())
     if upcast:
-        return tr("cure: this block in FP32") if upcast == 1 else tr("cure: these {0} blocks in FP32", upcast)
+        return tr("cure: this part in FP32") if upcast == 1 else tr("cure: these {0} parts in FP32", upcast)
     rescaled = sum(len(rescaled_modules(tensors)) for tensors in plan.rescale.values())
     if rescaled:
         return tr("cure: {0} layers rescaled", rescaled)

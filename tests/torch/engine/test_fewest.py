@@ -1,0 +1,74 @@
+"""A fault that no scale undoes is cured by a few layers in float32, in a check and while a picture is made."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.helpers.engine_runs import check, generate, pixels
+
+from halftone.contract.facts import LayerPeak
+from halftone.contract.words import FLOAT_LIMITS
+from halftone.engine.service import DiffusersEngine
+from halftone.health.judge import held_in
+from halftone.measure.pictures import psnr
+
+
+@pytest.fixture
+def timed(models: dict[str, Path], tmp_path: Path) -> Path:
+    """Its UNet's time embedding passes the limit of float16, and every residual block reads it through a nonlinearity."""
+    folder = tmp_path / "timed"
+    shutil.copytree(models["sd15"], folder)
+    (file,) = (folder / "unet").glob("*.safetensors")
+    tensors = load_file(file)
+    for name in tensors:
+        if name.startswith("time_embedding.linear_2."):
+            tensors[name] = tensors[name] * 2.0**22
+        if ".time_emb_proj.weight" in name:
+            tensors[name] = tensors[name] * 2.0**-18
+    save_file(tensors, file, {"format": "pt"})
+    return folder
+
+
+def test_a_check_finds_the_fewest_layers(engine: DiffusersEngine, timed: Path) -> None:
+    report, _ = check(engine, timed, "float16")
+    assert report.verdict == "fixable"
+    assert report.findings[0].module == "time_embedding.linear_2"
+    suggested = next(cure for cure in report.cures if cure.suggested)
+    assert (suggested.kind, suggested.plan.verified) == ("upcast-region", True)
+    layers = set(report.plan.upcast["unet"])
+    assert "time_embedding.linear_2" in layers
+    assert all(name.startswith("time_embedding.") or name.endswith(".time_emb_proj") for name in layers)
+    assert 0 < report.plan.upcast_parameters < 0.1 * report.plan.total_parameters
+    assert any("layers) run in FP32" in reason for reason in report.plan.reasons)
+    assert all(layer.peak <= FLOAT_LIMITS[held_in(layer, "float16", report.plan)] for layer in report.layers)
+
+
+def test_a_picture_goes_on_with_the_fewest_layers(engine: DiffusersEngine, timed: Path) -> None:
+    wide, _ = generate(engine, timed, "float32")
+    report, _ = generate(engine, timed, "float16")
+    picture = report.images[0]
+    assert (picture.state, picture.events[0].cure) == ("recovered", "upcast-region")
+    plan = picture.events[0].plan
+    assert plan is not None
+    assert any(name.endswith(".time_emb_proj") for name in plan.upcast["unet"])
+    assert psnr(pixels(report), pixels(wide)) >= 30
+    again, _ = generate(engine, timed, "float16")
+    assert again.images[0].state in {"clean", "cured"}, "what helped is kept for the next picture"
+    assert (pixels(again) == pixels(report)).mean() > 0.9
+
+
+def test_what_passes_the_limit_beside_such_layers_is_held_in_float32(engine: DiffusersEngine, timed: Path) -> None:
+    report, _ = check(engine, timed, "float16")
+    inside = LayerPeak(component="unet", module="mid_block", kind="UNetMidBlock2DCrossAttn", peak=1e6)
+    assert held_in(inside, "float16", report.plan) == "float32"
+    assert held_in(LayerPeak(component="unet", module="conv_in", kind="Conv2d", peak=3.0), "float16", report.plan) == "float16"
+    assert held_in(LayerPeak(component="vae", module="decoder", kind="Decoder", peak=1e6), "float16", report.plan) == "float16"
+
+
+def test_the_weights_come_back(engine: DiffusersEngine, timed: Path) -> None:
+    check(engine, timed, "float16")
+    kept = engine.loaded
+    assert kept is not None
+    assert {parameter.dtype for parameter in kept.modules["unet"].parameters()} == {torch.float16}

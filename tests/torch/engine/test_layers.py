@@ -1,0 +1,150 @@
+"""The fewest layers in float32, found by running, in networks of shapes that nothing in Halftone knows."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import nn
+
+from halftone.contract.errors import JobCancelled
+from halftone.engine.calls import Call, run_call
+from halftone.engine.layers import Growth
+from halftone.engine.precision import ComponentState, exact_weights, realise
+from halftone.engine.tensors import relative_error
+
+WIDTH = 16
+
+
+class Block(nn.Module):
+    """Reads a condition, and adds attention and a gated product to a stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Linear(WIDTH, WIDTH)
+        self.norm, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.gate, self.value, self.down = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x: torch.Tensor, condition: torch.Tensor) -> torch.Tensor:
+        read = self.norm(x) + self.shift(F.silu(condition))[:, None]
+        x = x + self.out(F.scaled_dot_product_attention(self.q(read), self.k(read), self.v(read)))
+        read = self.second(x)
+        return x + self.down(F.silu(self.gate(read)) * self.value(read))
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, WIDTH)
+        self.time = nn.Sequential(nn.Linear(1, WIDTH), nn.SiLU(), nn.Linear(WIDTH, WIDTH))
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.last = nn.Linear(WIDTH, 4)
+
+    def forward(self, x: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        condition = self.time(timestep[:, None].to(x.dtype) / 1000)
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x, condition)
+        return self.last(self.norm(x))
+
+
+def _network() -> Network:
+    torch.manual_seed(5)
+    return Network().requires_grad_(False)
+
+
+def _scale(network: Network, name: str, k: int) -> None:
+    network.get_parameter(name).mul_(2.0**k)
+
+
+def _grown(network: Network, **found: Any) -> tuple[tuple[str, ...] | None, float]:
+    """The layers, and the relative error of the network with them in float32 (infinite where it is not finite)."""
+    exact = {name: tensor.clone() for name, tensor in exact_weights(network).items()}
+    call = Call("net", "forward", (torch.randn(2, 5, 4),), {"timestep": torch.tensor([700.0, 20.0])})
+    reference = run_call(call, network, "float32")
+    rescale = found.get("rescale", {})
+    realise(network, exact, ComponentState(dtype="float16", rescale=rescale))
+    bare = run_call(call, network, "float16")
+    assert not bool(bare.isfinite().all()), "the fault shows"
+    growth = Growth(network, exact, "float16", rescale, found.get("check", lambda: None))
+    fewest = growth.layers([lambda: run_call(call, network, "float16")])
+    layers = None if fewest is None else fewest.with_earlier(found.get("earlier", 0))
+    realise(network, exact, ComponentState(dtype="float16", rescale=rescale, upcast=layers or ()))
+    result = run_call(call, network, "float16")
+    assert result.dtype == torch.float32, "as it was called"
+    return layers, relative_error(result, reference)
+
+
+def test_what_every_block_reads_takes_one_small_layer_of_each() -> None:
+    network = _network()
+    _scale(network, "time.2.weight", 20)
+    layers, error = _grown(network)
+    shifts = {f"blocks.{index}.shift" for index in range(3)}
+    assert layers is not None
+    assert {"time.2", *shifts} <= set(layers)
+    assert not {name for name in layers if name.startswith("time.0")}
+    assert error < 0.01
+
+
+def test_a_stream_stays_wide_with_the_layer_that_writes_it() -> None:
+    network = _network()
+    _scale(network, "first.weight", 20)
+    layers, error = _grown(network)
+    assert layers is not None
+    assert layers[0] == "first"
+    assert not {"blocks.0.q", "blocks.0.out", "blocks.1.q", "last"} & set(layers), "what reads it through a norm stays narrow"
+    assert error < 0.01
+
+
+def test_a_product_that_no_layer_makes_takes_one_of_its_writers_and_its_reader() -> None:
+    network = _network()
+    for name in ("gate", "value"):
+        _scale(network, f"blocks.1.{name}.weight", 10)
+    _scale(network, "blocks.1.down.weight", -20)
+    layers, error = _grown(network)
+    assert layers is not None
+    assert len(layers) == 2
+    assert "blocks.1.down" in layers
+    assert {"blocks.1.gate", "blocks.1.value"} & set(layers)
+    assert error < 0.01
+
+
+def test_attention_takes_layers_of_different_types() -> None:
+    network = _network()
+    _scale(network, "blocks.0.v.weight", 20)
+    _scale(network, "blocks.0.out.weight", -20)
+    layers, error = _grown(network)
+    assert layers == ("blocks.0.v", "blocks.0.out")
+    assert error < 0.01
+
+
+def test_what_is_rescaled_needs_fewer_layers() -> None:
+    network = _network()
+    _scale(network, "blocks.0.v.weight", 20)
+    _scale(network, "blocks.0.v.bias", 20)
+    _scale(network, "blocks.0.out.weight", -20)
+    _scale(network, "blocks.2.value.weight", 20)
+    _scale(network, "blocks.2.down.weight", -20)
+    rescale = {"blocks.0.v.weight": -20, "blocks.0.v.bias": -20, "blocks.0.out.weight": 20}
+    layers, error = _grown(network, rescale=rescale)
+    assert layers == ("blocks.2.value", "blocks.2.down")
+    assert error < 0.01
+
+
+def test_what_is_infinite_in_float32_too_has_none() -> None:
+    network = _network()
+    network.get_parameter("blocks.1.out.weight")[0, 0] = float("inf")
+    layers, _ = _grown(network)
+    assert layers is None
+
+
+def test_it_can_be_stopped() -> None:
+    def stop() -> None:
+        raise JobCancelled
+
+    network = _network()
+    _scale(network, "first.weight", 20)
+    with pytest.raises(JobCancelled):
+        _grown(network, check=stop)
