@@ -1,15 +1,21 @@
 """A plan: the resolved set of cures and dtypes, each with its reason; and a cure: one plan with its prices."""
 
+from typing import Final
+
 import msgspec
 
 from halftone.contract.words import CureKind, DType
+
+RESULT: Final = ".(result)"
+"""Ends the name of a layer that runs as it is and hands on what it makes in float32."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is done so that a model stays finite.
 
     dtypes: run dtype per component. rescale: per component, parameter tensor -> k, meaning the tensor is multiplied by 2**k.
-    upcast: per component, the modules (dotted names) that run in float32 with boundary casts. settings: Numerics fields to set.
+    upcast: per component, the modules (dotted names) that run in float32 with boundary casts, and those, with RESULT behind the
+    name, of which only what they make is kept in that. settings: Numerics fields to set.
     error: relative root-mean-square error of the denoiser and decoder outputs against the range pass, None if not measured.
     """
 
@@ -22,6 +28,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: float | None = None
     verified: bool = False
     reasons: tuple[str, ...] = ()
+
+    def upcast_modules(self, component: str) -> tuple[str, ...]:
+        """Names of the modules that work in float32 or hand it on."""
+        return tuple(dict.fromkeys(name.removesuffix(RESULT) for name in self.upcast.get(component, ())))
 
     @property
     def is_plain(self) -> bool:

@@ -1,10 +1,10 @@
 """The fewest layers in float32 that keep a network finite, found by running: a layer joins where a number would pass the limit.
 
-While a call runs in the narrow type, every layer is looked at. One whose result passes the limit is computed again in float32;
-one that is given more than the limit reads it in float32. Where the network's own code makes a number that is too large (a sum,
-a product of two layers), layers that ran just before are tried, one by one: with one of its parts in float32 the sum is made in
-that too, and the call gets further. Blocks need not follow one another as they do in `regions`: the embedding of a noise
-level is read by one small layer of each block, a residual stream mostly by norms.
+While a call runs in the narrow type, every layer is looked at. One whose result passes the limit hands it on in float32, its own
+weights staying narrow; one that is given more than the limit, or whose weights pass it, runs in float32. Where the network's own
+code makes a number that is too large (a sum, a product of two layers), layers that ran just before are tried, one by one: with
+one of its parts in float32 the sum is made in that too, and the call gets further. Blocks need not follow one another as they do
+in `regions`: the embedding of a noise level is read by one small layer of each block, a residual stream mostly by norms.
 
 No names and no shapes of known architectures are used; what is found is verified before it is offered.
 """
@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from halftone.contract.plan import RESULT
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.borders import clear_borders, is_layer, take_float32
 from halftone.engine.calls import Call, run_call
@@ -28,6 +29,7 @@ from halftone.engine.load import Loaded
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, changes_by_tensor, rescaled
 from halftone.engine.tensors import DTYPES, as_dtype, map_tensors, peak_of, tensors_in
+from halftone.engine.wide_kernels import unrounded
 from halftone.health.faults import ends_the_job
 from halftone.measure.stats import peak
 
@@ -35,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _RUNS: Final = 128
 """Times that a call may begin again."""
-_SINGLE: Final = 6
+_SINGLE: Final = 8
 """Layers that are tried alone where a sum is too large, the latest first."""
 _PAIRED: Final = 4
 """The same, tried two at a time."""
@@ -55,8 +57,8 @@ class _OverflowError(Exception):
 
 @dataclass(frozen=True)
 class _End:
-    """Where a run ended. place: uses of layers that were complete; reader: the layer that was given what was too large; running:
-    modules that ran; done: layers that are not in float32 yet, the latest first; finite: it came to its end.
+    """Where a run ended. place: uses of layers that were complete; reader: the narrow layer that was given what was too large;
+    running: modules that ran; done: layers whose results are narrow, the latest first; finite: it came to its end.
     """
 
     place: int
@@ -68,8 +70,8 @@ class _End:
 
 @dataclass(frozen=True)
 class Fewest:
-    """layers: in the order of the module's list; before: those that ran before the first of them in the last call, the latest
-    first.
+    """layers: in the order of the module's list, with RESULT where only what one makes is meant; before: layers that ran before
+    the first of them in the last call, the latest first.
     """
 
     layers: tuple[str, ...]
@@ -77,7 +79,8 @@ class Fewest:
 
     def with_earlier(self, count: int) -> tuple[str, ...]:
         """With so many of the layers before them, whose rounding may be what they make larger."""
-        return (*reversed(self.before[:count]), *self.layers)
+        earlier = self.before[:count][::-1]
+        return (*earlier, *(name for name in self.layers if name.removesuffix(RESULT) not in earlier))
 
 
 class Growth:
@@ -127,9 +130,11 @@ class Growth:
         for together in self._together:
             self._shed(runs, together)
         order = tuple(dict.fromkeys(self._done))
-        first = min((index for index, name in enumerate(order) if name in self._wide), default=0)
-        earlier = tuple(name for name in reversed(order[:first]) if name in self._layers)
-        return Fewest(tuple(name for name in self._layers if name in self._wide), earlier)
+        first = min((index for index, name in enumerate(order) if self._is_changed(name)), default=0)
+        before = order[: first + 1] if order and f"{order[first]}{RESULT}" in self._wide else order[:first]
+        earlier = tuple(name for name in reversed(before) if name in self._layers)
+        found = [name if name in self._wide else f"{name}{RESULT}" for name in self._leaves if self._is_changed(name)]
+        return Fewest(tuple(found), earlier)
 
     def _shed(self, runs: Sequence[Callable[[], Any]], names: Sequence[str]) -> None:
         """Give up those of these layers that nothing needs: all, or each half of them by itself."""
@@ -189,7 +194,7 @@ class Growth:
         finally:
             for handle in handles:
                 handle.remove()
-        done = tuple(name for name in dict.fromkeys(reversed(self._done)) if self._is_narrow(name))
+        done = tuple(name for name in dict.fromkeys(reversed(self._done)) if not self._is_changed(name))
         narrow = reader if reader is not None and self._is_narrow(reader) else None
         return _End(len(self._done), narrow, tuple(self._running), done, finite)
 
@@ -227,16 +232,25 @@ class Growth:
 
     def _leave(self, name: str, layer: nn.Module, _args: Any, output: Any) -> Any:
         self._done.append(name)
-        if self._is_sound(output):
-            return None
-        if not self._is_narrow(name):
+        if not self._is_sound(output) and self._is_narrow(name):
+            self._widen(f"{name}{RESULT}")
+        if f"{name}{RESULT}" in self._wide and self._is_narrow(name):
+            output = self._unrounded(name, layer, output)
+            if not self._is_sound(output):
+                self._widen(name)
+                args, kwargs = map_tensors(self._given[name], as_dtype(torch.float32))
+                output = layer.forward(*args, **kwargs)
+        if not self._is_sound(output):
             raise _OverflowError(name)
-        self._widen(name)
-        args, kwargs = map_tensors(self._given[name], as_dtype(torch.float32))
-        again = layer.forward(*args, **kwargs)
-        if not self._is_sound(again):
-            raise _OverflowError(name)
-        return again
+        return output
+
+    def _unrounded(self, name: str, layer: nn.Module, output: Any) -> Any:
+        """What a narrow layer makes, in float32."""
+        forward = unrounded(layer)
+        if forward is None:
+            return map_tensors(output, as_dtype(torch.float32))
+        args, kwargs = map_tensors(self._given[name], as_dtype(self._dtype))
+        return forward(*args, **kwargs)
 
     def _is_sound(self, value: Any) -> bool:
         """Finite, and not at the narrow type's limit."""
@@ -249,15 +263,21 @@ class Growth:
     def _is_narrow(self, name: str) -> bool:
         return name in self._layers and any(parameter.dtype == self._dtype for parameter in self._layers[name].parameters())
 
+    def _is_changed(self, name: str) -> bool:
+        """What it makes is in float32."""
+        return name in self._wide or f"{name}{RESULT}" in self._wide
+
     def _widen(self, name: str) -> None:
-        """This layer in float32, from the exact weights."""
+        """This layer in float32, from the exact weights; or only what it makes."""
         self._wide[name] = None
-        self._write(name, torch.float32)
+        if name in self._layers:
+            self._write(name, torch.float32)
 
     def _narrow(self, name: str) -> None:
         """This layer as it was."""
         del self._wide[name]
-        self._write(name, self._dtype)
+        if name in self._layers:
+            self._write(name, self._dtype)
 
     def _write(self, name: str, dtype: torch.dtype) -> None:
         for parameter in self._layers[name].parameters():
@@ -292,13 +312,17 @@ def fewest_layers(
 
 
 def _tries(end: _End) -> Iterator[tuple[str, ...]]:
-    """Layers that may have written what was too large there: single ones, with the one that reads it, then all around."""
+    """Layers that may have written what was too large there: what single ones make, with the one that reads it, then all around,
+    first what they make and then whole.
+    """
     reader = () if end.reader is None else (end.reader,)
-    yield from ((name,) for name in end.done[:_SINGLE])
-    yield from combinations(end.done[:_PAIRED], 2)  # two streams that become one
+    made = [f"{name}{RESULT}" for name in end.done]
+    yield from ((name,) for name in made[:_SINGLE])
+    yield from combinations(made[:_PAIRED], 2)  # two streams that become one
     if reader:
-        yield from ((name, *reader) for name in (*end.done[:_SINGLE], *reader))
+        yield reader
+        yield from ((name, *reader) for name in made[:_SINGLE])
     for holder in [*reversed(end.running), ""][:_AROUND]:
         inside = tuple(name for name in end.done if not holder or name.startswith(f"{holder}."))
         if len(inside) > 1:
-            yield (*inside, *reader)
+            yield (*(f"{name}{RESULT}" for name in inside), *reader)

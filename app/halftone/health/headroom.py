@@ -147,7 +147,7 @@ def _peak_after(layer: LayerPeak, dtype_after: DType, dtype: DType, *, measured:
 
 
 def _touched(component: str, module: str, plan: Plan | None, owners: frozenset[tuple[str, str]]) -> bool:
-    return plan is not None and ((component, module) in owners or _within(module, plan.upcast.get(component, ())))
+    return plan is not None and ((component, module) in owners or _within(module, plan.upcast_modules(component)))
 
 
 def _owners(plan: Plan | None) -> frozenset[tuple[str, str]]:

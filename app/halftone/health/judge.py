@@ -75,7 +75,7 @@ def held_in(layer: LayerPeak, dtype: DType, plan: Plan) -> DType:
     that too: it is made from what they make.
     """
     own = plan.dtypes.get(layer.component, dtype)
-    names = plan.upcast.get(layer.component, ())
+    names = plan.upcast_modules(layer.component)
     peak = layer.peak if layer.peak_after is None else layer.peak_after
     if any(not name or layer.module == name or layer.module.startswith(f"{name}.") for name in names):
         return "float32"

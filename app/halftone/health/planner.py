@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.plan import Plan, rescaled_modules
+from halftone.contract.plan import RESULT, Plan, rescaled_modules
 from halftone.contract.request import Numerics
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
 from halftone.health.judge import NOT_BY_PLAN
@@ -232,7 +232,7 @@ def with_layers(
     plan: Plan, upcast: Mapping[str, tuple[str, ...]], moved: int, components: Mapping[str, int], dtype: DType
 ) -> Plan:
     """A plan with single layers in place of its blocks. moved: parameters of these layers."""
-    names = [name for own in upcast.values() for name in own]
+    names = [name.removesuffix(RESULT) for own in upcast.values() for name in own]
     reason = _region_reason(names, moved, sum(components.values()), dtype, "layers")
     others = [other for other in plan.reasons if _IN_RANGE not in other]
     return msgspec.structs.replace(plan, upcast=dict(upcast), upcast_parameters=moved, reasons=(reason, *others))

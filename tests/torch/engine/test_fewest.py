@@ -37,7 +37,7 @@ def test_a_check_finds_the_fewest_layers(engine: DiffusersEngine, timed: Path) -
     assert report.findings[0].module == "time_embedding.linear_2"
     suggested = next(cure for cure in report.cures if cure.suggested)
     assert (suggested.kind, suggested.plan.verified) == ("upcast-region", True)
-    layers = set(report.plan.upcast["unet"])
+    layers = set(report.plan.upcast_modules("unet"))
     assert "time_embedding.linear_2" in layers
     assert all(name.startswith("time_embedding.") or name.endswith(".time_emb_proj") for name in layers)
     assert 0 < report.plan.upcast_parameters < 0.1 * report.plan.total_parameters
@@ -52,7 +52,7 @@ def test_a_picture_goes_on_with_the_fewest_layers(engine: DiffusersEngine, timed
     assert (picture.state, picture.events[0].cure) == ("recovered", "upcast-region")
     plan = picture.events[0].plan
     assert plan is not None
-    assert any(name.endswith(".time_emb_proj") for name in plan.upcast["unet"])
+    assert any(name.endswith(".time_emb_proj") for name in plan.upcast_modules("unet"))
     assert psnr(pixels(report), pixels(wide)) >= 30
     again, _ = generate(engine, timed, "float16")
     assert again.images[0].state in {"clean", "cured"}, "what helped is kept for the next picture"

@@ -8,8 +8,9 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import nn
 
 from halftone.contract.errors import JobCancelled
+from halftone.contract.plan import RESULT
 from halftone.engine.calls import Call, run_call
-from halftone.engine.layers import Growth
+from halftone.engine.layers import Fewest, Growth
 from halftone.engine.precision import ComponentState, exact_weights, realise
 from halftone.engine.tensors import relative_error
 
@@ -107,8 +108,24 @@ def test_a_product_that_no_layer_makes_takes_one_of_its_writers_and_its_reader()
     assert layers is not None
     assert len(layers) == 2
     assert "blocks.1.down" in layers
-    assert {"blocks.1.gate", "blocks.1.value"} & set(layers)
+    assert {f"blocks.1.{name}{RESULT}" for name in ("gate", "value")} & set(layers), "what a writer makes is enough"
     assert error < 0.01
+
+
+def test_a_layer_whose_weights_fit_keeps_them_narrow_and_hands_on_its_result() -> None:
+    network = _network()
+    _scale(network, "blocks.1.value.weight", 17)
+    _scale(network, "blocks.1.down.weight", -10)
+    layers, error = _grown(network)
+    assert layers == (f"blocks.1.value{RESULT}", "blocks.1.down")
+    assert error < 0.01
+
+
+def test_layers_before_take_the_place_of_results() -> None:
+    fewest = Fewest((f"b{RESULT}", "c"), before=("b", "a"))
+    assert fewest.with_earlier(0) == (f"b{RESULT}", "c")
+    assert fewest.with_earlier(1) == ("b", "c")
+    assert fewest.with_earlier(2) == ("a", "b", "c")
 
 
 def test_attention_takes_layers_of_different_types() -> None:
