@@ -78,6 +78,8 @@ class Progress:
 def _words(event: AnyEvent) -> str | None:
     """What the job does from this event on, None where it goes on with the same."""
     match event:
+        case PhaseChanged(phase="plan", done=done) if done:
+            return f"{_PHASES['plan']}, {done} attempt{'' if done == 1 else 's'}"
         case PhaseChanged():
             return _PHASES[event.phase] + (f", {event.detail}" if event.detail else "")
         case StepDone():

@@ -103,6 +103,7 @@ class Examination:
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
         self._layers_due = 0.0
+        self._attempts = 0
         self.wide: Range | None = None
         """The range pass, once it was made."""
         self._masters = {
@@ -129,8 +130,9 @@ class Examination:
             bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
             patience = QUICK if self._command.depth == "quick" else PATIENT
             pricing = Pricing(
-                loaded, masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check, patience
-            )
+                loaded, masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
+                self._searching, patience,
+            )  # fmt: skip
             plan, cures = self._cures(pricing, findings)
         finally:
             apply_plan(loaded, base, masters)
@@ -256,6 +258,12 @@ class Examination:
         for finding in explained:
             self._emit(FindingMade(finding=finding))
         return explained
+
+    def _searching(self) -> None:
+        """Called before each run of a search for a cure, which may take many."""
+        self._control.check()
+        self._attempts += 1
+        self._emit(PhaseChanged(phase="plan", done=self._attempts))
 
     def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
         """The suggested plan (the plain one if nothing is wrong), and every cure with its prices.

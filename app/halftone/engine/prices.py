@@ -58,9 +58,10 @@ class Pricing:
         states: Mapping[DType, DTypeState],
         bare: Mapping[str, Bare],
         check: Callable[[], None],
+        searching: Callable[[], None],
         patience: float = QUICK,
     ) -> None:
-        """patience: seconds that a search for groups may take in one call."""
+        """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take."""
         self._loaded = loaded
         self._masters = masters
         self._wide = wide
@@ -70,6 +71,7 @@ class Pricing:
         self._states = states
         self._bare = bare
         self._check = check
+        self._searching = searching
         self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
         self._patience = patience
@@ -123,7 +125,7 @@ class Pricing:
                 wide = ComponentState(dtype=self._wide.dtype)
                 apply_state(self._loaded, name, wide, self._masters[name])
                 run = partial(run_call, call, self._loaded.modules[name], wide.dtype)
-                flows[id(call)] = Flow(self._loaded.modules[name], run, self._check, self._patience)
+                flows[id(call)] = Flow(self._loaded.modules[name], run, self._searching, self._patience)
             return flows[id(call)]
 
         layers = [layer for layer in self._layers if layer.component == name]
@@ -184,7 +186,7 @@ class Pricing:
         failing = [own for own in calls.values() if any(not errors.get(id(call), 0.0) < float("inf") for call, _ in own)]
         narrow = ComponentState(dtype=plan.dtypes[name], rescale=plan.rescale.get(name, {}))
         run = [call for own in failing for call, _ in own]
-        return fewest_layers(self._loaded, run, self._masters[name], narrow, self._check, self._patience)
+        return fewest_layers(self._loaded, run, self._masters[name], narrow, self._searching, self._patience)
 
     def _over_base(self, plan: Plan) -> Plan:
         """A candidate together with what the settings order outright."""

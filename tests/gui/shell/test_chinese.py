@@ -159,8 +159,8 @@ def test_refusals_of_cures_are_said_in_chinese(refusal: str) -> None:
 
 
 def test_refusals_are_those_of_the_engine() -> None:
-    source = (CORE / "engine" / "prices.py").read_text("utf-8")
-    refuse = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name == "_refusal")
+    source = (CORE / "engine" / "tally.py").read_text("utf-8")
+    refuse = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name == "refusal")
     given = [node.value for node in ast.walk(refuse) if isinstance(node, ast.Return) and node.value is not None]
     said = {words.value for value in given for words in ast.walk(value) if isinstance(words, ast.Constant)}
     plain = {words for words in said if isinstance(words, str) and words.endswith(".") and len(words) > 8}
@@ -203,6 +203,9 @@ def test_a_check_that_failed_says_why_in_chinese(code: str) -> None:
 def test_the_progress_of_a_check_is_said_in_chinese(detail: str) -> None:
     job = Job(id="a", command=EXAMINE, title="m", phase="verify", detail=detail)
     assert english(health_view.phase_words(job)) == []
+    for done in (1, 12):
+        searching = Job(id="a", command=EXAMINE, title="m", phase="plan", done=done)
+        assert f"试了 {done} 次" in health_view.phase_words(searching)
 
 
 def said_by(page: QWidget) -> Iterator[str]:

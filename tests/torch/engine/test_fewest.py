@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import check, generate, pixels
 
 from halftone.contract.facts import LayerPeak
+from halftone.contract.messages import PhaseChanged
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.service import DiffusersEngine
 from halftone.health.judge import held_in
@@ -32,7 +33,10 @@ def timed(models: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def test_a_check_finds_the_fewest_layers(engine: DiffusersEngine, timed: Path) -> None:
-    report, _ = check(engine, timed, "float16")
+    report, events = check(engine, timed, "float16")
+    attempts = [event.done for event in events.of(PhaseChanged) if event.phase == "plan"]
+    assert attempts == list(range(len(attempts)))
+    assert len(attempts) > 1, "the search tells that it goes on"
     assert report.verdict == "fixable"
     assert report.findings[0].module == "time_embedding.linear_2"
     suggested = next(cure for cure in report.cures if cure.suggested)

@@ -38,6 +38,15 @@ def test_a_long_step_is_told_again_and_again_without_a_terminal(monkeypatch: pyt
     assert screen.getvalue() == end, "nothing comes after the job"
 
 
+@pytest.mark.parametrize(("done", "words"), [(0, "Looking for a cure,"), (1, "cure, 1 attempt,"), (12, "cure, 12 attempts,")])
+def test_a_search_tells_how_often_it_tried(monkeypatch: pytest.MonkeyPatch, done: int, words: str) -> None:
+    screen = Screen(words)
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001) as progress:
+        progress(PhaseChanged(phase="plan", done=done))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+
+
 def test_a_short_job_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen("never")
     monkeypatch.setattr("sys.stderr", screen)
