@@ -1,14 +1,20 @@
 """Looks at every weight of a model without torch: bad numbers, peaks, zeros, and what a run dtype would flush.
 
-The numbers are read as the integers of their bits: with the sign bit cleared they sort like the absolute values, so one
-maximum gives the peak and tells whether everything is finite, at the speed of memory.
+The numbers are read as the integers of their bits, which sort like the numbers but for the sign bit. So the largest as signed
+integers is the largest positive number and the largest as unsigned ones the largest negative one: two maxima, nothing written,
+give the peak and tell whether everything is finite, at the speed of memory. The file is mapped window by window, so the memory
+that is used does not grow with it.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import mmap
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,15 +23,20 @@ from numpy.typing import NDArray
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.words import DType
-from halftone.library.header import Header, TensorInfo, read_header
+from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
 
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
 
-_THREADS: Final = 2
-_LOT: Final = 2**26
-"""Bytes between two looks at `cancelled`."""
+COUNTED: Final = 2**18
+"""Bytes at the beginning of a tensor, and of each further WINDOW bytes of it, in which zeros and subnormals are counted."""
+
+THREADS: Final = 2
+WINDOW: Final = 2**24
+"""Bytes of the file that one thread maps at a time."""
+_LOT: Final = 4
+"""Windows between two looks at `cancelled`."""
 
 _SMALLEST_EXPONENT: Final[dict[DType, int]] = {"float16": -14, "bfloat16": -126, "float32": -126}
 """Of the smallest normal number; what is smaller has fewer bits, and GPUs often flush it to zero."""
@@ -35,7 +46,8 @@ class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor of floating-point numbers. dtype: as stored ("F16").
 
     nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones; zeros: share that is zero;
-    subnormals_in_run_dtype: share that is not zero but below the run dtype's smallest normal number; constant: all equal.
+    subnormals_in_run_dtype: share that is not zero but below the run dtype's smallest normal number ; constant: all equal. Both
+    shares are of the COUNTED bytes: to count all would take twice as long.
     """
 
     component: str
@@ -51,9 +63,10 @@ class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Format(msgspec.Struct, frozen=True):
-    """A stored format: unsigned integer of its bits, exponent bias, mantissa bits, first pattern that is not finite."""
+    """A stored format: its bits as unsigned and signed integers, exponent bias, mantissa bits, first pattern not finite."""
 
     bits: type[np.unsignedinteger[Any]]
+    signed: type[np.signedinteger[Any]]
     bias: int
     mantissa: int
     nonfinite: int
@@ -64,39 +77,35 @@ class _Format(msgspec.Struct, frozen=True):
 
 
 _FORMATS: Final[dict[str, _Format]] = {
-    "F64": _Format(np.uint64, 1023, 52, 0x7FF0_0000_0000_0000),
-    "F32": _Format(np.uint32, 127, 23, 0x7F80_0000),
-    "F16": _Format(np.uint16, 15, 10, 0x7C00),
-    "BF16": _Format(np.uint16, 127, 7, 0x7F80),
-    "F8_E5M2": _Format(np.uint8, 15, 2, 0x7C),
-    "F8_E4M3": _Format(np.uint8, 7, 3, 0x7F),
+    "F64": _Format(np.uint64, np.int64, 1023, 52, 0x7FF0_0000_0000_0000),
+    "F32": _Format(np.uint32, np.int32, 127, 23, 0x7F80_0000),
+    "F16": _Format(np.uint16, np.int16, 15, 10, 0x7C00),
+    "BF16": _Format(np.uint16, np.int16, 127, 7, 0x7F80),
+    "F8_E5M2": _Format(np.uint8, np.int8, 15, 2, 0x7C),
+    "F8_E4M3": _Format(np.uint8, np.int8, 7, 3, 0x7F),
 }
 """IEEE 754 binary64, binary32, binary16; bfloat16; OCP 8-bit floating point 1.0, whose E4M3 has no infinity and one NaN."""
 
 
-class _Tally:
-    """What the chunks of one tensor add up to; buffers are reused from chunk to chunk."""
+class _Part(NamedTuple):
+    """Bytes start to end of the file: a tensor, or as much of it as goes into a window. tensor: its place in the header."""
 
-    def __init__(self, kind: _Format, run: DType) -> None:
-        self.kind = kind
-        self.small = _pattern_below(kind, _SMALLEST_EXPONENT[run])
-        self.nonfinite = self.nonzero = self.below = self.peak = 0
-        numbers = CHUNK // np.dtype(kind.bits).itemsize
-        self._magnitudes = np.empty(numbers, kind.bits)
-        self._flags = np.empty(numbers, np.bool_)
+    tensor: int
+    start: int
+    end: int
 
-    def add(self, values: NDArray[np.unsignedinteger[Any]]) -> None:
-        magnitudes, flags = self._magnitudes[: values.size], self._flags[: values.size]
-        np.bitwise_and(values, self.kind.bits(self.kind.magnitude), out=magnitudes)
-        highest = int(magnitudes.max())
-        if highest >= self.kind.nonfinite:
-            finite = magnitudes < self.kind.bits(self.kind.nonfinite)
-            self.nonfinite += values.size - int(np.count_nonzero(finite))
-            highest = int(magnitudes[finite].max(initial=0))
-        self.peak = max(self.peak, highest)
-        self.nonzero += int(np.count_nonzero(magnitudes))
-        if self.small > 1:
-            self.below += int(np.count_nonzero(np.less(magnitudes, self.kind.bits(self.small), out=flags)))
+
+class _Tally(NamedTuple):
+    """Of some numbers of one tensor. counted: how many of them were looked at for zeros and for what is below the smallest normal
+    number; same: the bits of all of them, None where they differ.
+    """
+
+    nonfinite: int = 0
+    peak: int = 0
+    counted: int = 0
+    zeros: int = 0
+    below: int = 0
+    same: int | None = None
 
 
 def scan_weights(
@@ -104,9 +113,10 @@ def scan_weights(
     dtype: DType,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    threads: int = THREADS,
 ) -> tuple[TensorScan, ...]:
     """Every floating-point tensor of the model's weight files; see `scan_files`."""
-    return scan_files(weight_files(facts), dtype, cancelled, progress)
+    return scan_files(weight_files(facts), dtype, cancelled, progress, threads)
 
 
 def scan_files(
@@ -114,92 +124,121 @@ def scan_files(
     dtype: DType,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    threads: int = THREADS,
 ) -> tuple[TensorScan, ...]:
     """Every floating-point tensor of these files (component, path), in their order; integers are left out.
 
     dtype: what the model is to run in. progress: called with bytes done and bytes in all, from the calling thread.
     Raises JobCancelled; HalftoneError as `read_header`, and model-load-failed if a file cannot be read.
     """
+    sources = [_Source(component, path, read_header(path).tensors) for component, path in files]
+    total = sum(info.end - info.start for source in sources for info in source.tensors if info.dtype in _FORMATS)
     scans: list[TensorScan] = []
-    sources = [_Source(component, path, read_header(path)) for component, path in files]
-    total = sum(info.end - info.start for source in sources for info in source.header.tensors)
     done = 0
-    with ThreadPoolExecutor(_THREADS, "scan") as pool:
+    with ThreadPoolExecutor(threads, "scan") as pool:
         for source in sources:
-            look = _looker(source, dtype)
-            for lot in _lots(source.header.tensors, _LOT):
+            tallies: dict[int, list[_Tally]] = {}
+            for lot in _lots(_windows(source.tensors)):
                 if cancelled():
                     raise JobCancelled
-                size = sum(info.end - info.start for info in lot)
-                for part in pool.map(look, _lots(lot, size // _THREADS + 1)):
-                    scans += part
-                done += size
+                for window, found in zip(lot, pool.map(partial(_look, source, dtype), lot), strict=True):
+                    for part, tally in zip(window, found, strict=True):
+                        tallies.setdefault(part.tensor, []).append(tally)
+                        done += part.end - part.start
                 progress(done, total)
+            scans += [
+                _told(source, info, tallies.get(index, [])) for index, info in enumerate(source.tensors) if info.dtype in _FORMATS
+            ]
     return tuple(scans)
 
 
-class _Source(msgspec.Struct, frozen=True):
+class _Source(NamedTuple):
     component: str
     path: Path
-    header: Header
+    tensors: tuple[TensorInfo, ...]
 
 
-def _looker(source: _Source, run: DType) -> Callable[[Sequence[TensorInfo]], list[TensorScan]]:
-    """Opens the file once, for all its tensors."""
+def _windows(tensors: Sequence[TensorInfo]) -> Iterator[list[_Part]]:
+    """Neighbouring tensors, and pieces of long ones, that together lie in at most WINDOW bytes of the file."""
+    window: list[_Part] = []
+    for index, info in enumerate(tensors):
+        if info.dtype not in _FORMATS:
+            continue
+        for start in range(info.start, info.end, WINDOW):
+            part = _Part(index, start, min(start + WINDOW, info.end))
+            if window and part.end - window[0].start > WINDOW:
+                yield window
+                window = []
+            window.append(part)
+    if window:
+        yield window
+
+
+def _lots(windows: Iterator[list[_Part]]) -> Iterator[list[list[_Part]]]:
+    while lot := list(islice(windows, _LOT)):
+        yield lot
+
+
+def _look(source: _Source, run: DType, window: list[_Part]) -> list[_Tally]:
+    """What the numbers of each part are, in their order."""
+    first = window[0].start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     try:
-        data: NDArray[np.uint8] = np.memmap(source.path, np.uint8, "r")
-    except OSError as error:
-        raise HalftoneError("model-load-failed", path=str(source.path), detail=error.strerror or "it cannot be read") from error
-
-    def look(lot: Sequence[TensorInfo]) -> list[TensorScan]:
-        return [_scan(data[info.start : info.end], info, run, source) for info in lot if info.dtype in _FORMATS]
-
-    return look
-
-
-def _lots(tensors: Sequence[TensorInfo], size: int) -> list[list[TensorInfo]]:
-    """Neighbouring tensors in lots of about `size` bytes."""
-    lots: list[list[TensorInfo]] = [[]]
-    filled = 0
-    for info in tensors:
-        if filled >= size:
-            lots.append([])
-            filled = 0
-        lots[-1].append(info)
-        filled += info.end - info.start
-    return lots
+        mapped = _mapped(source.path, first, window[-1].end)
+    except (OSError, ValueError) as error:  # the second where the file became shorter meanwhile
+        detail = getattr(error, "strerror", None) or "it cannot be read"
+        raise HalftoneError("model-load-failed", path=str(source.path), detail=detail) from error
+    data = np.frombuffer(mapped, np.uint8)
+    kinds = [_FORMATS[source.tensors[part.tensor].dtype] for part in window]
+    return [
+        _tally(data[part.start - first : part.end - first].view(kind.bits), kind, _pattern_below(kind, _SMALLEST_EXPONENT[run]))
+        for part, kind in zip(window, kinds, strict=True)
+    ]
 
 
-def _scan(data: NDArray[np.uint8], info: TensorInfo, run: DType, source: _Source) -> TensorScan:
-    """data: the tensor's bytes. An empty tensor has peak 0 and nothing else."""
-    kind = _FORMATS[info.dtype]
-    values = data.view(kind.bits)
-    tally = _Tally(kind, run)
+def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
+    """These bytes of a file, to be read only; unmapped when nothing refers to them any more."""
+    with path.open("rb") as file:
+        if sys.platform == "linux":  # all pages in one go: a fault for each 64 KiB would cost 7 % of the scan
+            flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+            return mmap.mmap(file.fileno(), end - start, flags=flags, prot=mmap.PROT_READ, offset=start)
+        return mmap.mmap(file.fileno(), end - start, access=mmap.ACCESS_READ, offset=start)
+
+
+def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format, small: int) -> _Tally:
+    """values: bits, at least one; small: those of the smallest normal number of the run dtype."""
     step = CHUNK // values.itemsize
-    for start in range(0, values.size, step):
-        tally.add(values[start : start + step])
-    count = max(values.size, 1)
-    zeros = values.size - tally.nonzero
+    chunks = [values[start : start + step] for start in range(0, values.size, step)]
+    first = values[: COUNTED // values.itemsize] & kind.bits(kind.magnitude)
+    zeros = first.size - int(np.count_nonzero(first))
+    below = int(np.count_nonzero(first < kind.bits(small))) - zeros if small > 1 else 0
+    nonfinite = peak = 0
+    for chunk in chunks:
+        highest = max(int(chunk.view(kind.signed).max()) & kind.magnitude, int(chunk.max()) & kind.magnitude)
+        if highest >= kind.nonfinite:
+            magnitudes = chunk & kind.bits(kind.magnitude)
+            finite = magnitudes[magnitudes < kind.bits(kind.nonfinite)]
+            nonfinite += chunk.size - finite.size
+            highest = int(finite.max(initial=0))
+        peak = max(peak, highest)
+    alike = values[0] == values[-1] and all(bool((chunk == values[0]).all()) for chunk in chunks)
+    return _Tally(nonfinite, peak, first.size, zeros, below, int(values[0]) if alike else None)
+
+
+def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> TensorScan:
+    """tallies: of the tensor's parts; of an empty one there are none, and it has peak 0 and nothing else."""
+    counted = max(sum(tally.counted for tally in tallies), 1)
     return TensorScan(
         component=source.component,
         file=str(source.path),
         tensor=info.name,
         dtype=info.dtype,
         shape=info.shape,
-        nonfinite=tally.nonfinite,
-        peak=_value(tally.peak, kind),
-        zeros=zeros / count,
-        subnormals_in_run_dtype=max(tally.below - zeros, 0) / count,
-        constant=_is_constant(values),
+        nonfinite=sum(tally.nonfinite for tally in tallies),
+        peak=_value(max((tally.peak for tally in tallies), default=0), _FORMATS[info.dtype]),
+        zeros=sum(tally.zeros for tally in tallies) / counted,
+        subnormals_in_run_dtype=sum(tally.below for tally in tallies) / counted,
+        constant=math.prod(info.shape) > 1 and None is not tallies[0].same and all(t.same == tallies[0].same for t in tallies),
     )
-
-
-def _is_constant(values: NDArray[np.unsignedinteger[Any]]) -> bool:
-    """Nearly every tensor is told by its first and last number; only the others are read to the end."""
-    if values.size < 2 or values[0] != values[-1]:
-        return False
-    step = CHUNK // values.itemsize
-    return all(bool((values[start : start + step] == values[0]).all()) for start in range(0, values.size, step))
 
 
 def _pattern_below(kind: _Format, exponent: int) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 import torch
 from torch import nn
@@ -81,19 +81,17 @@ class _Frame:
     inside: list[int] = field(default_factory=list[int])
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """One completed forward of one module; inputs, inside, outputs are slots."""
+class _Use(NamedTuple):
+    """One completed forward of one module; place: of the module among all; inputs, inside, outputs are slots."""
 
-    index: int
+    place: int
     call: int
     inputs: list[int]
     inside: list[int]
     outputs: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """A storage whose values were measured, for as long as it lives unchanged."""
 
     storage: StorageWeakRef
@@ -158,7 +156,7 @@ class Probe:
 
     def ran(self) -> frozenset[str]:
         """The modules that ran since this was last asked."""
-        fresh = {self._names[use.index] for use in self._uses[self._told :]}
+        fresh = {self._names[use.place] for use in self._uses[self._told :]}
         self._told = len(self._uses)
         return frozenset(fresh)
 
@@ -168,8 +166,8 @@ class Probe:
         readings: dict[int, Reading] = {}
         for order, use in enumerate(self._uses):
             found = self._reading(order, use, values)
-            before = readings.get(use.index)
-            readings[use.index] = found if before is None else _joined(before, found)
+            before = readings.get(use.place)
+            readings[use.place] = found if before is None else _joined(before, found)
         return self._with_weights(tuple(readings.values()))
 
     def scores(self) -> tuple[ScorePeak, ...]:
@@ -254,8 +252,8 @@ class Probe:
         finite = math.isfinite(found)
         return Reading(
             component=self.component,
-            module=self._names[use.index],
-            kind=type(self._modules[use.index]).__name__,
+            module=self._names[use.place],
+            kind=type(self._modules[use.place]).__name__,
             peak=found,
             output_peak=leaving,
             input_peak=entered,

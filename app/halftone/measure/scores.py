@@ -1,8 +1,9 @@
 """Attention scores, which no module shows: the largest |q·k| * scale of an attention module, estimated from its projections.
 
-The full score matrix costs as much as attention itself. So only the 96 longest queries and the 96 longest keys of each head are
-multiplied, in float32. For up to 96 tokens that is exact; beyond, it is a lower bound that is reached whenever the largest
-product belongs to long vectors. Rotary embeddings turn vectors after the projections: there the figure is an estimate.
+The full score matrix costs as much as attention itself. So only the queries of 96 tokens and the keys of 96 tokens are
+multiplied, in float32: of those whose vectors, all heads taken together, are longest. For up to 96 tokens that is exact; beyond,
+it is a lower bound that is reached whenever the largest product belongs to long vectors. (To choose by head would take three
+times as long.) Rotary embeddings turn vectors after the projections: there the figure is an estimate.
 Modules are found by structure, not by class: query and key projections, a number of heads, a scale.
 """
 
@@ -68,7 +69,8 @@ def score_peak(query: torch.Tensor, key: torch.Tensor, heads: int, scale: float)
     q, k = _longest(q), _longest(k)
     q = q.reshape(q.shape[0], k.shape[1], -1, q.shape[-1])
     with torch.autocast(q.device.type, enabled=False):
-        return ((q * scale) @ k.transpose(-1, -2)).abs().amax(), exact
+        low, high = torch.aminmax(q @ k.transpose(-1, -2))
+    return torch.maximum(-low, high) * scale, exact
 
 
 def _watch(name: str, module: nn.Module) -> ScoreWatch | None:
@@ -106,10 +108,10 @@ def _by_head(value: torch.Tensor, heads: int) -> torch.Tensor | None:
 
 
 def _longest(value: torch.Tensor) -> torch.Tensor:
-    """The LONGEST vectors of each head in float32: (batch, heads, at most LONGEST, width)."""
+    """The vectors of the LONGEST tokens in float32: (batch, heads, at most LONGEST, width)."""
     vectors = value.detach()
     if vectors.shape[2] > LONGEST:
-        lengths = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32)
-        rows = lengths.topk(LONGEST, dim=-1, sorted=False).indices
-        vectors = vectors.gather(2, rows.unsqueeze(-1).expand(-1, -1, -1, vectors.shape[-1]))
+        lengths = torch.linalg.vector_norm(vectors.transpose(1, 2), dim=(2, 3), dtype=torch.float32)
+        tokens = lengths.topk(LONGEST, dim=-1, sorted=False).indices
+        vectors = vectors.gather(2, tokens[:, None, :, None].expand(-1, vectors.shape[1], -1, vectors.shape[3]))
     return vectors.to(torch.float32)

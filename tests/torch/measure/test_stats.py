@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halftone.measure.stats import PeakBuffer, bits_to_float, has_values, ordered_dtype, peak, peak_bits
+from halftone.measure.stats import _PIECE, PeakBuffer, bits_to_float, has_values, ordered_dtype, peak, peak_bits
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
@@ -41,6 +41,23 @@ def test_one_bad_number_anywhere_is_seen(dtype: torch.dtype, bad: float, place: 
     expected = math.nan if math.isnan(bad) else math.inf
     assert same(peak(tensor), expected)
     assert same(by_bits(tensor), expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("bad", [-7.0, 9.0, math.nan, -math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("layout", ["plain", "channels last", "every other row"])
+def test_a_tensor_that_is_read_in_pieces(dtype: torch.dtype, bad: float, layout: str) -> None:
+    tensor = torch.ones(2, 64, 128, 130, dtype=dtype)
+    if layout == "channels last":
+        tensor = tensor.to(memory_format=torch.channels_last)
+    elif layout == "every other row":
+        tensor = tensor[:, :, ::2]
+    assert tensor.numel() * tensor.itemsize > _PIECE
+    for place in ((0, 0, 0, 0), (0, 63, 40, 129), (1, 63, -1, -1)):
+        tensor[place] = bad
+        assert same(peak(tensor), abs(bad))
+        tensor[place] = 1.0
+    assert peak(-3 * tensor) == 3.0
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,22 @@ def test_tensors_longer_than_a_chunk_add_up(tmp_path: Path) -> None:
     assert scan(tmp_path, "float16", a=values)["a"].constant
 
 
+def test_a_tensor_beyond_a_window_is_put_together_from_its_parts(tmp_path: Path) -> None:
+    values = np.full(module.WINDOW + 9, 0x38, np.uint8)
+    front = np.zeros(3, np.uint8)
+    found = scan(tmp_path, "float16", front=front, a=("F8_E4M3", values), after=np.ones(5, np.float16))
+    assert (found["a"].nonfinite, found["a"].peak, found["a"].zeros, found["a"].constant) == (0, 1.0, 0.0, True)
+    values[-1], values[5] = 0x7F, 0xC0
+    values[-3:-1] = values[:2] = 0
+    changed = scan(tmp_path, "float16", front=front, a=("F8_E4M3", values), after=np.ones(5, np.float16))
+    assert (changed["a"].nonfinite, changed["a"].peak, changed["a"].constant) == (1, 2.0, False)
+    assert changed["a"].zeros == 4 / (module.COUNTED + 9), "counted at the beginning of each window"
+    assert changed["after"] == found["after"]
+    values[5], values[: module.WINDOW] = 0x38, 0x38
+    values[module.WINDOW :] = 0x40
+    assert not scan(tmp_path, "float16", a=("F8_E4M3", values))["a"].constant, "each part is, with another number"
+
+
 def test_a_folder_is_scanned_part_by_part(tmp_path: Path) -> None:
     facts = describe(str(write_folder(tmp_path / "m")))
     done: list[tuple[int, int]] = []
