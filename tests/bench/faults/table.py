@@ -4,6 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 Row = dict[str, Any]
+Goal = tuple[str, str, str, bool]
+"""What was measured, how much, what it is to be, and whether it is."""
+NOT_OVERFLOWS: Final = ("underflow", "flat", "nan-read")
+"""Kinds of faults in which no number passes a limit."""
 HEADS: Final = (
     *("faults", "cases", "found", "verdict", "code", "exact", "block", "step", "all"),
     *("cured", "no upcast", "upcast", "crash", "s"),
@@ -15,8 +19,52 @@ def table(rows: Sequence[Row], controls: Sequence[str]) -> str:
     ran = [row for row in rows if row["state"] in ("run", "crash")]
     faults = [row for row in ran if row["kind"] not in controls]
     sound = [row for row in ran if row["kind"] in controls]
-    lines = [*_faults(faults), "", *_controls(sound), "", *_left(rows)]
+    lines = [*_faults(faults), "", *_controls(sound), "", *_left(rows), ""]
+    lines += [
+        f"{what}: {measured} (goal {goal}){'' if met else ', MISSED'}" for what, measured, goal, met in goals(rows, controls)
+    ]
     return "\n".join(lines)
+
+
+def goals(rows: Sequence[Row], controls: Sequence[str]) -> list[Goal]:
+    """Every figure that Halftone promises of faults."""
+    ran = [row for row in rows if row["state"] in ("run", "crash")]
+    faults = [row for row in ran if row["kind"] not in controls]
+    sound = [row for row in ran if row["kind"] in controls]
+    curable = _curable(faults)
+    cured = [row for row in curable if row.get("cured") and row["kind"] not in NOT_OVERFLOWS]
+    moved = [row for row in cured if _is_upcast(row)]
+    share = sum(row["share"] for row in moved) / max(1, len(moved))
+    false = sum(bool(row.get("false")) or row["state"] == "crash" for row in sound)
+    families = len({row["family"] for row in ran})
+    return [
+        ("faulty cases, of architectures", f"{len(faults)}, {families}", "300, 15", len(faults) >= 300 and families >= 15),
+        ("sound cases", str(len(sound)), "150", len(sound) >= 150),
+        _at_least("found", faults, "found", 1.0),
+        ("false alarms", str(false), "0", not false),
+        _at_least("verdict right", ran, "right", 1.0),
+        _at_least("origin named exactly", faults, "exact", 0.95),
+        _at_least("its block", faults, "block", 1.0),
+        _at_least("cured, the picture within 30 dB of FP32", curable, "cured", 0.98),
+        (
+            "overflows cured without any upcast",
+            f"{len(cured) - len(moved)}/{len(cured)} ({1 - len(moved) / max(1, len(cured)):.1%})",
+            "70%",
+            len(moved) <= 0.3 * len(cured),
+        ),
+        ("parameters upcast in the others, on average", f"{share:.1%}", "5%", share <= 0.05),
+    ]
+
+
+def _at_least(what: str, rows: Sequence[Row], key: str, goal: float) -> Goal:
+    good = sum(bool(row.get(key)) for row in rows)
+    share = good / max(1, len(rows))
+    return what, f"{good}/{len(rows)} ({share:.1%})", f"{goal:.0%}", share >= goal
+
+
+def _is_upcast(row: Row) -> bool:
+    """Some part of the model works in a wider type, with or without parameters of its own."""
+    return row["share"] > 0 or bool(row["upcast"])
 
 
 def _share(rows: Sequence[Row], test: Callable[[Row], object]) -> str:
@@ -28,7 +76,8 @@ def _faults(rows: Sequence[Row]) -> list[str]:
     groups = [*_grouped(rows, "kind"), *_grouped(rows, "family"), ("all", list(rows))]
     for name, group in groups:
         cured = [row for row in group if row.get("cured")]
-        mean = sum(row["share"] for row in cured) / len(cured) if cured else 0.0
+        moved = [row for row in cured if _is_upcast(row)]
+        mean = sum(row["share"] for row in moved) / len(moved) if moved else 0.0
         lines.append(
             _line(
                 (
@@ -42,7 +91,7 @@ def _faults(rows: Sequence[Row]) -> list[str]:
                     _share(group, lambda row: row.get("stepped")),
                     _share(group, lambda row: row.get("all")),
                     _share(_curable(group), lambda row: row.get("cured")),
-                    _share(cured, lambda row: row["share"] == 0),
+                    _share(cured, lambda row: not _is_upcast(row)),
                     f"{mean:.1%}",
                     str(sum(row["state"] == "crash" for row in group)),
                     _seconds(group),
