@@ -11,8 +11,8 @@ CONTROLS = ("sound",)
 def _rows() -> list[dict[str, Any]]:
     faults = [
         {
-            "state": "run", "family": f"f{index % 15}", "kind": "stream", "seed": index, "found": True, "right": True, "coded": True,
-            "exact": True, "block": True, "stepped": True, "all": True, "cured": True, "share": 0.0, "upcast": {},
+            "state": "run", "family": f"f{index % 15}", "kind": "stream", "seed": index, "right": True, "coded": True,
+            "found": True, "exact": True, "block": True, "stepped": True, "all": True, "cured": True, "share": 0.0, "upcast": {},
         }
         for index in range(300)
     ]  # fmt: skip
