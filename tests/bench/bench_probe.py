@@ -1,83 +1,75 @@
-"""What the probe costs: forward of a UNet2DConditionModel under the probe over the bare forward, in several precisions.
+"""What the probe costs: the forward of a UNet under it over the bare forward; and under transformers' own watch, beside it.
 
-Run: `PYTHONPATH=app:. python tests/bench/bench_probe.py [--threads N] [--device cuda:0]`. Ratios compare; absolute times do not.
+    PYTHONPATH=app:. python tests/bench/bench_probe.py [--device cuda:0] [--small]
+
+Float32, one thread, classifier-free guidance (a batch of two), latents of two sizes. The probe's time holds the reading of all
+its peaks. `DebugUnderflowOverflow` is put on the same network for the same call; it is slow, so it has few turns.
 """
 
-import argparse
-import statistics
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
-from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+from tests.bench.common import Options, Row, alone, in_turns, judged, large_unet, one_thread, parameters, ratio
 from torch import nn
+from transformers.debug_utils import DebugUnderflowOverflow
 
 from halftone.measure.probe import Probe
 
-
-def build(device: str, dtype: torch.dtype, width: int) -> UNet2DConditionModel:
-    """Stable Diffusion 1.5 in depth; it has that width with 320."""
-    torch.manual_seed(0)
-    torch.set_default_dtype(dtype)
-    unet = UNet2DConditionModel(
-        sample_size=64,
-        block_out_channels=(width, 2 * width, 4 * width, 4 * width),
-        cross_attention_dim=768,
-        attention_head_dim=8,
-        norm_num_groups=32,
-    )
-    torch.set_default_dtype(torch.float32)
-    nn.Module.to(unet, device=device)
-    return unet.eval()
+GOAL = 1.10
 
 
-def timed(run: Callable[[], object], device: str) -> float:
-    """Seconds; on a CPU with one thread those that the process really had, so that a busy machine matters less."""
-    clock = time.process_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
-    start = clock()
-    run()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    return clock() - start
+def rows(options: Options) -> list[Row]:
+    with one_thread(), torch.no_grad():
+        unet = large_unet(small=options.small)
+        nn.Module.to(unet, options.device)
+        sizes = ((8, 2, 1),) if options.small else ((32, 15, 2), (64, 7, 1))
+        return [row for latent, rounds, few in sizes for row in _at(unet, latent, rounds, few, options)]
 
 
-def measure(device: str, dtype: torch.dtype, width: int, latent: int, rounds: int) -> str:
-    unet = build(device, dtype, width)
-    inputs = (
-        torch.randn(2, 4, latent, latent, device=device, dtype=dtype),
-        torch.tensor(500, device=device),
-        torch.randn(2, 77, 768, device=device, dtype=dtype),
-    )
-    bare: list[float] = []
-    probed: list[float] = []
-    modules = 0
-    with torch.no_grad():
-        unet(*inputs)
-        for _ in range(rounds):  # in turns, so that a busy machine disturbs both alike
-            bare.append(timed(lambda: unet(*inputs), device))
-            with Probe(unet, "unet") as probe:
-                probed.append(timed(lambda: (unet(*inputs), probe.readings()), device))
-            modules = len(probe.readings())
-    ratio = statistics.median(p / b for p, b in zip(probed, bare, strict=True))
-    size = sum(parameter.numel() for parameter in unet.parameters()) / 1e6
-    head = f"{dtype}: {size:.0f} M parameters, {modules} modules, {latent} x {latent}"
-    return f"{head}: bare {min(bare):.3f} s, probed {min(probed):.3f} s, ratio {ratio:.3f}"
+def _at(unet: Any, latent: int, rounds: int, few: int, options: Options) -> list[Row]:
+    device = options.device
+
+    def forward() -> Any:
+        return unet(*inputs)
+
+    def probed() -> Any:
+        with Probe(unet, "unet") as probe:
+            forward()
+        return probe.readings()
+
+    def debugged() -> Any:
+        with _transformers(unet):
+            forward()
+
+    generator = torch.Generator().manual_seed(0)
+    sample, context = (torch.randn(shape, generator=generator).to(device) for shape in ((2, 4, latent, latent), (2, 77, 768)))
+    inputs = (sample, torch.tensor(500, device=device), context)
+    forward()
+    modules = len(probed())
+    ours = in_turns({"bare": forward, "probed": probed}, rounds)
+    theirs = in_turns({"bare": forward, "debugged": debugged}, few)
+    found, other = ratio(ours["probed"], ours["bare"]), ratio(theirs["debugged"], theirs["bare"])
+    size = f"UNet of {parameters(unet) / 1e6:.0f} M parameters, {modules} modules, latents {latent} x {latent}"
+    return [
+        (f"probe over bare forward, {size}", str(found), f"at most {GOAL:.2f}", judged(found.median <= GOAL, options.small)),
+        ("  DebugUnderflowOverflow of transformers over the same", str(other), "", None),
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--latent", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], help="float16 is very slow on some processors")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    for dtype in (getattr(torch, name) for name in options.dtypes):
-        sys.stdout.write(measure(options.device, dtype, options.width, options.latent, options.rounds) + "\n")
+@contextmanager
+def _transformers(module: nn.Module) -> Iterator[None]:
+    """Its hooks stay for ever, so they are taken off here."""
+    before = {child: list(child._forward_hooks) for child in module.modules()}
+    DebugUnderflowOverflow(module)
+    try:
+        yield
+    finally:
+        for child, kept in before.items():
+            for key in [key for key in child._forward_hooks if key not in kept]:
+                child._forward_hooks.pop(key)
 
 
 if __name__ == "__main__":
-    main()
+    alone(rows, __doc__)

@@ -4,19 +4,17 @@ import io
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tests.helpers.model_files import ramp, safetensors, with_header
+from tests.helpers.model_files import ramp, with_header
+from tests.helpers.mutations import GOOD, MUTATIONS, is_clear
 
 from halftone.contract.errors import HalftoneError
 from halftone.library.header import MAX_HEADER, Header, parse_header, read_header
 
 PATH = Path("model.safetensors")
-GOOD = safetensors(
-    {"a.weight": ramp(2, 3), "b": np.zeros((), np.float32), "empty": np.zeros((0, 3), np.float16)}, {"format": "pt"}
-)
 
 
 def read(content: bytes) -> Header:
@@ -144,36 +142,19 @@ def test_a_hostile_header_is_refused_at_its_first_wrong_entry() -> None:
     assert "the entry 0 is wrong" in str(refused(with_header(body)))
 
 
-def mutated(chance: random.Random) -> bytes:
-    """One to four random cuts, insertions and changes."""
-    content = bytearray(GOOD)
-    for _ in range(chance.randint(1, 4)):
-        place = chance.randrange(len(content) + 1)
-        match chance.randrange(5):
-            case 0 if place < len(content):
-                content[place] = chance.randrange(256)
-            case 1:
-                del content[place : place + chance.randrange(9)]
-            case 2:
-                content[place:place] = bytes(chance.choice(b'0123456789[]{},":-.eE\\ \xff') for _ in range(chance.randrange(6)))
-            case 3 if chance.random() < 0.3:
-                del content[place:]
-            case _:
-                content[place : place + 1] = b"99999999999999999999"
-    return bytes(content)
-
-
-def test_thousands_of_mutations_give_a_header_or_one_refusal() -> None:
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_thousands_of_mutations_give_a_header_or_one_clear_refusal(mutation: Callable[[random.Random], bytes]) -> None:
     chance = random.Random(20)
     codes: Counter[str] = Counter()
     for _ in range(10_000):
-        content = mutated(chance)
+        content = mutation(chance)
         try:
             header = read(content)
         except HalftoneError as error:
-            codes[error.code] += 1
+            codes[error.code if is_clear(error) else str(error)] += 1
         else:
             codes["read"] += 1
             assert all(0 <= tensor.start <= tensor.end <= len(content) for tensor in header.tensors)
-    assert set(codes) == {"read", "model-bad-header", "model-truncated"}
+    assert set(codes) <= {"read", "model-bad-header", "model-truncated"}
     assert codes["model-bad-header"] > 2000
+    assert codes["read"] > 100
