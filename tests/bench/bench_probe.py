@@ -6,7 +6,7 @@ Float32, one thread, classifier-free guidance (a batch of two), latents of two s
 its peaks. `DebugUnderflowOverflow` is put on the same network for the same call; it is slow, so it has few turns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ def rows(options: Options) -> list[Row]:
     with one_thread(), torch.no_grad():
         unet = large_unet(small=options.small)
         nn.Module.to(unet, options.device)
-        sizes = ((8, 2, 1),) if options.small else ((32, 15, 2), (64, 7, 1))
+        sizes = ((8, 2, 1),) if options.small else ((32, 15, 2), (64, 5, 1))
         return [row for latent, rounds, few in sizes for row in _at(unet, latent, rounds, few, options)]
 
 
@@ -59,7 +59,7 @@ def _at(unet: Any, latent: int, rounds: int, few: int, options: Options) -> list
 
 
 @contextmanager
-def _transformers(module: nn.Module) -> Iterator[None]:
+def _transformers(module: nn.Module) -> Generator[None]:
     """Its hooks stay for ever, so they are taken off here."""
     before = {child: list(child._forward_hooks) for child in module.modules()}
     DebugUnderflowOverflow(module)

@@ -9,9 +9,10 @@ twice: as a whole, and inside the networks; the sentinel's cost is what remains 
 one, against the whole bare picture. One thread, processor time.
 """
 
+import inspect
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,9 @@ _STEPS = 4
 
 
 def rows(options: Options) -> list[Row]:
-    rounds = 2 if options.small else 11
+    rounds = 2 if options.small else 9
     with tempfile.TemporaryDirectory(prefix="halftone-sentinel-") as folder, quiet_libraries(), one_thread(), torch.no_grad():
-        ways = _pictures(write_large(Path(folder) / "model", small=options.small), 16 if options.small else 32)
+        ways = _pictures(write_large(Path(folder) / "model", small=options.small), 8 if options.small else 16)
         for run, _ in ways.values():
             run()
         whole: dict[str, list[float]] = {name: [] for name in ways}
@@ -82,7 +83,7 @@ def _pictures(model: Path, latent: int) -> dict[str, tuple[Callable[[], Any], An
 
 
 @contextmanager
-def _inside(pipe: Any) -> Iterator[list[float]]:
+def _inside(pipe: Any) -> Generator[list[float]]:
     """Fills a list with the seconds of every call of a network: what the classes' own methods take."""
     spent: list[float] = []
     with ExitStack() as stack:
@@ -96,7 +97,7 @@ def _inside(pipe: Any) -> Iterator[list[float]]:
 
 
 @contextmanager
-def _clocked(kind: type, name: str, spent: list[float]) -> Iterator[None]:
+def _clocked(kind: type, name: str, spent: list[float]) -> Generator[None]:
     """One method of a class; a flight replaces it on the object and calls it by what it found there, which is this."""
     original = getattr(kind, name)
     own = name in vars(kind)
@@ -108,7 +109,7 @@ def _clocked(kind: type, name: str, spent: list[float]) -> Iterator[None]:
         finally:
             spent.append(processor_seconds() - start)
 
-    clocked.__signature__ = __import__("inspect").signature(original)
+    clocked.__signature__ = inspect.signature(original)  # pipelines ask for it
     setattr(kind, name, clocked)
     try:
         yield

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
-from diffusers import StableDiffusionPipeline, UNet2DConditionModel
+from diffusers import UNet2DConditionModel
 from tests.helpers import tiny
 
 from halftone.contract.messages import AnyEvent
@@ -197,16 +197,8 @@ def large_unet(*, small: bool, context: int = 768) -> UNet2DConditionModel:
 
 def write_large(folder: Path, *, small: bool) -> Path:
     """A pipeline with that UNet; the text encoder and the VAE are tiny, so that the UNet decides."""
-    pipe: Any = StableDiffusionPipeline(
-        vae=tiny.vae(),
-        text_encoder=tiny.clip_text(),
-        tokenizer=tiny.clip_tokenizer(),
-        unet=large_unet(small=small, context=tiny.WIDTH),
-        scheduler=tiny._euler(),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
+    pipe = tiny.sd15()
+    pipe.register_modules(unet=large_unet(small=small, context=tiny.WIDTH))
     pipe.save_pretrained(folder)
     return folder
 

@@ -112,7 +112,7 @@ def write_copy(
     value) in the place of the file's; how many differ."""
     merged = merged or {}
     files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
-    found: dict[str, set[str]] = {component: set() for component in (*rescale, *merged)}
+    found: dict[str, dict[str, bool]] = {component: {} for component in (*rescale, *merged)}
     total = sum(path.stat().st_size for path in files)
     done = 0
     for path in files:
@@ -121,20 +121,20 @@ def write_copy(
         copy = target / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         component = relative.parts[0]
-        scaled: set[str] = set()
+        scaled: dict[str, bool] = {}
         if component in found and path.suffix == ".safetensors":
             scaled = rewrite(path, copy, rescale.get(component, {}), REPAIRED, merged.get(component))
         if not scaled:
             shutil.copyfile(path, copy)
-        found.setdefault(component, set()).update(scaled)
+        found.setdefault(component, {}).update(scaled)
         done += path.stat().st_size
         emit(PhaseChanged(phase="write", done=done, total=total))
     for component, own in found.items():
-        if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own:
+        if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own.keys():
             raise HalftoneError(
                 "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
             )
-    return len({(component, split_rows(name)[0]) for component, names in found.items() for name in names})
+    return len({(component, split_rows(name)[0]) for component, own in found.items() for name, differs in own.items() if differs})
 
 
 def _compare(loaded: Loaded, copy: Path, changed: Collection[str], wide: Range, control: Control) -> tuple[float, bool]:

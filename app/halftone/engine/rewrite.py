@@ -28,8 +28,9 @@ def scaled(tensor: torch.Tensor, rows: slice, k: int) -> torch.Tensor:
 
 def rewrite(
     source: Path, target: Path, exponents: Mapping[str, int], note: str, merged: Mapping[str, torch.Tensor] | None = None
-) -> set[str]:
-    """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found.
+) -> dict[str, bool]:
+    """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found, and
+    whether their tensors differ now (a bias of zeros does not).
 
     exponents: tensor name, or "name[a:b]" for some of its rows -> k; note: goes into the metadata with them, added to those that
     stand there. merged: parameter -> what stands in the place of the file's numbers, rounded to their type. Written beside the
@@ -40,9 +41,10 @@ def rewrite(
         found = {name: k for name, k in exponents.items() if split_rows(name)[0] in header}
         new = {own: (name, tensor) for name, tensor in (merged or {}).items() if (own := _own_name(name, header)) is not None}
         if not found and not new:
-            return set()
+            return {}
         changed = {own: _rounded(tensor, _DTYPES[header[own]["dtype"]]) for own, (_, tensor) in new.items()}
         changed = _changed(file, header, start, found, changed)
+        differs = {own: not torch.equal(tensor, _stored(file, header, start, own)) for own, tensor in changed.items()}
         part = target.with_name(f"{target.name}.part")
         try:
             with part.open("wb") as out:
@@ -52,7 +54,7 @@ def rewrite(
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-    return {*found, *(name for name, _ in new.values())}
+    return {name: differs[split_rows(name)[0]] for name in found} | {name: differs[own] for own, (name, _) in new.items()}
 
 
 def _own_name(name: str, header: Mapping[str, Any]) -> str | None:
@@ -92,13 +94,16 @@ def _changed(
     for name, k in found.items():
         base, rows = split_rows(name)
         if base not in tensors:
-            entry = header[base]
-            first, last = entry["data_offsets"]
-            file.seek(start + first)
-            data = bytearray(file.read(last - first))
-            tensors[base] = torch.frombuffer(data, dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+            tensors[base] = _stored(file, header, start, base)
         tensors[base] = scaled(tensors[base], rows, k)
     return tensors
+
+
+def _stored(file: BinaryIO, header: Mapping[str, Any], start: int, name: str) -> torch.Tensor:
+    entry = header[name]
+    first, last = entry["data_offsets"]
+    file.seek(start + first)
+    return torch.frombuffer(bytearray(file.read(last - first)), dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _write(
