@@ -31,6 +31,19 @@ def test_bad_in_float32_is_not_cured(policy: OnBlack, where: Where, available: l
     assert "FP32" in next_action("recover", where, available, bad_in_float32=True).reason
 
 
+@given(st.sampled_from(("recover", "quiet")), places, plans)
+def test_a_cure_that_failed_is_never_named_again(policy: OnBlack, where: Where, available: list[CureKind]) -> None:
+    """Cures that fail one after the other are struck off; each is named once, in their order, and then it ends."""
+    left: list[CureKind] = list(dict.fromkeys(available))
+    named: list[str] = []
+    while (action := next_action(policy, where, left)).kind == "cure":
+        kind = action.reason.removeprefix("The cheapest cure: ").removesuffix(".")
+        named.append(kind)
+        left = [other for other in left if other != kind]
+    assert named == [kind for kind in dict.fromkeys(available) if kind != "none"]
+    assert (action.kind, action.why) == ("stop", "no-cure")
+
+
 @pytest.mark.parametrize(
     ("policy", "available", "bad", "why"),
     [

@@ -104,6 +104,47 @@ def test_without_limits_on_stored_values_every_peak_gets_its_room_by_the_smalles
         assert k == bits_over(max(pair), LIMIT, 3.0)
 
 
+def _after(tensors: dict[str, dict[str, float]], found: dict[str, dict[str, int]]) -> dict[str, dict[str, float]]:
+    return {c: {name: value * 2.0 ** found.get(c, {}).get(name, 0) for name, value in own.items()} for c, own in tensors.items()}
+
+
+@given(models())
+def test_a_group_that_moves_comes_below_the_limit_with_all_its_modules(
+    model: tuple[list[RescaleGroup], list[LayerPeak], dict[str, dict[str, float]]],
+) -> None:
+    groups, layers, tensors = model
+    shifts = choose_shifts(groups, layers, "float16", tensors=tensors)
+    after = peaks_after(groups, shifts, layers)
+    for found, k in zip(groups, shifts, strict=True):
+        assert k == 0 or all(after["vae", module] <= LIMIT for module in found.modules)
+
+
+@given(models())
+def test_what_was_rescaled_needs_no_rescaling(
+    model: tuple[list[RescaleGroup], list[LayerPeak], dict[str, dict[str, float]]],
+) -> None:
+    groups, layers, tensors = model
+    shifts = choose_shifts(groups, layers, "float16", tensors=tensors)
+    peaks = peaks_after(groups, shifts, layers)
+    again = [layer(found.module, peaks["vae", found.module]) for found in layers]
+    assert choose(groups, again, "float16", tensors=_after(tensors, exponents(groups, shifts))) == {}
+
+
+@given(models())
+def test_along_a_group_what_shrinks_and_what_grows_cancel(
+    model: tuple[list[RescaleGroup], list[LayerPeak], dict[str, dict[str, float]]],
+) -> None:
+    """Each tensor carries the shifts of the groups that grow it, less those of the groups that shrink it."""
+    groups, layers, tensors = model
+    shifts = choose_shifts(groups, layers, "float16", tensors=tensors)
+    found = exponents(groups, shifts).get("vae", {})
+    pairs = list(zip(groups, shifts, strict=True))
+    for tensor in tensors["vae"]:
+        grown = sum(k for own, k in pairs if tensor in own.grow)
+        shrunk = sum(k for own, k in pairs if tensor in own.shrink)
+        assert found.get(tensor, 0) == grown - shrunk
+
+
 def test_a_shift_that_cannot_reach_the_limit_is_not_made() -> None:
     tensors = {"vae": {"g.a.weight": 0.01, "g.b.weight": 1.0}}
     assert choose([group("g")], [layer("g.a", 1e9)], "float16", tensors=tensors) == {}
@@ -119,6 +160,14 @@ def test_a_tiny_bias_does_not_stop_a_group() -> None:
     tensors = {"vae": {"g.a.weight": 1.0, "g.a.bias": 1e-4, "g.b.weight": 1.0}}
     found = choose([group("g")], [layer("g.a", LIMIT * 2)], "float16", tensors=tensors)
     assert found == {"vae": {"g.a.weight": -4, "g.a.bias": -4, "g.b.weight": 4}}
+
+
+def test_a_neighbour_that_moves_makes_room_for_one_that_could_not() -> None:
+    """g1 grows the tensor that g0 shrinks, and comes first because it is exact."""
+    groups = [group("g0", exact=False), group("g1", shared="g0.a.weight")]
+    tensors = {"vae": {"g0.a.weight": 1000.0, "g0.b.weight": 1e-3, "g1.a.weight": 100.0}}
+    shifts = choose_shifts(groups, [layer("g0.a", LIMIT * 2**10), layer("g1.a", LIMIT * 2**10)], "float16", tensors=tensors)
+    assert shifts == [13, 13]
 
 
 def test_a_stored_value_above_the_limit_is_brought_to_it() -> None:
