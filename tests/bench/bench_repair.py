@@ -144,7 +144,7 @@ def _errors(calls: list[truth.Called], kinds: Mapping[str, Any], folder: Path, d
 
 def _error(call: truth.Called, module: nn.Module, dtype: DType) -> float:
     with torch.no_grad():
-        result = invoke(getattr(module, call.method), dtype, call.args, call.kwargs)
+        result = invoke(module, getattr(module, call.method), dtype, call.args, call.kwargs)
     return truth.relative(result, call.result) if all(map(truth.finite, truth.tensors(result))) else math.inf
 
 

@@ -204,5 +204,7 @@ def _as_weights(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | No
     weight = getattr(layer, "weight", None)
     if not isinstance(weight, torch.Tensor) or not weight.is_floating_point():
         return None
+    if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].dtype is weight.dtype:
+        return None  # nearly always, and every layer of every step asks
     cast_args = map_tensors(args, as_dtype(weight.dtype))
     return None if cast_args is args else cast_args
