@@ -97,7 +97,8 @@ def plan_object(plan: Plan) -> dict[str, Any]:
     return {
         "dtypes": plan.dtypes,
         "rescale": {component: rescaled_modules(tensors) for component, tensors in plan.rescale.items()},
-        "upcast": {component: list(modules) for component, modules in plan.upcast.items()},
+        "upcast": {component: list(whole) for component in plan.upcast if (whole := plan.wide_modules(component))},
+        "results_in_float32": {component: list(only) for component in plan.upcast if (only := plan.wide_results(component))},
         "settings": plan.settings,
         "upcast_parameters": plan.upcast_parameters,
         "total_parameters": plan.total_parameters,

@@ -33,6 +33,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Names of the modules that work in float32 or hand it on."""
         return tuple(dict.fromkeys(name.removesuffix(RESULT) for name in self.upcast.get(component, ())))
 
+    def wide_modules(self, component: str) -> tuple[str, ...]:
+        """Those that work in float32."""
+        return tuple(name for name in self.upcast.get(component, ()) if not name.endswith(RESULT))
+
+    def wide_results(self, component: str) -> tuple[str, ...]:
+        """Those of which only what they make is kept in float32."""
+        return tuple(name.removesuffix(RESULT) for name in self.upcast.get(component, ()) if name.endswith(RESULT))
+
     @property
     def is_plain(self) -> bool:
         """True when nothing but the asked dtype is applied."""

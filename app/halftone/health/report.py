@@ -176,10 +176,15 @@ def _treatment(name: str, plan: Plan, language: Language) -> str:
     if layers := rescaled_modules(plan.rescale.get(name, {})):
         one = Words("1 layer rescaled by powers of two")
         told.append(language.words(one if len(layers) == 1 else Words("{0} layers rescaled by powers of two", (len(layers),))))
-    if upcast := plan.upcast.get(name, ()):
-        listed = ", ".join(f"<code>{html.escape(module or name)}</code>" for module in upcast)
-        told.append(f"{language.say('in FP32')}: {listed}")
+    if whole := plan.wide_modules(name):
+        told.append(f"{language.say('in FP32')}: {_codes(whole, name)}")
+    if results := plan.wide_results(name):
+        told.append(f"{language.say('only the result in FP32')}: {_codes(results, name)}")
     return " · ".join(told)
+
+
+def _codes(modules: Sequence[str], component: str) -> str:
+    return ", ".join(f"<code>{html.escape(module or component)}</code>" for module in modules)
 
 
 def _cures(report: CheckReport, language: Language) -> str:

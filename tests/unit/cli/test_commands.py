@@ -91,6 +91,7 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "dtypes",
         "rescale",
         "upcast",
+        "results_in_float32",
         "settings",
         "upcast_parameters",
         "total_parameters",
