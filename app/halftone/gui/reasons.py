@@ -81,6 +81,7 @@ FRAGMENTS: Final = (
     "--image as well",
     "1 with kept latents",
     "it lies inside the model's own folder",
+    "the model's own, {0}",
     "(no path)",
     "its messages could not be read: {0}",
     "the system ended it, often because memory ran out",
