@@ -45,6 +45,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
+from halftone.contract.request import Lora
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
 
@@ -300,8 +301,18 @@ def receipt(stage: Stage) -> None:
 
 def numerics(stage: Stage) -> None:
     done(stage)
-    stage.page.form.numerics_row.setChecked(True)
+    stage.page.form.numerics_part.row.setChecked(True)
     stage.page.form.size_field.width_box.setValue(1001)
+
+
+def loras(stage: Stage) -> None:
+    """Two LoRAs, and a file that is none."""
+    done(stage)
+    part = stage.page.form.lora_part
+    names = (("Soft grain", 0.6), ("A LoRA with a very long name that does not fit into the panel v12 final", -0.35))
+    part.set_loras(tuple(Lora(path=f"/models/{name}.safetensors", weight=weight) for name, weight in names))
+    part.row.setChecked(True)
+    part.add("/models/nothing.safetensors")
 
 
 def cured(stage: Stage) -> None:
@@ -337,6 +348,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "small-zh": ({"size": (1024, 640), "language": "zh_CN"}, generating),
     "receipt": ({}, receipt),
     "numerics": ({}, numerics),
+    "loras": ({}, loras),
+    "loras-light": ({"theme_name": "light"}, loras),
+    "loras-zh": ({"language": "zh_CN"}, loras),
+    "loras-small": ({"size": (1024, 640)}, loras),
     "models": ({}, models),
     "first": ({"first": True}, nothing),
     "empty-zh": ({"language": "zh_CN"}, empty),

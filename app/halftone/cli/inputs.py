@@ -17,7 +17,7 @@ from halftone.contract.request import CheckInputs, Lora, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
-from halftone.library.loras import check_loras, take_tags
+from halftone.library.loras import check_loras, has_tags, known_loras, take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.samplers import check_sampler
@@ -72,8 +72,11 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
 
 def with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
     """What was asked for, with the LoRAs that the prompt names moved out of it. Raises HalftoneError lora-unknown."""
-    prompt, named = take_tags(asked.get("prompt") or "", saved.model_folders)
-    return {**asked, "prompt": prompt, "loras": (*asked.get("loras", ()), *named)} if named else dict(asked)
+    written = asked.get("prompt") or ""
+    if not has_tags(written):
+        return dict(asked)
+    prompt, named = take_tags(written, known_loras(saved.model_folders))
+    return {**asked, "prompt": prompt, "loras": (*asked.get("loras", ()), *named)}
 
 
 def kept_request(

@@ -81,7 +81,6 @@ class Load(Command, frozen=True, kw_only=True, tag=True):
     model: str
     device: str = "auto"
     numerics: Numerics = Numerics()
-    loras: tuple[Lora, ...] = ()
 
 
 class Unload(Command, frozen=True, kw_only=True, tag=True):

@@ -92,13 +92,11 @@ class DiffusersEngine:
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
-        check_loras(command.loras)
         facts = describe(command.model)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
         with quiet_libraries():
-            put_loras(loaded, command.loras)
             apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
         return facts
 

@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
-from halftone.contract.request import Numerics
+from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType, Precision
 from halftone.gui.background import Background
 from halftone.gui.control.checks import Checks
@@ -24,6 +24,7 @@ from halftone.gui.control.fragile import FragileMaker
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
+from halftone.gui.control.lora_choice import LoraChoice
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
@@ -68,8 +69,9 @@ class Controller(QObject):
         writer = RecordWriter(self._holder, self._queue, self.background, self)
         self._devices = DeviceChoice(self._holder, self._queue, self._keeper, self)
         self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
-        self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
+        self._loras = LoraChoice(self._keeper, self.background, self)
+        self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.loras_of, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
         self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)
         self._offer()
@@ -105,6 +107,8 @@ class Controller(QObject):
         self.repair = self._checks.repair
         self.update_settings = self._keeper.update
         self.choose_precision = self._keeper.choose_precision
+        self.choose_loras = self._loras.choose
+        self.look_for_loras = self._loras.look
 
     def _connect(self) -> None:
         self._holder.changed.connect(self.changed)
@@ -114,6 +118,7 @@ class Controller(QObject):
         self.model_list.selected.connect(self.model_selected)
         for source in (self._keeper.numerics_changed, self._devices.changed, self._checks.changed, self.model_list.changed):
             source.connect(self.badges_changed)
+        self._loras.changed.connect(self.badges_changed)
         self._checks.unclear.connect(lambda: self.go("health"))
         self._link.arrived.connect(self._arrived)
 
@@ -219,6 +224,15 @@ class Controller(QObject):
     def numerics(self) -> Numerics:
         """As they hold for the next picture."""
         return self._keeper.numerics
+
+    @property
+    def loras(self) -> tuple[Lora, ...]:
+        """Those of the next pictures."""
+        return self._loras.chosen
+
+    def loras_of(self, model: ModelFacts) -> tuple[Lora, ...]:
+        """What a model is checked and judged with: the chosen LoRAs belong to the selected one."""
+        return self._loras.chosen if model.id == self.settings.last_model else ()
 
     @property
     def once(self) -> Precision | None:

@@ -1,15 +1,20 @@
 """Facts into words: messages M1 to M14, the activity line, receipts and what Copy details yields. What happened comes first,
 then what Halftone did, then what you can do."""
 
+from collections.abc import Sequence
+
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import Generate
+from halftone.contract.request import Lora
 from halftone.contract.words import DTYPE_NAMES, Phase, Precision
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
 
+_LORA_LETTERS = 22
+"""Of a name, where there is little room."""
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
@@ -250,3 +255,11 @@ def _failed(error: ErrorFacts, job: Job | None) -> Message:
         text=sentences(error_sentence(error), error_remedy(error)),
         actions=(Act("retry", tr("Try again")), Act("copy", tr("Copy details"))),
     )
+
+
+def lora_words(loras: Sequence[Lora]) -> str:
+    """Which LoRAs are in use, in a few letters."""
+    if len(loras) != 1:
+        return tr("{0} in use", len(loras)) if loras else tr("None")
+    name = loras[0].name
+    return f"{name if len(name) <= _LORA_LETTERS else f'{name[:_LORA_LETTERS]}…'} {loras[0].weight:.2f}"

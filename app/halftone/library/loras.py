@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -70,20 +70,26 @@ def list_loras(folders: Iterable[str]) -> list[ModelFacts]:
     return [facts for facts in list_models(folders) if facts.family == LORA]
 
 
-def take_tags(prompt: str, folders: Iterable[str]) -> tuple[str, tuple[Lora, ...]]:
-    """The prompt without A1111's `<lora:name:weight>`, and the LoRAs that they name, looked up in the folders.
+def known_loras(folders: Iterable[str]) -> dict[str, str]:
+    """Name -> path of every LoRA below the folders."""
+    return {facts.name: facts.path for facts in reversed(list_loras(folders))}
+
+
+def has_tags(prompt: str) -> bool:
+    """Whether a prompt names LoRAs as A1111 does: `<lora:name:weight>`."""
+    return _TAG.search(prompt) is not None
+
+
+def take_tags(prompt: str, known: Mapping[str, str]) -> tuple[str, tuple[Lora, ...]]:
+    """The prompt without the LoRAs that it names, and those. known: name -> path.
 
     Raises HalftoneError lora-unknown, or setting-bad-value for a weight that is no number.
     """
-    found = list(_TAG.finditer(prompt))
-    if not found:
-        return prompt, ()
-    known = {facts.name: facts.path for facts in reversed(list_loras(folders))}
-    loras = tuple(_named(match[1].strip(), match[2], known) for match in found)
-    return _TAG.sub("", prompt).strip(), loras
+    loras = tuple(_named(match[1].strip(), match[2], known) for match in _TAG.finditer(prompt))
+    return (_TAG.sub("", prompt).strip(), loras) if loras else (prompt, ())
 
 
-def _named(name: str, weight: str | None, known: dict[str, str]) -> Lora:
+def _named(name: str, weight: str | None, known: Mapping[str, str]) -> Lora:
     alike = {other.casefold(): path for other, path in known.items()}
     path = known.get(name) or alike.get(name.casefold())
     if path is None:

@@ -178,16 +178,16 @@ def test_a_fix_is_about_the_precision_the_picture_was_made_in(qtbot: QtBot) -> N
             asked.append(job.command)
 
     controller.changed.connect(look)
-    form.precision.button("bfloat16").click()
+    form.numerics_part.precision.button("bfloat16").click()
     assert controller.precision[0] == "bfloat16"
     stage.picture()
-    form.precision.button("settings").click()
+    form.numerics_part.precision.button("settings").click()
     assert controller.precision[0] != "bfloat16"
     stage.wait(lambda: not stage.page.centre.banner.isHidden())
     stage.page._banner_act("fix")
     stage.idle()
     assert {command.numerics.precision for command in asked} == {"bfloat16"}
-    assert form.precision.value() == "bfloat16", "the form shows what the check was about"
+    assert form.numerics_part.precision.value() == "bfloat16", "the form shows what the check was about"
     assert form.request().numerics.precision == "bfloat16"
     stage.close()
 
@@ -197,7 +197,7 @@ def test_the_badge_is_about_the_precision_that_generate_will_use(qtbot: QtBot) -
     records.save_report(report)
     assert report.precision == "float16"
     stage = Stage(qtbot)
-    controller, precision = stage.controller, stage.page.form.precision
+    controller, precision = stage.controller, stage.page.form.numerics_part.precision
     assert controller.precision[0] == "float32"
     assert controller.badge(controller.model).state == "unchecked"
     assert stage.workspace.status.activity.text() == " Ready. Halftone uses FP32 here."

@@ -269,10 +269,12 @@ def test_what_numerics_opens_is_in_sight_and_says_how_long_it_holds(qtbot: QtBot
     stage.window.resize(1024, 640)
     form, shown = stage.page.form, stage.page.form.area.viewport()
     form.area.verticalScrollBar().setValue(0)
-    form.numerics_row.click()
-    stage.wait(lambda: form.precision.mapTo(shown, form.precision.rect().bottomLeft()).y() < shown.height())
-    assert "until Halftone is closed" in form.precision.toolTip()
-    form.precision.button("float16").click()
+    form.numerics_part.row.click()
+    stage.wait(
+        lambda: form.numerics_part.precision.mapTo(shown, form.numerics_part.precision.rect().bottomLeft()).y() < shown.height()
+    )
+    assert "until Halftone is closed" in form.numerics_part.precision.toolTip()
+    form.numerics_part.precision.button("float16").click()
     form.submit()
     assert form.request().numerics.precision == "float16", "it holds for the picture after that, as it says"
     stage.idle()
@@ -309,9 +311,9 @@ def test_the_form_becomes_a_request_and_a_request_fills_the_form(qtbot: QtBot) -
     made = form.request()
     assert (made.prompt, made.negative, made.width, made.height) == ("two trees", "text", 160, 104)
     assert (made.steps, made.guidance, made.sampler, made.seed, made.batch) == (12, 3.5, "Euler", 7, 2)
-    form.precision.button("float32").click()
+    form.numerics_part.precision.button("float32").click()
     assert form.request().numerics == Numerics(precision="float32")
-    assert form.numerics_row.value.text() == "FP32"
+    assert form.numerics_part.row.value.text() == "FP32"
     stage.close()
 
 

@@ -9,7 +9,7 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
 from halftone.library.learned import forget, recall, remember
-from halftone.library.loras import check_loras, take_tags
+from halftone.library.loras import check_loras, has_tags, known_loras, take_tags
 
 
 @pytest.fixture
@@ -30,8 +30,9 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str, named: list[tuple[str, float]]) -> None:
-    text, loras = take_tags(prompt, (str(folder),))
+    text, loras = take_tags(prompt, known_loras((str(folder),)))
     assert text == left
+    assert has_tags(prompt) == bool(named)
     assert [(lora.name, lora.weight) for lora in loras] == named
     check_loras(loras)
 

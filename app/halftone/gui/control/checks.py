@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
+from halftone.contract.request import CheckInputs, Lora
 from halftone.contract.words import Depth, DType
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
@@ -31,29 +32,32 @@ class Checks(QObject):
         keeper: SettingsKeeper,
         writer: RecordWriter,
         devices: DeviceChoice,
+        loras_of: Callable[[ModelFacts], tuple[Lora, ...]],
         parent: QObject,
     ) -> None:
+        """loras_of: what a model is checked with now."""
         super().__init__(parent)
         self._holder = holder
         self._queue = queue
         self._keeper = keeper
         self._writer = writer
         self._devices = devices
-        self._reports: dict[tuple[str, str, DType], CheckReport | None] = {}
+        self._loras_of = loras_of
+        self._reports: dict[tuple[str, str, DType, tuple[Lora, ...]], CheckReport | None] = {}
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
     def report(self, model: ModelFacts | None) -> CheckReport | None:
-        """The stored check of a model on this device in the precision in use."""
+        """The stored check of a model, with the LoRAs chosen for it, on this device in the precision in use."""
         device = self._holder.state.device
         if model is None or device is None:
             return None
-        return self._report(model, device, self._devices.precision[0])
+        return self._report(model, device, self._devices.precision[0], self._loras_of(model))
 
-    def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType) -> CheckReport | None:
-        key = (model.fingerprint, device.id, precision)
+    def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, loras: tuple[Lora, ...]) -> CheckReport | None:
+        key = (model.fingerprint, device.id, precision, loras)
         if key not in self._reports:
-            self._reports[key] = records.load_report(model, device, precision)
+            self._reports[key] = records.load_report(model, device, precision, loras)
         return self._reports[key]
 
     def badge(self, model: ModelFacts | None) -> Badge:
@@ -65,7 +69,7 @@ class Checks(QObject):
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""
-        self._reports[(report.model.fingerprint, report.device.id, report.precision)] = report
+        self._reports[report.model.fingerprint, report.device.id, report.precision, report.loras] = report
         self.changed.emit()
         self._writer.write(lambda: records.save_report(report))
 
@@ -79,6 +83,7 @@ class Checks(QObject):
             device=self._devices.id,
             depth=depth,
             numerics=self._keeper.numerics,
+            inputs=CheckInputs(loras=self._loras_of(model)),
         )
         return self._queue.submit(command, model.name, first=True, then=then)
 
@@ -90,16 +95,17 @@ class Checks(QObject):
         report, command = ended.report, ended.job.command
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
-        before = self._report(report.model, report.device, report.precision)
+        before = self._report(report.model, report.device, report.precision, report.loras)
         kept = msgspec.structs.replace(report, applied=still_applied(before, report))
         self._remember(kept)
         if before is not None and before.applied and not kept.applied and not awaited:
             self._holder.take(Noted(kind="cure-dropped", facts=(report.model.name, report.model.id)))
 
     def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
-        """Queue writing a rescaled copy of the model."""
+        """Queue writing a rescaled copy of the model, with the LoRAs chosen for it merged in."""
         numerics = self._keeper.numerics
-        command = Repair(job=new_job_id(), model=model.id, output=output, device=self._devices.id, numerics=numerics)
+        loras = self._loras_of(model)
+        command = Repair(job=new_job_id(), model=model.id, output=output, device=self._devices.id, numerics=numerics, loras=loras)
         return self._queue.submit(command, model.name, first=True, then=then)
 
     # --- cures ------------------------------------------------------------------------------------------------------
@@ -130,6 +136,7 @@ class Checks(QObject):
             device=self._devices.id,
             depth=chosen.depth,
             numerics=self._keeper.numerics,
+            inputs=CheckInputs(loras=chosen.loras),
             plan=chosen.plan,
         )
         return self._queue.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))

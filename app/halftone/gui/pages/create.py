@@ -210,9 +210,10 @@ class CreatePage(QWidget):
                 self.centre.fold()
 
     def _as_made(self) -> None:
-        """What follows is about the shown picture: in the precision that it was asked for in."""
+        """What follows is about the shown picture: in the precision and with the LoRAs that it was asked for with."""
         if self.centre.shown is not None:
-            self.form.take_precision(self.centre.shown.request.numerics.precision)
+            self.form.numerics_part.take(self.centre.shown.request.numerics.precision)
+            self.form.lora_part.set_loras(self.centre.shown.request.loras)
 
     def _toolbar_act(self, key: str) -> None:
         match key:

@@ -10,20 +10,20 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType, Precision
-from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
 from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note, samplers_of
+from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
-from halftone.gui.pages.create_parts import FoldedRow, GenerateButton, PromptEdit
+from halftone.gui.pages.create_numerics import NumericsPart
+from halftone.gui.pages.create_parts import GenerateButton, PromptEdit
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
     IconLabel,
-    Segmented,
     button,
     column,
     hline,
@@ -68,6 +68,7 @@ class CreateForm(QWidget):
     def _build(self) -> None:
         self.model_part = ModelPart(self._controller)
         size_part, sampling_part = self._size_part(), self._sampling_part()
+        self.lora_part, self.numerics_part = LoraPart(self._controller), NumericsPart(self._controller)
         self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
         body = QWidget()
         body.setLayout(
@@ -81,7 +82,11 @@ class CreateForm(QWidget):
                 hline(),
                 sampling_part,
                 hline(),
-                *self._numerics_part(),
+                self.lora_part.row,
+                self.lora_part,
+                hline(),
+                self.numerics_part.row,
+                self.numerics_part,
                 hline(),
                 -1,
                 spacing=0,
@@ -145,21 +150,6 @@ class CreateForm(QWidget):
         bottom_part = column(bottom, self.batch_note, spacing=2)
         return _part(column(self.steps, self.guidance, spacing=4), sampler_column, bottom_part, spacing=10)
 
-    def _numerics_part(self) -> tuple[QWidget, QWidget]:
-        self.precision = Segmented(
-            [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
-        )
-        self.precision.set_value(self._controller.once or "settings")
-        how_long = tr("Precision of the next pictures, until Halftone is closed. The setting stays as it is.")
-        self.precision.setToolTip(how_long)
-        inside = _part(
-            self.precision,
-            label(how_long, "caption", "muted", wrap=True),
-            spacing=6,
-        )
-        self.numerics_row, self.numerics_part = FoldedRow(tr("Numerics"), inside), inside
-        return self.numerics_row, self.numerics_part
-
     def _footer(self) -> QWidget:
         self.clock = IconLabel("clock", "text-muted", 14)
         self.estimate = label("", "small", "secondary", numbers=True)
@@ -183,16 +173,17 @@ class CreateForm(QWidget):
         controller = self._controller
         controller.models_changed.connect(self._model_changed)
         controller.model_selected.connect(self._model_changed)
-        controller.settings_changed.connect(self._show_precision)
+        controller.settings_changed.connect(self.numerics_part.show_value)
         controller.changed.connect(self._state_changed)
         self.prompt.textChanged.connect(self._count)
         self.size_field.changed.connect(self._refresh_footer)
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        self.numerics_row.toggled.connect(lambda on: controller.later(self._show_numerics) if on else None)
-        self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
-        controller.badges_changed.connect(self._show_precision)
+        for part in (self.lora_part, self.numerics_part):
+            part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
+        self.lora_part.changed.connect(self._show_loras)
+        controller.badges_changed.connect(self.numerics_part.show_value)
         self.generate_button.clicked.connect(lambda _on=False: self.submit())
         self.more.clicked.connect(self._open_menu)
 
@@ -216,6 +207,7 @@ class CreateForm(QWidget):
             seed=self.seed.seed_for_next(),
             batch=round(self.batch.value()),
             output=settings.pictures_folder,
+            loras=self.lora_part.loras(),
             numerics=self._controller.numerics,
         )
 
@@ -233,6 +225,7 @@ class CreateForm(QWidget):
         if seed and request.seed is not None:
             self.seed.set_seed(request.seed)
         self.batch.setValue(request.batch)
+        self.lora_part.set_loras(request.loras)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
@@ -251,14 +244,6 @@ class CreateForm(QWidget):
         if request is not None and not self.prompt.toPlainText():
             self.set_request(request)
 
-    def take_precision(self, precision: Precision) -> None:
-        """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
-        if precision == self._controller.numerics.precision:
-            return
-        chosen = "settings" if precision == self._controller.settings.numerics.precision else precision
-        self.precision.set_value(chosen)
-        self._controller.choose_precision(_precision(chosen))
-
     def submit(self, *, count: int | None = None, endless: bool = False, precision: Precision | None = None) -> bool:
         """Send the request; an empty prompt takes the first example. False when the form cannot be sent."""
         if self.refusal():
@@ -269,6 +254,11 @@ class CreateForm(QWidget):
         if not self.prompt.toPlainText().strip():
             self.prompt.setPlainText(examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
+        written = self.prompt.toPlainText()
+        if (prompt := self.lora_part.take_tags(written)) is None:
+            return False
+        if prompt != written:
+            self.prompt.setPlainText(prompt)
         request = self.request()
         if count is not None:
             request = msgspec.structs.replace(request, batch=count)
@@ -305,6 +295,7 @@ class CreateForm(QWidget):
             self._take_defaults(model)
             self._restore()
             self._prepare_counter(model)
+            self.lora_part.look()
         self._refresh_footer()
 
     def _take_defaults(self, model: ModelFacts) -> None:
@@ -360,7 +351,7 @@ class CreateForm(QWidget):
         state = self._controller.state
         job = state.running
         self.generate_button.set_queueing(bool(state.jobs) and (job is None or job.kind == "Generate" or len(state.jobs) > 0))
-        self._show_precision()
+        self.numerics_part.show_value()
         self._refresh_footer()
 
     def _refresh_footer(self) -> None:
@@ -401,14 +392,13 @@ class CreateForm(QWidget):
         self.fits.setText(tr("Does not fit") if short else "")
         self.fits_icon.set("octagon-alert" if short else "", "danger")
 
-    def _show_numerics(self) -> None:
+    def _show_opened(self, part: QWidget) -> None:
         """What was opened may stand below the edge."""
-        self.area.ensureWidgetVisible(self.numerics_part, 0, 0)
+        self.area.ensureWidgetVisible(part, 0, 0)
 
-    def _show_precision(self) -> None:
-        state = self._controller.state
-        wanted = self._controller.numerics.precision
-        self.numerics_row.value.setText(text.precision_words(wanted, state.self_test, measuring=state.measuring))
+    def _show_loras(self) -> None:
+        if self.lora_part.row.isChecked():
+            self._controller.later(partial(self._show_opened, self.lora_part))
 
     def _open_menu(self) -> None:
         menu = QMenu(self)
@@ -427,12 +417,6 @@ class CreateForm(QWidget):
 
     def set_narrow(self, narrow: bool) -> None:
         self.model_part.row.set_compact(narrow)
-
-
-def _precision(value: str) -> Precision | None:
-    """The precision that a choice stands for; None: as the settings say."""
-    table: dict[str, Precision] = {"auto": "auto", "float16": "float16", "bfloat16": "bfloat16", "float32": "float32"}
-    return table.get(value)
 
 
 def _part(*items: QWidget | QLayout | int, spacing: int = 6) -> QWidget:

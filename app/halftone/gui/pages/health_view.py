@@ -8,6 +8,7 @@ from typing import Literal
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
+from halftone.contract.request import Lora
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.gui import picture_text, reasons, text
 from halftone.gui.i18n import listed, sentences, tr
@@ -295,7 +296,10 @@ def _broken_text(report: CheckReport) -> str:
         return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
     if why == "float32":
         return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
-    names = [f"{one.component}.{one.module}" for one in report.findings if one.code == "weights-nonfinite"]
+    damaged = [one for one in report.findings if one.code == "weights-nonfinite"]
+    if damaged and "lora" in damaged[0].facts:
+        return sentences(*(words.text(tr) for words in finding_words(damaged[0])))
+    names = [f"{one.component}.{one.module}" for one in damaged]
     where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
     return sentences(where, tr("No setting can cure that: download the file again."))
 
@@ -405,6 +409,7 @@ def summary_of_findings(findings: Sequence[Finding]) -> str:
     return " · ".join(words.format(figures.group(count)) for count, words in counts if count)
 
 
-def model_tags(model: ModelFacts) -> tuple[str, ...]:
-    """Family, stored type and size."""
-    return (model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))
+def model_tags(model: ModelFacts, loras: Sequence[Lora]) -> tuple[str, ...]:
+    """What it is checked with, family, stored type and size."""
+    added = (f"{tr('LoRA')}: {text.lora_words(loras)}",) if loras else ()
+    return (*added, model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))

@@ -1,0 +1,33 @@
+"""The LoRAs of the next pictures and checks, and those that the model folders hold."""
+
+from collections.abc import Callable, Iterable
+
+from PySide6.QtCore import QObject, Signal
+
+from halftone.contract.request import Lora
+from halftone.gui.background import Background
+from halftone.gui.control.writing import SettingsKeeper
+from halftone.library.loras import known_loras
+
+
+class LoraChoice(QObject):
+    """`changed`: others are chosen."""
+
+    changed = Signal()
+
+    def __init__(self, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
+        super().__init__(parent)
+        self._keeper = keeper
+        self._background = background
+        self.chosen: tuple[Lora, ...] = ()
+
+    def choose(self, loras: Iterable[Lora]) -> None:
+        chosen = tuple(loras)
+        if chosen != self.chosen:
+            self.chosen = chosen
+            self.changed.emit()
+
+    def look(self, then: Callable[[dict[str, str]], None]) -> None:
+        """Read the model folders in the background; `then` gets name -> path."""
+        folders = self._keeper.settings.model_folders
+        self._background.run(lambda: known_loras(folders), then)

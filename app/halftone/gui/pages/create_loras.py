@@ -1,0 +1,160 @@
+"""The LoRAs of the next pictures: a folded row of the Create form."""
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import LORA_RANGE
+from halftone.contract.request import Lora
+from halftone.gui import theme
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.pages.create_fields import NumberBox
+from halftone.gui.pages.create_parts import FoldedRow
+from halftone.gui.text import error_remedy, error_sentence, lora_words
+from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
+from halftone.library.loras import check_loras, has_tags, take_tags
+
+_STEP: Final = 0.05
+
+
+class LoraPart(QWidget):
+    """The list with a weight for each, and a button to add one. `changed`: any of that, or what is said of it."""
+
+    changed = Signal()
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self._controller = controller
+        self._known: dict[str, str] = {}
+        self._loras: tuple[Lora, ...] = ()
+        self._list = column(spacing=6)
+        self.add_button = button(tr("Add LoRA"), tip=tr("Small add-ons to the model."), clicked=self._open_menu)
+        self.note = label("", "caption", "warn", wrap=True)
+        self.note.hide()
+        self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
+        self.row = FoldedRow(tr("LoRA"), self)
+        self.row.setToolTip(tr("Small add-ons to the model."))
+        self.row.toggled.connect(lambda on: self.look() if on else None)
+        self._show()
+
+    # --- the list ---------------------------------------------------------------------------------------------------
+
+    def loras(self) -> tuple[Lora, ...]:
+        return self._loras
+
+    def set_loras(self, loras: tuple[Lora, ...]) -> None:
+        """Take these in place of what is listed."""
+        self._take(loras)
+        self._show()
+
+    def look(self) -> None:
+        """Read which LoRAs the model folders hold."""
+        self._controller.look_for_loras(self._found)
+
+    def _found(self, known: dict[str, str]) -> None:
+        self._known = known
+
+    def _take(self, loras: tuple[Lora, ...]) -> None:
+        self._loras = loras
+        self.note.hide()
+        self.row.value.setText(lora_words(loras))
+        self._controller.choose_loras(loras)
+        self.changed.emit()
+
+    def _show(self) -> None:
+        """One line for each."""
+        clear(self._list)
+        for index, lora in enumerate(self._loras):
+            self._list.addWidget(self._line(index, lora))
+        self.row.value.setText(lora_words(self._loras))
+
+    def _line(self, index: int, lora: Lora) -> QWidget:
+        name = ElidedLabel(lora.name)
+        weight = NumberBox(LORA_RANGE, 2)
+        weight.setSingleStep(_STEP)
+        weight.setValue(lora.weight)
+        weight.setFont(theme.current().font("body", numbers=True))
+        weight.setAlignment(Qt.AlignmentFlag.AlignRight)
+        weight.setFixedWidth(72)
+        low, high = (f"{value:g}" for value in LORA_RANGE)
+        weight.setToolTip(tr("How much of {0} is added: 0 is nothing, 1 all of it. {1} to {2}.", lora.name, low, high))
+        weight.setAccessibleName(tr("Weight of {0}", lora.name))
+        weight.valueChanged.connect(partial(self._weigh, index))
+        remove = icon_button("x", tr("Remove {0}", lora.name), size=14, clicked=partial(self._remove, index))
+        made = QWidget()
+        made.setToolTip(lora.path)
+        layout = row(name, weight, remove, spacing=6)
+        layout.setStretch(0, 1)
+        made.setLayout(layout)
+        return made
+
+    def _weigh(self, index: int, weight: float) -> None:
+        changed = msgspec.structs.replace(self._loras[index], weight=round(weight, 2))
+        self._take((*self._loras[:index], changed, *self._loras[index + 1 :]))
+
+    def _remove(self, index: int) -> None:
+        self._take((*self._loras[:index], *self._loras[index + 1 :]))
+        self._show()
+        self.add_button.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    # --- adding -----------------------------------------------------------------------------------------------------
+
+    def add(self, path: str) -> None:
+        """Add a LoRA's file, if it is one; what it is instead is said below the list."""
+        lora = Lora(path=path)
+        self._controller.background.run(lambda: check_loras((lora,)), lambda _none: self._added(lora), self._refused)
+
+    def _added(self, lora: Lora) -> None:
+        self.set_loras((*self._loras, lora))
+
+    def _refused(self, error: Exception) -> None:
+        if not isinstance(error, HalftoneError):
+            raise error
+        facts = error.as_facts()
+        self.note.setText(sentences(error_sentence(facts), error_remedy(facts)))
+        self.note.show()
+        self.row.setChecked(True)
+        self.changed.emit()
+
+    def take_tags(self, prompt: str) -> str | None:
+        """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them.
+
+        None, with a word below the list, if one of them is not known.
+        """
+        if not has_tags(prompt):
+            return prompt
+        try:
+            rest, named = take_tags(prompt, self._known)
+            check_loras(named)
+        except HalftoneError as error:
+            self._refused(error)
+            return None
+        self.set_loras((*self._loras, *named))
+        return rest
+
+    def _open_menu(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        listed = {lora.path for lora in self._loras}
+        for name, path in sorted(self._known.items(), key=lambda pair: pair[0].casefold()):
+            if path not in listed:
+                menu.addAction(name.replace("&", "&&"), partial(self.add, path)).setToolTip(path)
+        if not menu.isEmpty():
+            menu.addSeparator()
+        menu.addAction(tr("Choose a file…"), self._ask)
+        menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height() + 2)))
+
+    def _ask(self) -> None:
+        dialog = QFileDialog(self, tr("Add LoRA"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilter(f"{tr('LoRA files')} (*.safetensors)")
+        dialog.fileSelected.connect(lambda path: self.add(str(Path(path))))
+        dialog.open()

@@ -1,0 +1,118 @@
+"""The LoRAs of the form: added from a file or by name, weighed, removed, and sent with pictures and checks."""
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors
+
+from halftone.contract.messages import Examine, Generate
+from halftone.contract.request import Lora, PictureRequest
+from halftone.contract.words import DType
+from halftone.gui.pages import health_view
+from halftone.gui.pages.create_fields import NumberBox
+from halftone.gui.pages.create_loras import LoraPart
+from halftone.library import records
+from halftone.library.models import describe
+from halftone.settings.store import Settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("Soft grain", "sepia"):
+        (tmp_path / f"{name}.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    (tmp_path / "vae.safetensors").write_bytes(safetensors({"decoder.conv_in.weight": ramp(2)}))
+    return tmp_path
+
+
+def weights(part: LoraPart) -> list[NumberBox]:
+    return part.findChildren(NumberBox)
+
+
+def test_one_is_added_weighed_and_removed(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot)
+    part = stage.page.form.lora_part
+    assert part.row.value.text() == "None"
+    part.row.click()
+    part.add(str(folder / "Soft grain.safetensors"))
+    stage.wait(lambda: len(part.loras()) == 1)
+    (box,) = weights(part)
+    box.setValue(0.6)
+    assert part.row.value.text() == "Soft grain 0.60"
+    lora = Lora(path=str(folder / "Soft grain.safetensors"), weight=0.6)
+    assert stage.page.form.request().loras == stage.controller.loras == (lora,)
+    part.add(str(folder / "sepia.safetensors"))
+    stage.wait(lambda: part.row.value.text() == "2 in use")
+    part.findChildren(type(part.add_button))
+    part._remove(0)
+    assert [kept.name for kept in part.loras()] == ["sepia"]
+    stage.close()
+
+
+@pytest.mark.parametrize(("name", "said"), [("vae", "is not a LoRA: it is a VAE."), ("none", "There is no LoRA at")])
+def test_another_file_is_refused_in_a_sentence(qtbot: QtBot, folder: Path, name: str, said: str) -> None:
+    stage = Stage(qtbot)
+    part = stage.page.form.lora_part
+    part.add(str(folder / f"{name}.safetensors"))
+    stage.wait(lambda: said in part.note.text())
+    assert part.note.isVisible()
+    assert part.loras() == ()
+    stage.close()
+
+
+def test_a_prompt_that_names_one_as_a1111_does(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(folder),)))
+    form = stage.page.form
+    stage.wait(lambda: set(form.lora_part._known) == {"Soft grain", "sepia"})
+    form.prompt.setPlainText("a sun <lora:sepia:0.4>")
+    jobs: list[PictureRequest] = []
+    form.submitted.connect(lambda request, _endless: jobs.append(request))
+    assert form.submit()
+    assert (jobs[0].prompt, [(lora.name, lora.weight) for lora in jobs[0].loras]) == ("a sun", [("sepia", 0.4)])
+    assert form.prompt.toPlainText() == "a sun"
+    form.prompt.setPlainText("a sun <lora:nothing:1>")
+    assert not form.submit()
+    assert form.lora_part.note.text().startswith("Your model folders hold no LoRA called nothing. They hold: sepia, Soft grain.")
+    stage.idle()
+    stage.close()
+
+
+def test_checks_are_made_with_them_and_belong_to_them(qtbot: QtBot, folder: Path) -> None:
+    report = msgspec.structs.replace(samples.check_report(), model=describe("pocket"), device=samples.CPU)
+    for precision in get_args(DType):
+        records.save_report(msgspec.structs.replace(report, precision=precision))
+    stage = Stage(qtbot)
+    controller, part = stage.controller, stage.page.form.lora_part
+    model = controller.model
+    assert model is not None
+    assert controller.report(model) is not None
+    part.set_loras((Lora(path=str(folder / "sepia.safetensors"), weight=0.5),))
+    assert controller.report(model) is None, "with the LoRA it was not checked"
+    controller.check(model)
+    command = next(job.command for job in controller.state.jobs)
+    assert isinstance(command, Examine)
+    assert command.inputs.loras == part.loras()
+    assert health_view.model_tags(model, controller.loras_of(model))[0] == "LoRA: sepia 0.50"
+    stage.idle()
+    part.set_loras(())
+    assert controller.report(model) is not None
+    stage.close()
+
+
+def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.lora_part.set_loras((Lora(path=str(folder / "sepia.safetensors"), weight=1.2),))
+    kept = form.kept()
+    form.lora_part.set_loras(())
+    stage.picture("hills")
+    form.set_request(PictureRequest(prompt="sea", loras=(Lora(path=str(folder / "sepia.safetensors"), weight=-0.5),)))
+    assert form.lora_part.row.value.text() == "sepia -0.50"
+    assert '"weight":1.2' in kept
+    made = Generate(job="a", request=form.request())
+    assert made.request.loras[0].weight == -0.5
+    stage.close()
