@@ -13,6 +13,7 @@ from halftone.engine.quiet import quiet_libraries
 from halftone.measure.backends import BACKENDS, ON_CPU
 
 _CONVOLUTION: Final = cast("Any", torch.backends.cudnn).conv
+_PROCESSOR: Final = cast("Any", torch.backends).mkldnn
 _CUDA_ONLY: Final = {
     "fp16_reduction": "FP16 reduced-precision reduction",
     "bf16_reduction": "BF16 reduced-precision reduction",
@@ -37,7 +38,7 @@ def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:
         notes += [
             f"{name} has no effect on {device.type}: it is a switch of CUDA's matrix products."
             for field, name in _CUDA_ONLY.items()
-            if getattr(numerics, field)
+            if getattr(numerics, field) and not (field == "tf32" and device.type == "cpu")  # a processor has it too
         ]
     if numerics.attention_backend != "auto" and not attention_backends(numerics.attention_backend, device):
         notes.append(
@@ -57,6 +58,8 @@ def _switches(numerics: Numerics) -> list[tuple[Any, str, object]]:
         (matmul, "allow_fp16_accumulation", numerics.fp16_accumulation),
         (matmul, "fp32_precision", precision),
         (_CONVOLUTION, "fp32_precision", precision),
+        (_PROCESSOR.matmul, "fp32_precision", precision),
+        (_PROCESSOR.conv, "fp32_precision", precision),
     ]
 
 

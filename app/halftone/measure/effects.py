@@ -29,6 +29,7 @@ from halftone.measure.sentinel import Sentinel
 log = logging.getLogger(__name__)
 
 _NVIDIA_ONLY: Final = "Only on NVIDIA cards."
+_NOTHING: Final = "Changes nothing on this device."
 _NO_DIFFERENCE: Final = 0.03
 """Times within 3 % and equal results: the setting does nothing here."""
 _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
@@ -163,7 +164,9 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
     effects: list[SettingEffect] = []
     matmul = torch.backends.cuda.matmul
     for setting, attribute, value, dtype in _SUM_SWITCHES:
-        if bench.device.backend != "cuda":
+        if setting == "tf32" and bench.device.backend == "cpu":
+            effects.append(_tf32_on_processor(bench))
+        elif bench.device.backend != "cuda":
             effects.append(_note(setting, "true", _NVIDIA_ONLY))
         elif not hasattr(matmul, attribute):
             effects.append(_note(setting, "true", "This version of PyTorch has no such switch."))
@@ -174,6 +177,17 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
             changed = _within(usual, lambda a=attribute, v=value: switched([(matmul, a, v)]))
             effects.append(_compared(bench, setting, usual, changed, exact))
     return effects
+
+
+def _tf32_on_processor(bench: Bench) -> SettingEffect:
+    """oneDNN takes it as leave to use narrower products, where the processor has units for them; equal bits: it did not."""
+    usual = _product(bench, "float32")
+    owner = getattr(getattr(torch.backends, "mkldnn", None), "matmul", None)
+    changed = _within(usual, lambda: switched([(owner, "fp32_precision", "tf32")]))
+    exact = _result(usual)
+    if torch.equal(_result(changed), exact):
+        return _note("tf32", "true", _NOTHING)
+    return _compared(bench, "tf32", usual, changed, exact)
 
 
 def _math_sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
@@ -333,7 +347,7 @@ def _compared(bench: Bench, setting: str, usual: Piece, changed: Piece, exact: T
     before, after = _result(usual), _result(changed)
     ratio = _seconds(bench, changed) / _seconds(bench, usual)
     if torch.equal(before, after) and abs(ratio - 1) < _NO_DIFFERENCE:
-        return _note(setting, "true", "Changes nothing on this device.")
+        return _note(setting, "true", _NOTHING)
     return _effect(setting, "true", ratio, _error(after, exact), _error(before, exact))
 
 

@@ -9,12 +9,14 @@ import pytest
 import torch
 from tests.helpers.engine_runs import generate
 from torch.nn.attention import SDPBackend
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from halftone.contract.request import Numerics
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.torch_settings import attention_backends, torch_settings, without_effect
 
 CPU = torch.device("cpu")
+SWITCHES = ("fp16_reduction", "bf16_reduction", "fp16_accumulation", "math_attention_reduction", "tf32")
 MATMUL = torch.backends.cuda.matmul
 
 
@@ -27,6 +29,8 @@ MATMUL = torch.backends.cuda.matmul
         ("math_attention_reduction", torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed),
         ("tf32", lambda: MATMUL.fp32_precision == "tf32"),
         ("tf32", lambda: cast("Any", torch.backends.cudnn).conv.fp32_precision == "tf32"),
+        ("tf32", lambda: cast("Any", torch.backends).mkldnn.matmul.fp32_precision == "tf32"),
+        ("tf32", lambda: cast("Any", torch.backends).mkldnn.conv.fp32_precision == "tf32"),
     ],
 )
 @pytest.mark.parametrize("value", [True, False])
@@ -53,9 +57,84 @@ def test_attention_backend_is_taken_where_it_exists_and_named_where_not() -> Non
     notes = without_effect(Numerics(attention_backend="cudnn", fp16_accumulation=True), CPU)
     assert len(notes) == 2
     assert without_effect(Numerics(), CPU) == ()
+    assert without_effect(Numerics(tf32=True), CPU) == (), "a processor has such a switch, and the self-test says what it does"
+    assert len(without_effect(Numerics(tf32=True), torch.device("mps"))) == 1
     with torch_settings(Numerics(attention_backend="math"), CPU):
         assert not torch.backends.cuda.flash_sdp_enabled()
     assert torch.backends.cuda.flash_sdp_enabled()
+
+
+def _in_force() -> dict[str, object]:
+    """What torch itself says of every switch now."""
+    cudnn = cast("Any", torch.backends.cudnn)
+    return {
+        "fp16_reduction": bool(MATMUL.allow_fp16_reduced_precision_reduction),
+        "bf16_reduction": bool(MATMUL.allow_bf16_reduced_precision_reduction),
+        "fp16_accumulation": bool(MATMUL.allow_fp16_accumulation),
+        "math_attention_reduction": torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed(),
+        "tf32": (MATMUL.fp32_precision, cudnn.conv.fp32_precision) == ("tf32", "tf32"),
+        "attention_backend": tuple(
+            name
+            for name, enabled in (
+                ("flash", torch.backends.cuda.flash_sdp_enabled()),
+                ("efficient", torch.backends.cuda.mem_efficient_sdp_enabled()),
+                ("math", torch.backends.cuda.math_sdp_enabled()),
+            )
+            if enabled
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "seen"),
+    [
+        *((field, value, value) for field in SWITCHES for value in (True, False)),
+        ("attention_backend", "math", ("math",)),
+        ("attention_backend", "flash", ("flash", "math")),
+        ("attention_backend", "auto", ("flash", "efficient", "math")),
+    ],
+)
+def test_a_setting_stands_in_every_network_of_a_run_and_not_after_it(
+    engine: DiffusersEngine, models: dict[str, Path], field: str, value: Any, seen: object
+) -> None:
+    generate(engine, models["sd15"])
+    before = _in_force()
+    assert engine.loaded is not None
+    found: dict[str, object] = {}
+    handles = [
+        engine.loaded.modules[name]
+        .get_submodule(part)
+        .register_forward_hook(lambda *_, name=name: found.update({name: _in_force()[field]}))
+        for name, part in (("text_encoder", "final_layer_norm"), ("unet", "conv_in"), ("vae", "decoder.conv_in"))
+    ]
+    report, _ = generate(engine, models["sd15"], **{field: value})
+    for handle in handles:
+        handle.remove()
+    assert found == {"text_encoder": seen, "unet": seen, "vae": seen}
+    assert _in_force() == before
+    assert report.images[0].state == "clean"
+
+
+class _Kernels(TorchDispatchMode):
+    """Which kernels of attention ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "attention" in str(func):
+            self.ran.add(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("backend", "flash"), [("auto", True), ("flash", True), ("math", False)])
+def test_the_backend_of_attention_is_the_one_that_computes(
+    engine: DiffusersEngine, models: dict[str, Path], backend: str, flash: bool
+) -> None:
+    with _Kernels() as kernels:
+        generate(engine, models["sd15"], attention_backend=backend)
+    assert any("flash" in name for name in kernels.ran) == flash
 
 
 def _watch(module: torch.nn.Module, seen: list[torch.dtype]) -> Any:

@@ -18,6 +18,7 @@ from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngi
 from halftone.cli import main
 from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
+from halftone.contract.request import Numerics
 from halftone.gallery.history import History
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
@@ -524,6 +525,27 @@ def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) 
     unknown = run("generate", "<lora:sepia:1> a", "-m", str(folder / "tiny"))
     assert unknown.err == "Your model folders hold no LoRA called sepia. They hold: lora, soft grain.\n"
     assert run("generate", "a <lora:lora:much>").err.startswith("The weight of the LoRA lora cannot be much. Use a number")
+
+
+@pytest.mark.parametrize(
+    ("flags", "numerics"),
+    [
+        (["--no-half"], Numerics(precision="float32")),
+        (["--no-half-vae"], Numerics(vae_float32="always")),
+        (["--upcast-attention"], Numerics(upcast_cross_attention="always")),
+        (["--disable-nan-check"], Numerics(nan_check="off")),
+        (["--upcast-sampling"], Numerics()),
+        (["--no-upcast-sampling"], Numerics(upcast_sampling=False)),
+        (["--no-half", "--disable-nan-check"], Numerics(precision="float32", nan_check="off")),
+    ],
+)
+def test_names_that_users_of_other_programs_know_set_the_same(
+    run: Run, folder: Path, flags: list[str], numerics: Numerics
+) -> None:
+    words = ["generate", "a", "-m", str(folder / "tiny"), "--output", str(folder / "a.png")]
+    assert run(*words, *flags).code == 0
+    with History() as history:
+        assert history.recent(1)[0].request.numerics == numerics
 
 
 def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
