@@ -92,12 +92,21 @@ class _Use(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A storage whose values were measured, for as long as it lives unchanged."""
+    """A part of a storage whose values were measured, for as long as it lives unchanged: `size` numbers in the places from
+    `first` to before `end`.
+    """
 
     storage: StorageWeakRef
     version: int
+    first: int
+    end: int
     size: int
     slot: int
+
+    def holds(self, first: int, end: int, size: int) -> bool:
+        """Whether numbers in these places were measured. Streams that were split lie in one storage, too, and not only they."""
+        whole = self.end - self.first <= self.size
+        return self.first <= first and end <= self.end and (whole or (first, end, size) == (self.first, self.end, self.size))
 
 
 class OriginReachedError(Exception):
@@ -235,11 +244,12 @@ class Probe:
         storage = tensor.untyped_storage()
         identity = cast("Any", storage)._cdata  # noqa: SLF001 - what a weak reference to it is compared by, without making one
         version = tensor._version  # noqa: SLF001 - the documented way to see an in-place change
+        first, end, count = *_places(tensor), tensor.numel()
         known = self._known.get(identity)
-        if known and known.version == version and known.size >= tensor.numel() and not known.storage.expired():
+        if known and known.version == version and known.holds(first, end, count) and not known.storage.expired():
             return known.slot, False
         slot = self._buffer.add(tensor)
-        self._known[identity] = _Known(StorageWeakRef(storage), version, tensor.numel(), slot)
+        self._known[identity] = _Known(StorageWeakRef(storage), version, first, end, count, slot)
         return slot, True
 
     def _reading(self, order: int, use: _Use, values: list[float]) -> Reading:
@@ -275,6 +285,14 @@ class Probe:
                 break
             broken.add(found.module)
         return tuple(replace(r, weights_finite=False) if r.module in broken else r for r in readings)
+
+
+def _places(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where in its storage the numbers of a tensor begin, and the place behind the last one."""
+    first = int(tensor.storage_offset())
+    if tensor.is_contiguous():
+        return first, first + tensor.numel()
+    return first, first + 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _joined(before: Reading, after: Reading) -> Reading:

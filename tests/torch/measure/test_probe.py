@@ -367,3 +367,24 @@ def test_it_tells_what_ran_since_it_was_last_asked() -> None:
         assert probe.ran() == {"", "first", "act", "second"}
         module.first(torch.ones(1, 8))
         assert probe.ran() == {"first"}
+
+
+class Split(nn.Module):
+    """Two streams from one product, as joint attention makes them: the second one is bad, and is used last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        both = torch.cat([x, x[:, :2] * torch.inf], dim=1)
+        return self.first(both[:, :5]).sum() + self.second(both[:, 5:]).sum()
+
+
+def test_a_part_of_a_storage_is_not_known_by_another_part() -> None:
+    network = Split()
+    with Probe(network, "c") as probe:
+        network(torch.ones(2, 5, 4))
+    found = origin(probe.readings())
+    assert found is not None
+    assert found.module == "", "the network's own code, not the layer that was given bad numbers"
