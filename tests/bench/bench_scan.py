@@ -25,7 +25,7 @@ from halftone.library.scan import scan_weights
 
 NEAR = 0.85
 GROWTH = 0.1
-"""Largest growth of memory as a share of the file that counts as constant; the windows of two threads alone are 32 MiB."""
+"""Largest growth of memory as a share of the file that counts as constant; the windows of two threads alone are 64 MiB."""
 _TENSOR = 2**22
 """Numbers in one tensor: 8 MiB."""
 

@@ -29,13 +29,13 @@ from halftone.library.models import weight_files
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
 
-COUNTED: Final = 2**18
+COUNTED: Final = 2**16
 """Bytes at the beginning of a tensor, and of each further WINDOW bytes of it, in which zeros and subnormals are counted."""
 
 THREADS: Final = 2
-WINDOW: Final = 2**24
+WINDOW: Final = 2**25
 """Bytes of the file that one thread maps at a time."""
-_LOT: Final = 4
+_LOT: Final = 2
 """Windows between two looks at `cancelled`."""
 
 _SMALLEST_EXPONENT: Final[dict[DType, int]] = {"float16": -14, "bfloat16": -126, "float32": -126}
@@ -46,7 +46,7 @@ class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor of floating-point numbers. dtype: as stored ("F16").
 
     nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones; zeros: share that is zero;
-    subnormals_in_run_dtype: share that is not zero but below the run dtype's smallest normal number ; constant: all equal. Both
+    subnormals_in_run_dtype: share that is not zero but below the run dtype's smallest normal number; constant: all equal. Both
     shares are of the COUNTED bytes: to count all would take twice as long.
     """
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, cast
+from weakref import ref
 
 import torch
 from torch import nn
@@ -136,6 +137,8 @@ class Probe:
         self._stack: list[_Frame] = []
         self._uses: list[_Use] = []
         self._known: dict[int, _Known] = {}
+        self._last: Callable[[], torch.Tensor | None] = lambda: None
+        self._last_version = self._last_slot = 0
         self._tops: set[int] = set()
         self._told = 0
         self._call = -1
@@ -239,6 +242,8 @@ class Probe:
 
     def _slot(self, tensor: torch.Tensor) -> tuple[int, bool]:
         """(slot with the peak of this tensor or of one it is part of, True when it had to be measured)."""
+        if tensor is self._last() and tensor._version == self._last_version:  # noqa: SLF001
+            return self._last_slot, False  # what one module hands on the next one takes, and its holder hands up
         if tensor.is_inference() or not has_values(tensor):
             return self._buffer.add(tensor), True  # no version to tell an in-place change by
         storage = tensor.untyped_storage()
@@ -250,6 +255,7 @@ class Probe:
             return known.slot, False
         slot = self._buffer.add(tensor)
         self._known[identity] = _Known(StorageWeakRef(storage), version, first, end, count, slot)
+        self._last, self._last_version, self._last_slot = ref(tensor), version, slot
         return slot, True
 
     def _reading(self, order: int, use: _Use, values: list[float]) -> Reading:
