@@ -29,7 +29,7 @@ def with_lora_causes(
     masters: Mapping[str, Mapping[str, torch.Tensor]],
     check: Callable[[], None],
 ) -> list[Finding]:
-    """The findings; those of a component that holds without its LoRAs name them, and a weight at which it held.
+    """The findings; the first one of a component that holds without its LoRAs names them, and a weight at which it held.
 
     failing: by component the call that gave bad numbers; masters: the exact weights, which are put back.
     """
@@ -38,12 +38,11 @@ def with_lora_causes(
         for name, call in failing.items()
         if any(name in adapter.layers for adapter in loaded.adapters)
     }
-    return [
-        msgspec.structs.replace(finding, facts={**finding.facts, **causes[finding.component]})
-        if finding.code in BEYOND and causes.get(finding.component)
-        else finding
-        for finding in findings
-    ]
+    told: list[Finding] = []
+    for finding in findings:
+        cause = causes.pop(finding.component, {}) if finding.code in BEYOND else {}  # said once, of the origin
+        told.append(msgspec.structs.replace(finding, facts={**finding.facts, **cause}))
+    return told
 
 
 class _Trial:

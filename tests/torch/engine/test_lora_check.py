@@ -34,6 +34,7 @@ def test_a_lora_that_is_too_strong_is_named(engine: DiffusersEngine, models: dic
     assert first.facts["lora"] == "too much"
     said = "The model alone stays in range here; the LoRA too much, at a weight of 0.8, does not let it."
     assert first.message.endswith(said)
+    assert sum("lora" in finding.facts for finding in report.findings) == 1, "it is said once"
     held = 0.8 * float(first.facts["lora_share"])
     assert first.remedy == f"Apply the cure, or lower the weight of too much: at {held:g} the same step held."
     lighter, _ = check(engine, models["sd15"], loras=(mild, Lora(path=strong.path, weight=held)))
