@@ -13,7 +13,8 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def main() -> None:
     if not chosen.table:
         with tempfile.TemporaryDirectory(prefix="halftone-faults-") as folder:
             os.environ["HALFTONE_DATA"] = str(Path(folder) / "data")
-            for row in _run(chosen, {(row["family"], row["kind"], row["seed"]) for row in rows}, Path(folder) / "models"):
+            done = {(row["family"], row["kind"], row["seed"]) for row in rows}
+            seeds = range(chosen.first, chosen.first + chosen.seeds)
+            for row in cases(chosen.families, chosen.kinds, seeds, Path(folder) / "models", done):
                 rows.append(row)
                 if chosen.out is not None:
                     with chosen.out.open("a", encoding="utf-8") as file:
@@ -62,20 +65,26 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
-def _run(chosen: argparse.Namespace, done: set[tuple[str, str, int]], folder: Path) -> Iterable[dict[str, Any]]:
+def cases(
+    families: Iterable[str],
+    kinds: Iterable[str],
+    seeds: Iterable[int],
+    folder: Path,
+    done: Collection[tuple[str, str, int]] = (),
+) -> Iterator[dict[str, Any]]:
+    """A line for every case, said as it comes. folder: for the models; done: (family, kind, seed) that are left out."""
     engine = DiffusersEngine()
-    for name in chosen.families:
-        for seed in range(chosen.first, chosen.first + chosen.seeds):
-            left = [kind for kind in chosen.kinds if (name, kind, seed) not in done]
-            if not left:
-                continue
-            sound = _sound(name, folder, seed)
-            for kind in left:
-                row = {"family": name, "kind": kind, "seed": seed} | (
-                    {"state": "no sound model", "detail": sound} if isinstance(sound, str) else _case(engine, sound, kind, seed)
-                )
-                _say(row)
-                yield row
+    for name, seed in product(families, seeds):
+        left = [kind for kind in kinds if (name, kind, seed) not in done]
+        if not left:
+            continue
+        sound = _sound(name, folder, seed)
+        for kind in left:
+            row = {"family": name, "kind": kind, "seed": seed} | (
+                {"state": "no sound model", "detail": sound} if isinstance(sound, str) else _case(engine, sound, kind, seed)
+            )
+            _say(row)
+            yield row
 
 
 def _sound(name: str, folder: Path, seed: int) -> Sound | str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.bench.bench_resume import QUICK, rows
+from tests.bench.bench_resume import QUICK, results
 from tests.bench.faults.architectures import flux
 from tests.helpers.engine_runs import Recorder, generate, pixels
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -64,7 +64,7 @@ def picture(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
 def test_the_cure_of_a_step_gives_the_picture_of_a_run_that_had_it_from_there(case: Any, tmp_path: Path) -> None:
-    found = list(rows([case], tmp_path))
+    found = list(results([case], tmp_path))
     assert found
     assert [row for row in found if not row.met] == []
 
