@@ -27,7 +27,7 @@ from halftone.contract.request import Lora
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
 from halftone.health.judge import disk_price, headroom_bits, smallest_room
-from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, verdict_words
+from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.words import bits, duration, number, plain_module
 
@@ -117,7 +117,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), CURE_TITLES[cure.kind] + "."))
     _put(out, _price(cure), 8, "dim")
     if report.applied:
-        _put(out, "It is used whenever this model runs on this device.", 2)
+        _put(out, used_words(report), 2)
         return
     name, loras = report.model.id, lora_words(report.loras)
     use = command_line("check", name, *loras, "--precision", report.precision, "--apply")

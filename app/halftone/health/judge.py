@@ -12,7 +12,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode, Verdict
 from halftone.library.records import staleness
 
-Broken = Literal["file", "float32", "no-cure", "no-cure-known"]
+Broken = Literal["file", "lora", "float32", "no-cure", "no-cure-known"]
 BadgeState = Literal["healthy", "tight", "overflows", "cured", "unchecked", "broken"]
 
 _HARMLESS: Final[frozenset[FindingCode]] = frozenset({"tight"})
@@ -172,17 +172,27 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
 
 
 def why_broken(report: CheckReport) -> Broken:
-    """What a verdict "broken" rests on: numbers in the file, numbers that went bad in float32, or cures that did not hold."""
+    """What a verdict "broken" rests on: numbers in the model's file or a LoRA's, numbers that went bad in float32, or cures that
+    did not hold.
+    """
     serious = [finding for finding in report.findings if not _unread(finding)]
-    if any(finding.code == "weights-nonfinite" for finding in serious):
-        return "file"
+    damaged = [finding for finding in serious if finding.code == "weights-nonfinite"]
+    if damaged:
+        return "lora" if all("lora" in finding.facts for finding in damaged) else "file"
     if any(_incurable(finding) for finding in serious):
         return "float32"
     return "no-cure" if report.cures else "no-cure-known"
 
 
+def damaged_lora(report: CheckReport) -> str:
+    """Name of the first LoRA whose own file holds bad numbers; "" without one."""
+    damaged = (finding for finding in report.findings if finding.code == "weights-nonfinite" and "lora" in finding.facts)
+    return next((str(finding.facts["lora"]) for finding in damaged), "")
+
+
 _WHY_BROKEN: Final[dict[Broken, str]] = {
     "file": "The file holds numbers that are not numbers.",
+    "lora": "A LoRA that is added to it holds numbers that are not numbers. Download the LoRA again, or leave it out.",
     "float32": "The numbers go bad in FP32, and no cure reaches further.",
     "no-cure": "No cure passed the check.",
     "no-cure-known": "The check found no cure.",

@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
 import msgspec
@@ -16,7 +16,7 @@ from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
 from halftone.health.headroom import build, log2_peak, room_bits
 from halftone.health.judge import disk_price, headroom_bits, over_and_tight, smallest_room
-from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, verdict_words
+from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.health.words import Translate, Words, bits, duration, number, plain_component
 from halftone.settings.declared import DECLARED, Setting
@@ -48,10 +48,11 @@ ENGLISH: Final = Language()
 
 
 def anonymous(report: CheckReport) -> CheckReport:
-    """The report without the model's place on this machine."""
+    """The report without the places of the model and the LoRAs on this machine."""
     name = Path(report.model.path).name or report.model.name
     model = msgspec.structs.replace(report.model, path=name, id=name)
-    return msgspec.structs.replace(report, model=model)
+    loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
+    return msgspec.structs.replace(report, model=model, loras=loras)
 
 
 def as_json(report: CheckReport) -> bytes:
@@ -113,6 +114,9 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
     second += [when, f"{depth}, {html.escape(duration(report.seconds))}"]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
+    if report.loras:
+        named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
+        yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"
 
 
 def _chart(report: CheckReport, language: Language) -> str:
@@ -164,7 +168,7 @@ def _plan(report: CheckReport, language: Language) -> str:
     if plan.error is not None:
         rows.append((say("Distance from FP32"), html.escape(number(plan.error))))
     held = say("It passed the check.") if plan.verified else say("It did not pass the check.")
-    used = say("It is used whenever this model runs on this device.") if report.applied else say("It is not in use.")
+    used = say(used_words(report)) if report.applied else say("It is not in use.")
     why = "".join(f"<li>{html.escape(language.reason(reason))}</li>" for reason in plan.reasons)
     stands = "" if plan.is_plain else f"<p>{held} {used}</p>"
     return f"{_pairs(rows)}{stands}{f'<ul>{why}</ul>' if why else ''}"

@@ -5,7 +5,7 @@ from typing import Final, Literal
 from halftone.contract.facts import CheckReport
 from halftone.contract.plan import Cure
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
-from halftone.health.judge import Broken, is_cured, why_broken
+from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
 from halftone.health.words import Words, percent
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
@@ -46,11 +46,12 @@ CURE_TITLES: Final[dict[CureKind, str]] = {
 
 BROKEN: Final[dict[Broken, str]] = {
     "file": "{0} holds broken numbers.",
+    "lora": "The LoRA {3} holds broken numbers: {0} cannot run with it.",
     "float32": "{0} gives bad numbers in FP32, too.",
     "no-cure": "{0} does not hold in {1} on {2}, and no cure passed the check.",
     "no-cure-known": "{0} does not hold in {1} on {2}, and the check found no cure.",
 }
-"""What is said of a model that no cure can help, by what that rests on."""
+"""What is said of a model that no cure can help, by what that rests on. {0} model, {1} type, {2} device, {3} LoRA."""
 
 
 def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
@@ -66,7 +67,14 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
         case "fixable":
             return Words("{0} does not hold in {1} on {2}, and there is a cure.", values), "danger"
         case "broken":
-            return Words(BROKEN[why_broken(report)], values), "danger"
+            return Words(BROKEN[why_broken(report)], (*values, damaged_lora(report))), "danger"
+
+
+def used_words(report: CheckReport) -> str:
+    """When a cure that is in force is used."""
+    if report.loras:
+        return "It is used whenever this model runs with these LoRAs on this device."
+    return "It is used whenever this model runs on this device."
 
 
 def slower_words(cure: Cure) -> Words | None:

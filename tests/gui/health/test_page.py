@@ -21,7 +21,7 @@ from halftone.gui import theme
 from halftone.gui.i18n import set_language
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
-from halftone.gui.pages.health_bits import copy_refusal
+from halftone.gui.pages.health_bits import _no_cure_words, copy_refusal
 from halftone.gui.pages.health_cards import FigureLabel
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.text import notice_message
@@ -309,6 +309,15 @@ def test_broken_names_the_tensors_and_offers_nothing(qtbot: QtBot) -> None:
     assert "unet.down_blocks.0.conv" in page.verdict.text()
     assert not page.cure.apply.isVisible()
     assert page.findings.view.rows.row(0).badge == "Damaged"
+
+
+def test_a_damaged_lora_is_told_as_that_and_not_as_a_damaged_model(qtbot: QtBot) -> None:
+    facts: dict[str, str | int | float | bool] = {"lora": "glow", "file": "glow.safetensors", "tensor": "up", "read": True}
+    finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
+    page, _ = open_page(qtbot, kit.report(verdict="broken", findings=(finding,), cures=()))
+    assert page.verdict.title() == "The LoRA glow is damaged"
+    assert "LoRA's own file" in _no_cure_words(page.view)
+    assert "Download the file again" not in page.verdict.text() + _no_cure_words(page.view)
 
 
 def test_healthy_and_tight(qtbot: QtBot) -> None:

@@ -60,6 +60,13 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
     assert shown[-2:] == ["vae · model.safetensors · conv_in.weight", finding_remedy(finding)]
 
 
+def test_a_damaged_lora_is_named_and_the_model_is_not_blamed() -> None:
+    facts: dict[str, str | int | float | bool] = {"lora": "glow", "file": "glow.safetensors", "tensor": "up", "read": True}
+    finding = Finding(code="weights-nonfinite", component="unet", module="m", dtype="float16", peak=None, limit=None, facts=facts)
+    shown = lines(replace(samples.check_report(), verdict="broken", findings=(explain(finding),), cures=()))
+    assert shown[0] == "✗ The LoRA glow holds broken numbers: Pocket cannot run with it."
+
+
 def finding_remedy(finding: Finding) -> str:
     return explain(finding).remedy
 

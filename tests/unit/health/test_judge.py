@@ -154,6 +154,8 @@ def test_badges(found: CheckReport | None, state: str, room: float | None) -> No
     ("findings", "cures", "why"),
     [
         ((finding("weights-nonfinite"),), (), "file"),
+        ((finding("weights-nonfinite", lora="glow"),), (), "lora"),
+        ((finding("weights-nonfinite", lora="glow"), finding("weights-nonfinite")), (), "file"),
         ((finding("weights-nonfinite", read=False), finding("activation-overflow")), (), "no-cure-known"),
         ((finding("activation-overflow", "float32"),), (), "float32"),
         ((finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan(), refusal="too far"),), "no-cure"),

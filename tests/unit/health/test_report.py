@@ -12,7 +12,7 @@ from tests.helpers.reports import DEVICE, MODEL, check_report, self_test_report
 
 from halftone.contract.facts import CheckReport, Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Numerics
+from halftone.contract.request import Lora, Numerics
 from halftone.health.explain import explain
 from halftone.health.report import Language, as_html, as_json
 
@@ -156,6 +156,22 @@ def test_it_holds_no_path_of_this_machine() -> None:
     assert "secret" not in as_json(report).decode()
     assert data["model"]["path"] == "tiny"
     assert [one["id"] for one in data["known"]] == ["sdxl-vae", "sdxl-vae-encode"]
+
+
+@pytest.mark.parametrize("folder", ["/home/secret/", "C:\\Users\\secret\\"])
+def test_loras_are_named_without_their_place(folder: str) -> None:
+    loras = (Lora(path=f"{folder}glow.safetensors", weight=0.8), Lora(path=f"{folder}ink.safetensors", weight=-0.5))
+    report = overflowing(loras=loras, applied=True)
+    data, page = as_json(report).decode(), as_html(report)
+    assert "secret" not in data + page
+    assert [(one["path"], one.get("weight", 1.0)) for one in json.loads(data)["loras"]] == [
+        ("glow.safetensors", 0.8),
+        ("ink.safetensors", -0.5),
+    ]
+    said = " ".join(read(page).words)
+    assert "Checked with these LoRAs and weights: glow 0.8, ink -0.5" in said
+    assert "It is used whenever this model runs with these LoRAs on this device." in said
+    assert "LoRA" not in as_html(overflowing(applied=True))
 
 
 @pytest.mark.parametrize("peak", [0.0, math.inf, math.nan, 1e-30, 3e38])

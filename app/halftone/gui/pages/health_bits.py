@@ -242,6 +242,8 @@ def _no_cure_words(view: HealthView) -> str:
         return tr("No cure is needed.")
     if view.state == "broken" and view.report is not None and why_broken(view.report) == "file":
         return tr("No cure can help: the numbers in the file itself are damaged. Download the file again.")
+    if view.state == "broken" and view.report is not None and why_broken(view.report) == "lora":
+        return tr("No cure can help: the numbers in the LoRA's own file are damaged. Download the LoRA again, or leave it out.")
     if view.state in ("unchecked", "stale", "missing", "failed", "stopped"):
         return tr("A check finds the cures and measures what each of them costs.")
     return tr("The check offered no cure.")

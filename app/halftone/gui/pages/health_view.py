@@ -18,7 +18,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name, type_name
 from halftone.health.explain import finding_words
 from halftone.health.headroom import Layer, build, log2_peak, part_key, room_bits
-from halftone.health.judge import innermost, over_and_tight, why_broken
+from halftone.health.judge import damaged_lora, innermost, over_and_tight, why_broken
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
 
@@ -283,6 +283,7 @@ def _tight_text(report: CheckReport) -> str:
 def _broken_title(report: CheckReport) -> str:
     return {
         "file": tr("This model file is damaged"),
+        "lora": tr("The LoRA {0} is damaged", damaged_lora(report)),
         "float32": tr("This model gives bad numbers in FP32"),
         "no-cure": tr("No cure passed the check"),
         "no-cure-known": tr("The check found no cure"),
@@ -296,8 +297,8 @@ def _broken_text(report: CheckReport) -> str:
         return sentences(found, tr("Another precision may hold: check again in BF16 or FP32."))
     if why == "float32":
         return tr("Nothing reaches further than FP32. This usually means a damaged file or VAE: download the file again.")
-    damaged = [one for one in report.findings if one.code == "weights-nonfinite"]
-    if damaged and "lora" in damaged[0].facts:
+    damaged = [one for one in report.findings if one.code == "weights-nonfinite" and ("lora" in one.facts) == (why == "lora")]
+    if why == "lora":
         return sentences(*(words.text(tr) for words in finding_words(damaged[0])))
     names = [f"{one.component}.{one.module}" for one in damaged]
     where = tr("The file holds numbers that are not numbers in {0}.", _few(names)) if names else ""
