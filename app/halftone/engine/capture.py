@@ -19,7 +19,7 @@ from halftone.engine.frames import first_frame
 from halftone.engine.load import Loaded
 from halftone.engine.precision import invoke
 from halftone.engine.resolve import Inputs, pipeline_arguments, refused_option, task_pipeline
-from halftone.engine.samplers import make_scheduler, put_scheduler
+from halftone.engine.samplers import make_scheduler, put_scheduler, too_many_steps
 from halftone.engine.tensors import tensors_in
 from halftone.measure.probe import Probe, Reading, ScorePeak
 
@@ -133,6 +133,9 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
     try:
         result = _fly(loaded, inputs, seed, hooks)
     except (TypeError, ValueError) as error:
+        too_many = too_many_steps(loaded.native_scheduler, inputs.steps or 0, error)
+        if too_many is not None:
+            raise too_many from error
         if not inputs.options:
             raise
         raise refused_option(inputs.options, error) from error

@@ -30,7 +30,7 @@ from halftone.engine.plans import any_component, apply_plan, apply_state, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, only
 from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
-from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, unfit_sampler
+from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
@@ -177,7 +177,10 @@ class Generation:
             try:
                 result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
             except (TypeError, ValueError, AssertionError) as error:
-                raise self._refused(error) from error
+                refused = self._refused(error)
+                if refused is error:
+                    raise
+                raise refused from error
             except StepFailed as failure:
                 if not flight.watches_every_step:
                     flight.watch_every_step()
@@ -188,7 +191,10 @@ class Generation:
             return result[0]
 
     def _refused(self, error: Exception) -> Exception:
-        """What the pipeline does not take: a sampler, an option; any other error is a fault and stays what it is."""
+        """What the pipeline does not take: so many steps, a sampler, an option; any other error is a fault and stays as it is."""
+        too_many = too_many_steps(getattr(self._loaded.pipe, "scheduler", None), self._resolved.steps, error)
+        if too_many is not None:
+            return too_many
         sampler = self._request.sampler
         if sampler is not None and is_unfit(self._loaded.pipe.scheduler, error):
             return unfit_sampler(self._loaded.native_scheduler, sampler, error)

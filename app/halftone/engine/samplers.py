@@ -1,5 +1,6 @@
 """Sampler names as users know them, and the diffusers scheduler each one stands for."""
 
+import inspect
 import traceback
 from pathlib import Path
 from typing import Any, Final, cast
@@ -77,6 +78,19 @@ def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
     """The sampler that a pipeline turned out not to take."""
     own = sampler_name(native)
     return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
+
+
+def too_many_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
+    """What a sampler's error means where more steps were asked for than it was made, or the model trained, for; else None."""
+    if scheduler is None:
+        return None
+    config = cast("dict[str, Any]", dict(scheduler.config))
+    own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
+    limits = [config.get(name) for name in ("original_inference_steps", "num_train_timesteps") if name in own]
+    most = min((limit for limit in limits if isinstance(limit, int)), default=steps)
+    if steps <= most or not is_unfit(scheduler, error):
+        return None
+    return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=1, high=most)
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:

@@ -26,10 +26,12 @@ def error_facts(error: BaseException, device: str, log: str) -> ErrorFacts:
 
 def forget_frames(error: BaseException) -> None:
     """Drop the local variables that a traceback holds: after an out-of-memory they are the tensors that filled the device."""
-    seen: BaseException | None = error
-    while seen is not None:
-        traceback.clear_frames(seen.__traceback__)
-        seen = seen.__cause__ or seen.__context__
+    seen: set[int] = set()  # causes may go in a circle
+    here: BaseException | None = error
+    while here is not None and id(here) not in seen:
+        seen.add(id(here))
+        traceback.clear_frames(here.__traceback__)
+        here = here.__cause__ or here.__context__
 
 
 def _with_log(facts: ErrorFacts, log: str) -> ErrorFacts:

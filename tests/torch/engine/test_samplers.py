@@ -1,11 +1,17 @@
 """The names of samplers that are told without torch against those that the engine can make."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
-from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler
+from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler, LCMScheduler
+from tests.helpers.engine_runs import Meddler, check, generate
+from tests.helpers.tiny import sd15
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine import samplers
 from halftone.engine.quiet import quiet_libraries
+from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, check_sampler
 
@@ -34,3 +40,41 @@ def test_both_take_and_refuse_the_same() -> None:
             refuse()
         said.append(str(caught.value))
     assert said[0] == said[1]
+
+
+@pytest.fixture(scope="module")
+def of_few_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose own sampler computes 50 steps at most."""
+    folder = tmp_path_factory.mktemp("lcm")
+    pipe: Any = sd15()
+    pipe.scheduler = LCMScheduler(original_inference_steps=50, steps_offset=1)
+    pipe.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("sampler", [None, "LCM"])
+def test_more_steps_than_the_sampler_has_are_refused(engine: DiffusersEngine, of_few_steps: Path, sampler: str | None) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, of_few_steps, steps=60, sampler=sampler)
+    assert caught.value.__cause__ is not caught.value
+    told = caught.value.as_facts()
+    assert told.code == "value-out-of-range"
+    assert told.facts == {"name": "Steps", "value": 60, "low": 1, "high": 50}
+    assert "original_steps" in told.details
+    report, _ = generate(engine, of_few_steps, steps=2, sampler=sampler)
+    assert report.images[0].state == "clean"
+
+
+def test_a_check_with_too_many_steps_is_refused(engine: DiffusersEngine, of_few_steps: Path) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        check(engine, of_few_steps, depth="thorough", steps=60)
+    assert caught.value.as_facts().facts == {"name": "Steps", "value": 60, "low": 1, "high": 50}
+
+
+def test_a_fault_of_the_pipeline_is_not_its_own_cause(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    def fail() -> None:
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault") as caught:
+        generate(engine, models["sd15"], control=Meddler(fail))
+    assert caught.value.__cause__ is not caught.value

@@ -101,3 +101,11 @@ def test_what_an_error_held_can_be_freed_while_the_error_lives() -> None:
     forget_frames(caught.value)
     gc.collect()
     assert alive[0]() is None
+
+
+def test_an_error_that_is_its_own_cause_is_forgotten_once() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__ = one
+    forget_frames(one)
+    one.__cause__, other.__cause__ = other, one
+    forget_frames(one)
