@@ -69,8 +69,8 @@ class DiffusersEngine:
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
-            if request.resume_latents is None:  # else only the decoder runs, and no LoRA reaches that
-                put_loras(loaded, request.loras)
+            # with kept latents only the decoder runs, no LoRA reaches that, and its cures are those of the model alone
+            put_loras(loaded, request.loras if request.resume_latents is None else ())
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:

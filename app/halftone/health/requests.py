@@ -52,7 +52,8 @@ def check_inputs(inputs: CheckInputs) -> None:
 
 
 def _check_given(values: PictureRequest | CheckInputs) -> None:
-    check_loras(values.loras)
+    if isinstance(values, CheckInputs) or values.resume_latents is None:  # kept latents only need the decoder
+        check_loras(values.loras)
     for text in (values.prompt, values.negative):
         _check_text(text or "")
     for name, value in values.options.items():

@@ -8,14 +8,18 @@ import msgspec
 import pytest
 import torch
 from tests.helpers.engine_runs import Meddler, faulty_copy, generate, pixels
+from tests.helpers.loras import make_lora
 from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import StepDone
+from halftone.contract.request import Lora, Numerics
 from halftone.engine.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
+from halftone.library.learned import recall
+from halftone.measure.devices import find_device
 from halftone.settings.places import latents_dir
 
 ASKED: dict[str, Any] = {
@@ -59,6 +63,20 @@ def test_the_receipt_is_that_of_the_picture_that_was_asked_for(engine: Diffusers
     assert resumed.partition(", Precision")[0] == asked.partition(", Precision")[0]
     assert resumed.startswith("a red sun\nNegative prompt: rain\nSteps: 4, Sampler: Euler, CFG scale: 3, Seed: 7, Size: 32x48")
     assert (pixels(again) == pixels(wide)).all()
+
+
+def test_what_cures_the_decoder_is_learned_of_the_model_alone(
+    engine: DiffusersEngine, models: dict[str, Path], black: Path, tmp_path: Path
+) -> None:
+    lora = Lora(path=str(make_lora(models["sd15"], tmp_path / "a.safetensors")))
+    kept = stopped(engine, black, loras=(lora,))
+    Path(lora.path).unlink()
+    again, _ = generate(engine, black, "float16", resume_latents=kept.latents, loras=(lora,))
+    assert again.images[0].state == "recovered"
+    assert engine.loaded is not None
+    facts, device = engine.loaded.facts, find_device("cpu")
+    assert recall(facts, device, "float16", Numerics(precision="float16")) is not None
+    assert recall(facts, device, "float16", Numerics(precision="float16"), (lora,)) is None
 
 
 def test_the_second_picture_of_a_batch_keeps_its_own_seed(engine: DiffusersEngine, black: Path) -> None:

@@ -7,7 +7,7 @@ from tests.helpers.kept import write_kept
 from tests.helpers.reports import MODEL
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 
@@ -42,6 +42,16 @@ def test_kept_latents_need_no_prompt_and_are_one_picture(tmp_path: Path) -> None
     with pytest.raises(HalftoneError) as caught:
         check_request(PictureRequest(prompt="", resume_latents=path, batch=3))
     assert str(caught.value) == "Number of pictures cannot be 3. Use 1 with kept latents."
+
+
+def test_kept_latents_need_no_lora(tmp_path: Path) -> None:
+    gone = (Lora(path=str(tmp_path / "gone.safetensors")),)
+    path = str(write_kept(tmp_path / "kept.safetensors"))
+    check_request(PictureRequest(prompt="", resume_latents=path, loras=gone))
+    for refuse in (lambda: check_request(PictureRequest(prompt="a", loras=gone)), lambda: check_inputs(CheckInputs(loras=gone))):
+        with pytest.raises(HalftoneError) as caught:
+            refuse()
+        assert caught.value.code == "lora-missing"
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 20, b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
