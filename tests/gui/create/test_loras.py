@@ -103,6 +103,22 @@ def test_checks_are_made_with_them_and_belong_to_them(qtbot: QtBot, folder: Path
     stage.close()
 
 
+def test_a_check_does_not_outlive_the_file_of_its_lora(qtbot: QtBot, folder: Path) -> None:
+    file = folder / "sepia.safetensors"
+    loras = (Lora(path=str(file), weight=0.5),)
+    report = msgspec.structs.replace(samples.check_report(), model=describe("pocket"), device=samples.CPU, loras=loras)
+    for precision in get_args(DType):
+        records.save_report(msgspec.structs.replace(report, precision=precision))
+    stage = Stage(qtbot)
+    controller, part = stage.controller, stage.page.form.lora_part
+    part.set_loras(loras)
+    assert controller.report(controller.model) is not None
+    file.write_bytes(file.read_bytes() + b"other")
+    assert controller.report(controller.model) is None
+    part.set_loras(())
+    stage.close()
+
+
 def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot)
     form = stage.page.form

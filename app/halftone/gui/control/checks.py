@@ -17,6 +17,7 @@ from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.state import Ended, Noted
 from halftone.health.judge import Badge, badge, still_applied, tried
 from halftone.library import learned, records
+from halftone.library.loras import lora_key
 
 
 class Checks(QObject):
@@ -43,7 +44,7 @@ class Checks(QObject):
         self._writer = writer
         self._devices = devices
         self._loras_of = loras_of
-        self._reports: dict[tuple[str, str, DType, tuple[Lora, ...]], CheckReport | None] = {}
+        self._reports: dict[tuple[str, str, DType, str], CheckReport | None] = {}
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ class Checks(QObject):
         return self._report(model, device, self._devices.precision[0], self._loras_of(model))
 
     def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, loras: tuple[Lora, ...]) -> CheckReport | None:
-        key = (model.fingerprint, device.id, precision, loras)
+        key = (model.fingerprint, device.id, precision, lora_key(loras))
         if key not in self._reports:
             self._reports[key] = records.load_report(model, device, precision, loras)
         return self._reports[key]
@@ -69,7 +70,7 @@ class Checks(QObject):
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""
-        self._reports[report.model.fingerprint, report.device.id, report.precision, report.loras] = report
+        self._reports[report.model.fingerprint, report.device.id, report.precision, lora_key(report.loras)] = report
         self.changed.emit()
         self._writer.write(lambda: records.save_report(report))
 
