@@ -79,6 +79,7 @@ FRAGMENTS: Final = (
     "no LoRA at all",
     "{0} and {1} more",
     "a number, for instance 0.8",
+    "one weight for the text encoder and everything else, for instance 0.8",
     "The weight of the LoRA {0}",
     "{0} bytes at its end belong to no tensor",
     "the name {0} stands in it twice",

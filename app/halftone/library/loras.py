@@ -16,7 +16,7 @@ from halftone.library.models import PICKLES, list_models
 
 LORA: Final = "LoRA"
 """The family that such a file is listed under."""
-_TAG: Final = re.compile(r"\s*<lora:([^:<>]+)(?::([^:<>]*))?(?::[^<>]*)?>", re.IGNORECASE)
+_TAG: Final = re.compile(r"\s*<lora:([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
 _SHOWN: Final = 8
 """Names that are told where one was not found."""
 
@@ -83,17 +83,21 @@ def has_tags(prompt: str) -> bool:
 def take_tags(prompt: str, known: Mapping[str, str]) -> tuple[str, tuple[Lora, ...]]:
     """The prompt without the LoRAs that it names, and those. known: name -> path.
 
-    Raises HalftoneError lora-unknown, or setting-bad-value for a weight that is no number.
+    Raises HalftoneError lora-unknown, or setting-bad-value for a weight that is no number, and for a second one, which in A1111
+    sets the text encoder and the rest apart.
     """
-    loras = tuple(_named(match[1].strip(), match[2], known) for match in _TAG.finditer(prompt))
+    loras = tuple(_named(match[1].strip(), match[2], match[3], known) for match in _TAG.finditer(prompt))
     return (_TAG.sub("", prompt).strip(), loras) if loras else (prompt, ())
 
 
-def _named(name: str, weight: str | None, known: Mapping[str, str]) -> Lora:
+def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, str]) -> Lora:
     alike = {other.casefold(): path for other, path in known.items()}
     path = known.get(name) or alike.get(name.casefold())
     if path is None:
         raise HalftoneError("lora-unknown", name=name, found=_found(sorted(known, key=str.casefold)))
+    if more:
+        name, allowed = f"The weight of the LoRA {name}", "one weight for the text encoder and everything else, for instance 0.8"
+        raise HalftoneError("setting-bad-value", name=name, value=f"{weight}:{more}", allowed=allowed)
     try:
         return Lora(path=path, weight=float(weight or 1.0))
     except ValueError as error:

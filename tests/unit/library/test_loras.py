@@ -6,6 +6,7 @@ import pytest
 from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
 from halftone.library.learned import forget, recall, remember
@@ -25,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
         ("a red sun", "a red sun", []),
         ("a < b, lora:x", "a < b, lora:x", []),
         ("a sun <lora:sepia:0.8>, sea", "a sun, sea", [("sepia", 0.8)]),
-        ("<lora:grain V2> a <LORA:sepia:-.5:extra>", "a", [("Grain v2", 1.0), ("sepia", -0.5)]),
+        ("<lora:grain V2> a <LORA:sepia:-.5:>", "a", [("Grain v2", 1.0), ("sepia", -0.5)]),
         ("<lora:sepia:>", "", [("sepia", 1.0)]),
     ],
 )
@@ -35,6 +36,16 @@ def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str
     assert has_tags(prompt) == bool(named)
     assert [(lora.name, lora.weight) for lora in loras] == named
     check_loras(loras)
+
+
+@pytest.mark.parametrize("weights", ["0.3:0.9", ":0.9", "te=0.3:unet=0.9"])
+def test_a_second_weight_is_refused_and_not_dropped(folder: Path, weights: str) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        take_tags(f"a sun <lora:sepia:{weights}>", known_loras((str(folder),)))
+    assert str(caught.value) == (
+        f"The weight of the LoRA sepia cannot be {weights}. "
+        "Use one weight for the text encoder and everything else, for instance 0.8."
+    )
 
 
 @pytest.mark.parametrize(
