@@ -255,13 +255,15 @@ class Flight:
         return make
 
     def _nothing(self, name: str, place: tuple[int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Zeros in the shape of what this call gave before; of a call that was never made, for the batch it is asked for now."""
+        """Zeros in the shape of what this call gave before; of a call that was never made, for the batch it is asked for now, as
+        this denoiser's calls gave it, or those of the one that ran last where this one never did.
+        """
         sample = next(tensors_in((args, list(kwargs.values()))))
         known = self._shapes.get(place)
         if known is not None:
             return map_tensors(known, lambda shape: torch.zeros_like(shape, device=sample.device))
         return map_tensors(
-            self._blank[name],
+            self._blank[name] if name in self._blank else next(reversed(self._shapes.values())),
             lambda shape: torch.zeros((sample.shape[0], *shape.shape[1:]), dtype=shape.dtype, device=sample.device),
         )
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.bench.faults.videos import kandinsky22
-from tests.helpers.engine_runs import generate, pixels
+from tests.bench.faults.videos import kandinsky22, wan
+from tests.helpers.engine_runs import Steady, generate, pixels
 from tests.helpers.tiny import liven
 
 from halftone.contract.messages import StepDone
@@ -85,3 +85,17 @@ def test_going_on_from_any_step_gives_the_same_picture(sound: Path) -> None:
         assert sorted(states) == [0, 1, 2, 3, 4]
         for step, state in list(states.items()):
             assert torch.equal(flight.run(given, torch.Generator().manual_seed(5), state)[0], whole), step
+
+
+def test_a_picture_is_kept_before_the_second_of_two_denoisers_ran(engine: DiffusersEngine, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    with quiet_libraries():
+        pipe, other = wan(), wan()
+        pipe.register_modules(transformer_2=other.transformer)
+        pipe.register_to_config(boundary_ratio=0.5)
+        pipe.save_pretrained(tmp_path)
+    given: dict[str, Any] = {"steps": 6, "num_frames": 5, "options": {"max_sequence_length": 32}}
+    report, _ = generate(engine, tmp_path, **given, control=Steady(keep_after=1))
+    assert report.images[0].steps == 1
+    whole, _ = generate(engine, tmp_path, **given)
+    assert whole.images[0].steps == 6
