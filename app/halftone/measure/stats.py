@@ -173,6 +173,7 @@ def _as_ordered_float(tensor: torch.Tensor) -> torch.Tensor:
         values = values.to_dense()
     if values.is_complex():
         values = torch.view_as_real(values.resolve_conj())
+    values = values.resolve_neg()  # a sign that is still to be turned does not stand in the bits
     dtype = ordered_dtype(values)
     return values if values.dtype is dtype else values.to(dtype)
 
@@ -191,7 +192,7 @@ def _cpu_peak(tensor: torch.Tensor) -> float:
 def _peak_of_bits(values: torch.Tensor) -> float:
     """values: one of the plain formats, strided, at least one element."""
     kind = _PLAIN[values.dtype]
-    signed: NDArray[np.signedinteger[Any]] = values.detach().view(kind.signed).numpy().ravel("K")
+    signed: NDArray[np.signedinteger[Any]] = values.detach().resolve_neg().view(kind.signed).numpy().ravel("K")
     magnitude = torch.iinfo(kind.signed).max
     step = _PIECE // values.itemsize
     found = 0

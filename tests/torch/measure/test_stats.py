@@ -60,6 +60,17 @@ def test_a_tensor_that_is_read_in_pieces(dtype: torch.dtype, bad: float, layout:
     assert peak(-3 * tensor) == 3.0
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_tensor_whose_sign_is_still_to_be_turned(dtype: torch.dtype) -> None:
+    values = torch.complex(torch.ones(600_000), torch.full((600_000,), -3.0)).to(dtype)
+    turned = values.conj().imag
+    assert turned.is_neg()
+    assert turned.numel() * turned.itemsize > _PIECE
+    assert peak(turned) == 3.0
+    assert by_bits(turned) == 3.0
+    assert peak(values.conj()) == 3.0
+
+
 @pytest.mark.parametrize(
     ("tensor", "expected"),
     [
