@@ -25,6 +25,8 @@ _UNSCALED: Final = ("q", "k")
 """T5 names its projections so, and multiplies them as they are; every other attention without a scale of its own divides by the
 root of the width of a head, as torch's attention does unless it is told otherwise.
 """
+_LINEAR: Final = "LinearAttn"
+"""In the name of a processor: keys are multiplied with values first, so that there are no scores to overflow (Sana)."""
 Role = Literal["query", "key", "added_query", "added_key", "fused"]
 
 
@@ -101,6 +103,8 @@ def score_peak(
 
 
 def _watch(name: str, module: nn.Module) -> ScoreWatch | None:
+    if _LINEAR in type(getattr(module, "processor", None)).__name__:
+        return None
     pair = next((pair for pair in _PROJECTIONS if _has(module, pair)), None)
     heads = _heads(module, pair)
     if heads is None or heads < 1:

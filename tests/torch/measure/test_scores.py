@@ -1,5 +1,6 @@
 import pytest
 import torch
+from diffusers import SanaTransformer2DModel
 from torch import nn
 
 from halftone.measure.scores import LONGEST, find_score_watches, score_peak
@@ -81,3 +82,13 @@ def test_modules_are_found_by_structure() -> None:
     }  # fmt: skip
     assert roles["clip.q_proj"] == (watches["clip"], "query")
     assert roles["diffusers.norm_k"] == (watches["diffusers"], "key")
+
+
+def test_linear_attention_which_forms_no_scores_is_not_watched() -> None:
+    transformer = SanaTransformer2DModel(
+        in_channels=4, out_channels=4, num_layers=1, num_attention_heads=2, attention_head_dim=8, num_cross_attention_heads=2,
+        cross_attention_head_dim=8, cross_attention_dim=16, caption_channels=16, sample_size=16, patch_size=1,
+    )  # fmt: skip
+    watches, roles = find_score_watches(transformer)
+    assert list(watches) == ["transformer_blocks.0.attn2"]
+    assert {name.rpartition(".")[0] for name in roles} == set(watches)
