@@ -1,4 +1,4 @@
-"""What is said of findings and of what the sentinel did: what happened, what Halftone did, what can be done (UI.md 2 and 7).
+"""What is said of findings and of what the sentinel did: what happened, what Halftone did, what can be done.
 
 All of it is `Words`, so that the window translates the templates and the command line prints the English.
 """
