@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import nn
@@ -15,7 +15,6 @@ from halftone.contract.plan import RESULT
 from halftone.contract.words import DType
 from halftone.engine.parts import units
 from halftone.engine.tensors import as_dtype, cast_arguments, map_tensors, tensors_in
-from halftone.engine.wide_kernels import unrounded
 
 _HOOKS: Final = "_halftone_border"
 _CASTS: Final = "_halftone_casts"
@@ -54,10 +53,6 @@ def takes(module: nn.Module, dtype: DType) -> DType:
     return "float32" if module.__dict__.get(_WIDE) else dtype
 
 
-class _Handle(Protocol):
-    def remove(self) -> None: ...
-
-
 class _Widened(TorchFunctionMode):
     """What takes its numbers in one type only gets the widest of those it is given: a float32 query with narrow keys, say."""
 
@@ -79,7 +74,7 @@ def mixing(module: nn.Module) -> AbstractContextManager[object]:
 def clear_borders(module: nn.Module) -> None:
     """Remove the casts of an earlier state."""
     module.__dict__.pop(_WIDE, None)
-    for handle in reversed(cast("list[_Handle]", module.__dict__.pop(_HOOKS, []))):
+    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_HOOKS, [])):
         handle.remove()
 
 
@@ -90,9 +85,9 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
     because a value that leaves float32 too early overflows at the border. A module inside a unit is closed: cast up on the way
     in, down on the way out. Where no unit is meant as a whole, single layers are open: each keeps what it makes in float32, every
     other layer casts what it reads, and what is added or multiplied between them takes the wider type. A name that ends in RESULT
-    means only what a layer makes: it computes with narrow numbers, and its sums are not rounded.
+    means only what a layer makes: it computes as it is, and hands on its result in float32.
     """
-    handles: list[_Handle] = []
+    handles: list[RemovableHandle] = []
     names = {name for name, _ in units(module)}
     results = [name.removesuffix(RESULT) for name in regions if name.endswith(RESULT)]
     regions = [name for name in regions if not name.endswith(RESULT)]
@@ -106,31 +101,14 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
     for name in layers:
         layer = module.get_submodule(name)
         handles += _closed(layer, dtype) if blocks else _Border(torch.float32).put(layer)
-    handles += [_Unrounded(module.get_submodule(name)) for name in results]
+    handles += [module.get_submodule(name).register_forward_hook(_widen_result) for name in results]
     if results or (layers and not blocks):
         take_float32(module)
     module.__dict__[_HOOKS] = handles
 
 
-class _Unrounded:
-    """What a layer makes is handed on in float32; its weights and what it is given stay as they are."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        self._layer = layer
-        self._before = layer.__dict__.get("forward")
-        self._hook: RemovableHandle | None = None
-        if (forward := unrounded(layer)) is not None:
-            layer.__dict__["forward"] = forward
-        else:
-            self._hook = layer.register_forward_hook(lambda _layer, _args, output: map_tensors(output, as_dtype(torch.float32)))
-
-    def remove(self) -> None:
-        if self._hook is not None:
-            self._hook.remove()
-        elif self._before is None:
-            self._layer.__dict__.pop("forward", None)
-        else:
-            self._layer.__dict__["forward"] = self._before
+def _widen_result(_layer: nn.Module, _args: Any, output: Any) -> Any:
+    return map_tensors(output, as_dtype(torch.float32))
 
 
 def take_float32(module: nn.Module) -> None:

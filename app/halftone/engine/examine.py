@@ -126,7 +126,7 @@ class Examination:
                 wide = self.wide = self._range(masters)
                 apply_plan(loaded, base, masters)
                 targets = {name: self._target(name, wide) for name in loaded.modules}
-            findings = self._findings(scans, wide, targets, base)
+                findings = self._findings(scans, wide, targets, base)
             bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
             patience = QUICK if self._command.depth == "quick" else PATIENT
             pricing = Pricing(
@@ -301,9 +301,9 @@ class Examination:
         held: Cure | None = None
         for candidate in pricing.by_layer(plan) if kind == "upcast-region" else ():
             cure = self._seen(pricing.price(kind, candidate, thorough=thorough))
-            if cure.refusal is None and (held is None or (cure.psnr or BEST) > (held.psnr or BEST)):
+            if cure.refusal is None and (held is None or _decibels(cure) > _decibels(held)):
                 held = cure
-            clearly = cure.refusal is None and (cure.psnr or BEST) >= CLEARLY
+            clearly = cure.refusal is None and _decibels(cure) >= CLEARLY
             if clearly or cure.plan.error is None:
                 break  # good, or not even finite: layers before would not change that
         return held or self._seen(pricing.price(kind, plan, thorough=thorough))
@@ -382,3 +382,8 @@ class Examination:
 def _is_flat(result: Any) -> bool:
     picture = next(tensors_in(result))
     return picture.dim() == 4 and is_flat(to_pixels(from_decoder(picture)))
+
+
+def _decibels(cure: Cure) -> float:
+    """How close its picture is; of one that needed no look the best there is."""
+    return BEST if cure.psnr is None else cure.psnr

@@ -1,10 +1,10 @@
 """The fewest layers in float32 that keep a network finite, found by running: a layer joins where a number would pass the limit.
 
-While a call runs in the narrow type, every layer is looked at. One whose result passes the limit hands it on in float32, its own
-weights staying narrow; one that is given more than the limit, or whose weights pass it, runs in float32. Where the network's own
-code makes a number that is too large (a sum, a product of two layers), layers that ran just before are tried, one by one: with
-one of its parts in float32 the sum is made in that too, and the call gets further. Blocks need not follow one another as they do
-in `regions`: the embedding of a noise level is read by one small layer of each block, a residual stream mostly by norms.
+While a call runs in the narrow type, every layer is looked at. One whose result passes the limit, or that is given more than the
+limit, runs in float32. Where the network's own code makes a number that is too large (a sum, a product of two layers), layers
+that ran just before are tried, one by one: where one of them hands on its result in float32, computed as before, the sum is made
+in that too, and the call gets further. Blocks need not follow one another as they do in `regions`: the embedding of a noise level
+is read by one small layer of each block, a residual stream mostly by norms.
 
 No names and no shapes of known architectures are used; what is found is verified before it is offered.
 """
@@ -29,8 +29,7 @@ from halftone.engine.load import Loaded
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, changes_by_tensor, rescaled
 from halftone.engine.tensors import DTYPES, as_dtype, map_tensors, peak_of, tensors_in
-from halftone.engine.wide_kernels import unrounded
-from halftone.health.faults import ends_the_job
+from halftone.health.faults import ends_the_job, is_out_of_memory
 from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
@@ -177,6 +176,7 @@ class Growth:
     def _ran(self, run: Callable[[], Any]) -> _End:
         self._check()
         self._left -= 1
+        self._given.clear()
         self._done.clear()
         self._running.clear()
         handles = self._hooks()
@@ -187,7 +187,7 @@ class Growth:
                 finite = peak_of(run()) < float("inf")
         except _OverflowError as found:
             reader = found.reader
-        except RuntimeError as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             if ends_the_job(error):
                 raise
             log.info("the types do not fit in %s: %s", self._running[-1:], error)
@@ -232,25 +232,14 @@ class Growth:
 
     def _leave(self, name: str, layer: nn.Module, _args: Any, output: Any) -> Any:
         self._done.append(name)
+        args, kwargs = self._given.pop(name)
         if not self._is_sound(output) and self._is_narrow(name):
-            self._widen(f"{name}{RESULT}")
-        if f"{name}{RESULT}" in self._wide and self._is_narrow(name):
-            output = self._unrounded(name, layer, output)
-            if not self._is_sound(output):
-                self._widen(name)
-                args, kwargs = map_tensors(self._given[name], as_dtype(torch.float32))
-                output = layer.forward(*args, **kwargs)
+            self._widen(name)
+            args, kwargs = map_tensors((args, kwargs), as_dtype(torch.float32))
+            output = layer.forward(*args, **kwargs)
         if not self._is_sound(output):
             raise _OverflowError(name)
-        return output
-
-    def _unrounded(self, name: str, layer: nn.Module, output: Any) -> Any:
-        """What a narrow layer makes, in float32."""
-        forward = unrounded(layer)
-        if forward is None:
-            return map_tensors(output, as_dtype(torch.float32))
-        args, kwargs = map_tensors(self._given[name], as_dtype(self._dtype))
-        return forward(*args, **kwargs)
+        return map_tensors(output, as_dtype(torch.float32)) if f"{name}{RESULT}" in self._wide else output
 
     def _is_sound(self, value: Any) -> bool:
         """Finite, and not at the narrow type's limit."""
@@ -296,7 +285,8 @@ def fewest_layers(
     patience: float = float("inf"),
 ) -> Fewest | None:
     """Layers of a component that have to run in float32 for these calls of it to be finite; None: no such set was found, or none
-    is needed. narrow: the state without a region, in which the component is left. Raises what check raises.
+    is needed, or the search itself failed. narrow: the state without a region, in which the component is left. Raises what
+    check raises.
     """
     if not calls or narrow.dtype == "float32":
         return None
@@ -304,8 +294,13 @@ def fewest_layers(
     module = loaded.modules[name]
     apply_state(loaded, name, narrow, masters)
     growth = Growth(module, masters, narrow.dtype, narrow.rescale, check, patience)
+    found = None
     try:
         found = growth.layers([partial(run_call, call, module, narrow.dtype) for call in calls])
+    except Exception as error:
+        if ends_the_job(error) and not is_out_of_memory(error):
+            raise
+        log.info("the search for the fewest layers of %s failed", name, exc_info=True)
     finally:
         apply_state(loaded, name, narrow, masters, force=True)
     return found if found is not None and found.layers else None

@@ -39,34 +39,29 @@ def put_wide_kernels(module: nn.Module, device: torch.device, dtype: torch.dtype
             child.__dict__[_MARK] = True
 
 
-def unrounded(layer: nn.Module) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """The layer's forward with its own narrow weights and inputs, its sums in float32, and the result left in that; None for what
-    is no convolution or linear layer.
-    """
-    kind = _KINDS.get(type(layer))
-    return None if kind is None else kind(layer, rounds=False)
-
-
-def _convolution(layer: Any, *, rounds: bool = True) -> Callable[[torch.Tensor], torch.Tensor]:
-    return _summed_wide(layer, layer._conv_forward, rounds)  # noqa: SLF001
-
-
-def _linear(layer: Any, *, rounds: bool = True) -> Callable[[torch.Tensor], torch.Tensor]:
-    return _summed_wide(layer, functional.linear, rounds)
-
-
-def _summed_wide(layer: Any, compute: Callable[..., torch.Tensor], rounds: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+def _convolution(layer: Any) -> Callable[[torch.Tensor], torch.Tensor]:
     def forward(input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name torch gives it
         weight, bias = layer.weight, layer.bias
-        if weight.dtype == torch.float32 or input.dtype != weight.dtype or (rounds and weight.dtype != torch.float16):
-            return compute(input, weight, bias)
-        wide = compute(input.float(), weight.float(), None if bias is None else bias.float())
-        return wide.to(weight.dtype) if rounds else wide
+        if weight.dtype != torch.float16 or input.dtype != torch.float16:
+            return layer._conv_forward(input, weight, bias)  # noqa: SLF001
+        wide = layer._conv_forward(input.float(), weight.float(), None if bias is None else bias.float())  # noqa: SLF001
+        return wide.to(torch.float16)
 
     return forward
 
 
-_KINDS: dict[type[nn.Module], Callable[..., Callable[[torch.Tensor], torch.Tensor]]] = {
+def _linear(layer: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    def forward(input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - the name torch gives it
+        weight, bias = layer.weight, layer.bias
+        if weight.dtype != torch.float16 or input.dtype != torch.float16:
+            return functional.linear(input, weight, bias)
+        wide = functional.linear(input.float(), weight.float(), None if bias is None else bias.float())
+        return wide.to(torch.float16)
+
+    return forward
+
+
+_KINDS: dict[type[nn.Module], Callable[[Any], Callable[[torch.Tensor], torch.Tensor]]] = {
     nn.Conv1d: _convolution,
     nn.Conv2d: _convolution,
     nn.Conv3d: _convolution,

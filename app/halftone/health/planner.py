@@ -25,6 +25,7 @@ BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "wei
 """What a rescaling can cure."""
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
 _IN_RANGE: Final = "until the numbers are back in range"
+_RESULTS: Final = "The results of"
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
 """How the libraries name the component that decodes latents."""
 
@@ -232,10 +233,12 @@ def with_layers(
     plan: Plan, upcast: Mapping[str, tuple[str, ...]], moved: int, components: Mapping[str, int], dtype: DType
 ) -> Plan:
     """A plan with single layers in place of its blocks. moved: parameters of these layers."""
-    names = [name.removesuffix(RESULT) for own in upcast.values() for name in own]
-    reason = _region_reason(names, moved, sum(components.values()), dtype, "layers")
-    others = [other for other in plan.reasons if _IN_RANGE not in other]
-    return msgspec.structs.replace(plan, upcast=dict(upcast), upcast_parameters=moved, reasons=(reason, *others))
+    whole = [name for own in upcast.values() for name in own if not name.endswith(RESULT)]
+    results = [name.removesuffix(RESULT) for own in upcast.values() for name in own if name.endswith(RESULT)]
+    reasons = [_region_reason(whole, moved, sum(components.values()), dtype, "layers")] if whole else []
+    reasons += [f"{_RESULTS} {_listed(results, 'layers')} stay in FP32."] if results else []
+    others = [other for other in plan.reasons if _IN_RANGE not in other and _RESULTS not in other]
+    return msgspec.structs.replace(plan, upcast=dict(upcast), upcast_parameters=moved, reasons=(*reasons, *others))
 
 
 def _block_of(module: str, blocks: Sequence[Region]) -> int | None:

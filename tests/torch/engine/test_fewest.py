@@ -1,6 +1,7 @@
 """A fault that no scale undoes is cured by a few layers in float32, in a check and while a picture is made."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,14 @@ from tests.helpers.engine_runs import check, generate, pixels
 from halftone.contract.facts import LayerPeak
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.words import FLOAT_LIMITS
+from halftone.engine.borders import takes
+from halftone.engine.calls import Call
+from halftone.engine.layers import fewest_layers
+from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.service import DiffusersEngine
 from halftone.health.judge import held_in
+from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
 
@@ -76,3 +83,47 @@ def test_the_weights_come_back(engine: DiffusersEngine, timed: Path) -> None:
     kept = engine.loaded
     assert kept is not None
     assert {parameter.dtype for parameter in kept.modules["unet"].parameters()} == {torch.float16}
+
+
+def _failing(timed: Path) -> tuple[Loaded, Call]:
+    loaded = load_pipeline(describe(str(timed)), torch.device("cpu"))
+    unet = loaded.modules["unet"]
+    words = torch.randn(1, 77, unet.config.cross_attention_dim)  # pyright: ignore[reportAttributeAccessIssue]
+    kwargs = {"encoder_hidden_states": words, "return_dict": False}
+    return loaded, Call("unet", "forward", (torch.randn(1, 4, 8, 8), torch.tensor(500)), kwargs, step=0)
+
+
+def _check_that_all_is_back(loaded: Loaded, masters: dict[str, torch.Tensor]) -> None:
+    unet = loaded.modules["unet"]
+    assert loaded.states["unet"] == ComponentState(dtype="float16")
+    assert takes(unet, "float16") == "float16", "it is called as before"
+    for name, parameter in unet.named_parameters():
+        assert parameter.dtype == torch.float16
+        assert torch.equal(parameter, masters[name].half()), name
+    assert not any(module._forward_hooks for module in unet.modules())
+
+
+def test_a_search_leaves_the_component_as_it_was(timed: Path) -> None:
+    loaded, call = _failing(timed)
+    masters = {name: tensor.clone() for name, tensor in exact_weights(loaded.modules["unet"]).items()}
+    found = fewest_layers(loaded, [call], masters, ComponentState(dtype="float16"), lambda: None)
+    assert found is not None
+    _check_that_all_is_back(loaded, masters)
+
+
+@pytest.mark.parametrize("failure", [MemoryError("out of memory"), TypeError("a type that it does not know")])
+def test_a_search_that_cannot_be_made_costs_only_its_result(timed: Path, failure: Exception) -> None:
+    """The block in float32 may still fit."""
+    loaded, call = _failing(timed)
+    masters = {name: tensor.clone() for name, tensor in exact_weights(loaded.modules["unet"]).items()}
+    runs: list[int] = []
+
+    def fail_later() -> None:
+        runs.append(1)
+        if len(runs) == 2:
+            raise failure
+
+    second = replace(call, args=(call.args[0], torch.tensor(20)))
+    assert fewest_layers(loaded, [call, second], masters, ComponentState(dtype="float16"), fail_later) is None
+    assert len(runs) == 2
+    _check_that_all_is_back(loaded, masters)

@@ -3,10 +3,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.plan import Plan
+from halftone.contract.plan import RESULT, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import CureKind, DType, DTypeState, FindingCode
-from halftone.health.planner import Region, candidate_plans
+from halftone.health.planner import Region, candidate_plans, with_layers
 from halftone.health.rescale import RescaleGroup
 
 BLOCKS = tuple(Region("vae", name, (name,), 100) for name in ("conv_in", "mid", "up0", "up1", "conv_out"))
@@ -190,3 +190,16 @@ def test_never_for_cross_attention_is_not_answered_by_upcasting_it() -> None:
     assert all("upcast_cross_attention" not in plan.settings for _, plan in asked.plans())
     needed = Setup(HEALTHY, findings=attention)
     assert any(plan.settings.get("upcast_cross_attention") == "always" for _, plan in needed.plans())
+
+
+def test_layers_and_results_take_the_place_of_the_reason_for_blocks() -> None:
+    before = "mid run in FP32, until the numbers are back in range; x"
+    plan = Plan(dtypes={"unet": "float16"}, upcast={"unet": ("mid",)}, reasons=(before,))
+    found = with_layers(plan, {"unet": ("a", f"b{RESULT}", f"c{RESULT}")}, 5, {"unet": 100}, "float16")
+    assert (found.upcast_parameters, found.upcast["unet"]) == (5, ("a", f"b{RESULT}", f"c{RESULT}"))
+    assert found.reasons == (
+        "a run in FP32, until the numbers are back in range; 95\u00a0% of the model stays in FP16.",
+        "The results of b and c stay in FP32.",
+    )
+    again = with_layers(found, {"unet": (f"b{RESULT}",)}, 0, {"unet": 100}, "float16")
+    assert again.reasons == ("The results of b stay in FP32.",)
