@@ -1,12 +1,15 @@
 """A check with LoRAs: what overflows only because of one says so, is cured, and costs a sound model nothing."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
+from safetensors.torch import load_file, save_file
+from tests.helpers.engine_runs import Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.loras import VALUES, broken_lora, make_lora
 
-from halftone.contract.request import Lora
+from halftone.contract.messages import Examine
+from halftone.contract.request import CheckInputs, Lora, Numerics
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
 
@@ -94,3 +97,22 @@ def test_bad_numbers_in_its_file_end_the_check_before_anything_runs(
     assert finding.module in tensor
     assert finding.message == f"The LoRA holed holds numbers that are not numbers, in its tensor {tensor}."
     assert report.layers == ()
+
+
+def test_it_is_tried_under_the_settings_of_the_check(
+    engine: DiffusersEngine, models: dict[str, Path], mild: Lora, tmp_path: Path
+) -> None:
+    """Attention scores that overflow only with sums in float16 do so without the LoRA too."""
+    folder = tmp_path / "scores"
+    shutil.copytree(models["sd15"], folder)
+    (file,) = (folder / "unet").glob("*.safetensors")
+    tensors = load_file(file)
+    for name in tensors:
+        if name.startswith("mid_block.") and name.endswith((".attn1.to_q.weight", ".attn1.to_k.weight")):
+            tensors[name] = tensors[name] * 2.0**10
+    save_file(tensors, file, {"format": "pt"})
+    numerics = Numerics(precision="float16", attention_backend="math", math_attention_reduction=True)
+    inputs = CheckInputs(width=32, height=32, loras=(mild,))
+    report = engine.examine(Examine(job="c", model=str(folder), numerics=numerics, inputs=inputs), Recorder(), Steady())
+    assert [finding.code for finding in report.findings][:1] == ["attention-overflow"]
+    assert all("lora" not in finding.facts for finding in report.findings)
