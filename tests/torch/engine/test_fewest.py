@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -87,8 +88,8 @@ def test_the_weights_come_back(engine: DiffusersEngine, timed: Path) -> None:
 
 def _failing(timed: Path) -> tuple[Loaded, Call]:
     loaded = load_pipeline(describe(str(timed)), torch.device("cpu"))
-    unet = loaded.modules["unet"]
-    words = torch.randn(1, 77, unet.config.cross_attention_dim)  # pyright: ignore[reportAttributeAccessIssue]
+    config: Any = loaded.modules["unet"].config
+    words = torch.randn(1, 77, config.cross_attention_dim)
     kwargs = {"encoder_hidden_states": words, "return_dict": False}
     return loaded, Call("unet", "forward", (torch.randn(1, 4, 8, 8), torch.tensor(500)), kwargs, step=0)
 
