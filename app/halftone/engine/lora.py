@@ -6,6 +6,7 @@ that are rescaled together, the probe and the comparison with the file see one n
 
 import copy
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from halftone.contract.words import DType
 from halftone.engine.parts import components
 from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.engine.quiet import quiet_libraries
+from halftone.library.header import read_header
 from halftone.library.loras import LORA, stamp
 from halftone.library.scan import TensorScan, scan_files
 
@@ -31,18 +33,25 @@ log = logging.getLogger(__name__)
 _ADAPTER: Final = "halftone"
 _OWN: Final = ("weight", "bias")
 """Of a layer, what a LoRA may change."""
+_DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.default)?\.weight$")
+"""One of a LoRA's tensors for each layer, in every form."""
+_JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
+"""In the names of layers that diffusers splits into several."""
 
 
 @dataclass(frozen=True)
 class Adapter:
     """A LoRA that was read. layers: component -> module -> layer of peft around an empty one of the component; version: of the
-    file; bad: its tensors with numbers that are not finite.
+    file; bad: its tensors with numbers that are not finite; left_out: how many of its layers diffusers found no place for; total:
+    how many it has, 0 where that cannot be counted.
     """
 
     lora: Lora
     layers: Mapping[str, Mapping[str, Any]]
     version: str
     bad: tuple[TensorScan, ...]
+    left_out: int = 0
+    total: int = 0
 
 
 def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
@@ -76,7 +85,24 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     layers = {name: own for name, own in layers.items() if own}
     if not layers:
         raise _other_base(model, lora, "none of its tensors has a place in the model")
-    return Adapter(lora, layers, version, bad)
+    total = _layers_in(path)
+    return Adapter(lora, layers, version, bad, max(0, total - sum(map(len, layers.values()))), total)
+
+
+def _layers_in(path: Path) -> int:
+    """How many layers a file changes; 0 where its layers are not those of diffusers, and nothing can be counted."""
+    names = [tensor.name for tensor in read_header(path).tensors]
+    return 0 if any(_JOINED.search(name) for name in names) else sum(_DOWN.search(name) is not None for name in names)
+
+
+def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
+    """What is said of each LoRA that reaches the model only in part."""
+    return tuple(_left_out(adapter) for adapter in adapters if adapter.left_out)
+
+
+def _left_out(adapter: Adapter) -> str:
+    count, total, name = adapter.left_out, adapter.total, adapter.lora.name
+    return f"{count} of {total} layers of the LoRA {name} found no place in this model and were left out."
 
 
 def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -> HalftoneError:

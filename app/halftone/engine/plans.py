@@ -13,7 +13,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
-from halftone.engine.lora import changed_components, read_adapters
+from halftone.engine.lora import changed_components, left_out, read_adapters
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
@@ -31,7 +31,7 @@ def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
     """Every component in dtype, changed only by what the settings order outright."""
     dtypes: dict[str, DType] = dict.fromkeys(loaded.modules, dtype)
     upcast: dict[str, tuple[str, ...]] = {}
-    reasons: list[str] = []
+    reasons: list[str] = [*left_out(loaded.adapters)]
     for name, module in loaded.modules.items():
         if role(name, module) == "decode" and numerics.vae_float32 == "always" and dtype != "float32":
             dtypes[name] = "float32"

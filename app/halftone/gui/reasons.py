@@ -26,6 +26,7 @@ TEMPLATES: Final = (
     "The setting “{0}” changed since the check.",
     "FP32: nothing else was measured.",
     "FP32: {0} has not been measured yet.",
+    "{0} of {1} layers of the LoRA {2} found no place in this model and were left out.",
     "{0}, as set.",
     "{0}, as set, though the self-test found it {1} on {2}.",
     "{0}: every test passed, and it is {1} × as fast as FP32 ({2}); {3}.",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import OPTIONS, generate, pixels
 from tests.helpers.loras import broken_lora, make_lora
 from tests.helpers.read_back import parse_parameters, read_picture
@@ -150,6 +151,25 @@ def test_one_that_does_not_fit_is_refused_and_changes_nothing(
     assert tensor in str(caught.value)
     again, _ = generate(engine, models["sd15"], loras=good)
     assert (pixels(first) == pixels(again)).all()
+
+
+@pytest.mark.parametrize("kohya", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_layers_without_a_place_in_the_model_are_counted_and_told(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, kohya: bool, count: int
+) -> None:
+    file = make_lora(models["sd15"], tmp_path / "mine.safetensors", kohya=kohya)
+    tensors = load_file(file)
+    total = count + sum("lora_up" in name or "lora_B" in name for name in tensors)
+    for index in range(count):
+        layer = f"lora_unet_down_blocks_9_{index}_to_q" if kohya else f"unet.down_blocks.9.{index}.to_q"
+        for side, size in (("down" if kohya else "A", (4, 32)), ("up" if kohya else "B", (32, 4))):
+            tensors[f"{layer}.lora_{side}.weight"] = torch.ones(size)
+    save_file(tensors, file)
+    report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(file)),))
+    told = [reason for reason in report.plan.reasons if "left out" in reason]
+    said = f"{count} of {total} layers of the LoRA mine found no place in this model and were left out."
+    assert told == ([said] if count else [])
 
 
 def test_a_changed_file_is_read_again(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
