@@ -5,7 +5,7 @@ gets its name.
 import logging
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -70,7 +70,8 @@ def repair(
     try:
         with new_folder(target) as part:
             merged = _merged(loaded)
-            changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged)
+            named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
+            changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged, named)
             emit(PhaseChanged(phase="verify"))
             error, finite = _compare(loaded, part, {*cure.plan.rescale, *merged}, examination.wide, control)
     except OSError as problem:
@@ -107,9 +108,10 @@ def write_copy(
     emit: Emit,
     control: Control,
     merged: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
+    loras: Sequence[str] = (),
 ) -> int:
     """Copy the folder into the empty one `target`, with the named tensors rescaled, and those merged (component -> parameter ->
-    value) in the place of the file's; how many differ."""
+    value) in the place of the file's; how many differ. loras: what was merged, for the files' metadata."""
     merged = merged or {}
     files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
     found: dict[str, dict[str, bool]] = {component: {} for component in (*rescale, *merged)}
@@ -123,7 +125,7 @@ def write_copy(
         component = relative.parts[0]
         scaled: dict[str, bool] = {}
         if component in found and path.suffix == ".safetensors":
-            scaled = rewrite(path, copy, rescale.get(component, {}), REPAIRED, merged.get(component))
+            scaled = rewrite(path, copy, rescale.get(component, {}), REPAIRED, merged.get(component), loras)
         if not scaled:
             shutil.copyfile(path, copy)
         found.setdefault(component, {}).update(scaled)

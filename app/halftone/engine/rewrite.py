@@ -5,13 +5,14 @@ Written by hand, not by the library: it would shuffle the metadata, and hold the
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 import torch
 
 from halftone.engine.precision import split_rows
+from halftone.library.copies import MERGED
 
 _DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
@@ -27,14 +28,20 @@ def scaled(tensor: torch.Tensor, rows: slice, k: int) -> torch.Tensor:
 
 
 def rewrite(
-    source: Path, target: Path, exponents: Mapping[str, int], note: str, merged: Mapping[str, torch.Tensor] | None = None
+    source: Path,
+    target: Path,
+    exponents: Mapping[str, int],
+    note: str,
+    merged: Mapping[str, torch.Tensor] | None = None,
+    loras: Sequence[str] = (),
 ) -> dict[str, bool]:
     """Write `source` to `target` (which may be the same file) with the named tensors scaled; the names that were found, and
     whether their tensors differ now (a bias of zeros does not).
 
     exponents: tensor name, or "name[a:b]" for some of its rows -> k; note: goes into the metadata with them, added to those that
-    stand there. merged: parameter -> what stands in the place of the file's numbers, rounded to their type. Written beside the
-    target, synced, and moved over it, so that a stop never leaves half a file. Raises OSError.
+    stand there. merged: parameter -> what stands in the place of the file's numbers, rounded to their type; loras: what was
+    merged, named in the metadata. Written beside the target, synced, and moved over it, so that a stop never leaves half a file.
+    Raises OSError.
     """
     with source.open("rb") as file:
         header, start = _read(file)
@@ -48,7 +55,7 @@ def rewrite(
         part = target.with_name(f"{target.name}.part")
         try:
             with part.open("wb") as out:
-                _write(file, out, header, start, changed, _note(header, note, found))
+                _write(file, out, header, start, changed, _note(header, note, found, loras if new else ()))
                 out.flush()
                 os.fsync(out.fileno())
             part.replace(target)
@@ -71,14 +78,18 @@ def _rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return narrow if bool(narrow.isfinite().all()) else tensor
 
 
-def _note(header: Mapping[str, Any], note: str, found: Mapping[str, int]) -> str:
-    """For the metadata: what was done, and by which powers of two all in all."""
+def _note(header: Mapping[str, Any], note: str, found: Mapping[str, int], loras: Sequence[str]) -> str:
+    """For the metadata: what was done, which LoRAs were merged, and by which powers of two all in all."""
     try:
-        before = cast("dict[str, int]", json.loads(header.get("__metadata__", {}).get("halftone", "{}")).get("exponents", {}))
+        earlier = cast("dict[str, Any]", json.loads(header.get("__metadata__", {}).get("halftone", "{}")))
+        before, merged = cast("dict[str, int]", earlier.get("exponents", {})), cast("list[str]", earlier.get("loras", []))
     except (ValueError, AttributeError):
-        before = {}
+        before, merged = {}, []
     names = dict.fromkeys((*before, *found))
-    return json.dumps({"change": note, "exponents": {name: before.get(name, 0) + found.get(name, 0) for name in names}})
+    told: dict[str, Any] = {"change": note if names else MERGED}
+    if every := [*merged, *loras]:
+        told["loras"] = every
+    return json.dumps({**told, "exponents": {name: before.get(name, 0) + found.get(name, 0) for name in names}})
 
 
 def _read(file: BinaryIO) -> tuple[dict[str, Any], int]:

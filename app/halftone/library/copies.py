@@ -13,7 +13,9 @@ from halftone.library.header import Header
 from halftone.settings.disk import free_bytes, no_folder, size_text
 
 REPAIRED: Final = "rescaled exactly so that float16 does not overflow"
-"""What the weight files of a repaired copy say of themselves."""
+"""What the rescaled weight files of a repaired copy say of themselves."""
+MERGED: Final = "LoRAs merged"
+"""What those say into which only LoRAs were merged."""
 
 
 class _Change(msgspec.Struct):

@@ -1,5 +1,6 @@
 """Rescaled copies and LoRAs: merged into a copy, and added to one that was rescaled before."""
 
+import json
 from pathlib import Path
 
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, pixels
@@ -13,6 +14,8 @@ from halftone.engine.fragile import exponents_up
 from halftone.engine.repair import write_copy
 from halftone.engine.rescale import rescale_groups
 from halftone.engine.service import DiffusersEngine
+from halftone.library.copies import MERGED, is_repaired
+from halftone.library.header import read_header
 from halftone.measure.pictures import psnr
 
 
@@ -52,6 +55,12 @@ def test_the_text_encoder_of_a_copy_is_merged_too(engine: DiffusersEngine, model
     model = faulty_copy(models["sd15"], tmp_path / "faulty", "vae", "stream of decoder", 16)
     lora = Lora(path=str(make_lora(models["sd15"], tmp_path / "a.safetensors", text=True, kohya=True)))
     repaired(engine, model, tmp_path / "copy", lora)
+    merged_only = read_header(next((tmp_path / "copy" / "text_encoder").glob("*.safetensors")))
+    assert json.loads(merged_only.metadata["halftone"]) == {"change": MERGED, "loras": ["a 1"], "exponents": {}}
+    assert not is_repaired([merged_only])
+    rescaled = read_header(next((tmp_path / "copy" / "vae").glob("*.safetensors")))
+    assert is_repaired([rescaled])
+    assert "loras" not in json.loads(rescaled.metadata["halftone"])
     wide, _ = generate(engine, model, loras=(lora,))
     merged, _ = generate(engine, tmp_path / "copy")
     assert psnr(pixels(merged), pixels(wide)) > 60
