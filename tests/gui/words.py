@@ -44,7 +44,7 @@ def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.errors import WORDS
     from halftone.gui.pages.create_form import examples
-    from halftone.gui.reasons import FRAGMENTS, PARTS, TEMPLATES
+    from halftone.gui.reasons import FRAGMENTS, LISTS, PARTS, TEMPLATES
     from halftone.health import report_words
     from halftone.health.headroom import PART_NAMES
     from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
@@ -53,7 +53,7 @@ def tables() -> dict[str, str]:
     found: dict[str, str] = {}
     for sentence, remedy in WORDS.values():
         found |= {sentence: "errors", remedy: "errors"}
-    found |= dict.fromkeys((*TEMPLATES, *FRAGMENTS, *PARTS), "reasons")
+    found |= dict.fromkeys((*TEMPLATES, *FRAGMENTS, *PARTS, *LISTS), "reasons")
     for setting in DECLARED:
         for words in (setting.title, setting.sentence, setting.tooltip, setting.section):
             if words:

@@ -51,6 +51,30 @@ TEMPLATES: Final = (
     "Gives wrong results on this device.",
     "Changes nothing while the numbers are sound.",
     "Costs and saves nothing until {0}.",
+    "The whole model runs in {0}. It reaches as far as FP32 and keeps 8 bits of detail instead of 11.",
+    "The whole model runs in {0}.",
+    "{0} runs in {1}. It reaches as far as FP32 and keeps 8 bits of detail instead of 11.",
+    "{0} runs in {1}.",
+    "{0} run in FP32, until the numbers are back in range; {1}\u00a0% of the model stays in {2}.",
+    "The results of {0} stay in FP32.",
+    "{0}: {1} layers are scaled by powers of two, up to 2^{2}; the result is the same in exact arithmetic.",
+    "Attention sums run in FP32 again.",
+    "Attention uses a backend that keeps its scores in FP32.",
+    "Attention scores are computed in FP32.",
+    "Sums of products are kept in FP32.",
+    "Partial sums are kept in FP32.",
+    "The steps between two model calls run in FP32.",
+    "{0} in FP32: Keep the VAE in FP32 is set to Always.",
+    "Cross-attention of {0} in FP32: Upcast cross-attention is set to Always.",
+    "Upcast cross-attention has no effect: {0} has no separate cross-attention.",
+    "{0}: computed {1}, as that gave a sound picture before on this device.",
+    "Seed {0}: drawn at random.",
+    "Steps: the pipeline's own default.",
+    "Sampler: the model's own.",
+    "{0} frames were computed; the first one is saved.",
+    "{0} has no effect on {1}: it is a switch of CUDA's matrix products.",
+    "Attention backend {0} does not exist on {1}: torch's own choice is used.",
+    "Half-precision math attention reduction acts only with the math backend.",
 )
 FRAGMENTS: Final = (
     "single files are not supported yet",
@@ -127,20 +151,34 @@ PARTS: Final = (
     "attention scores overflow",
 )
 """What may stand inside a template, alone or in a list."""
+LISTS: Final = (
+    "{0} to {1} ({2} blocks)",
+    "{0} to {1} ({2} layers)",
+    "{0} and {1}",
+    "Text encoder {0}",
+    "Denoiser (transformer) {0}",
+    "with its layers rescaled exactly",
+    "with a safer setting",
+    "with the failing parts in full precision",
+    "in BF16",
+    "in full precision",
+    "with the whole model in full precision",
+)
+"""What may stand inside a reason too: layers, components, cures; a file's name may read like one of these."""
 
 
 def reason(sentence: str) -> str:
     """The sentence in the language in force; as it stands where its template is not known."""
     if language() == "en":
         return sentence
-    return _filled(sentence, TEMPLATES) or tr(sentence)
+    return _filled(sentence, TEMPLATES, (*PARTS, *LISTS)) or tr(sentence)
 
 
 def fragment(words: str) -> str:
     """A fact of an error in the language in force; names, paths and what a library says stay as they are."""
     if language() == "en":
         return words
-    found = _filled(words, FRAGMENTS)
+    found = _filled(words, FRAGMENTS, PARTS)
     if found:
         return found
     first, between, last = words.rpartition(" or ")
@@ -159,16 +197,16 @@ def recognised(sentence: str) -> bool:
     return any(_pattern(template).fullmatch(sentence) for template in (*TEMPLATES, *FRAGMENTS))
 
 
-def _filled(sentence: str, templates: tuple[str, ...]) -> str:
+def _filled(sentence: str, templates: tuple[str, ...], parts: tuple[str, ...]) -> str:
     for template in templates:
         match = _pattern(template).fullmatch(sentence)
         if match is not None:
-            return tr(template, *(_part(value) for value in match.groups())) if match.groups() else tr(template)
+            return tr(template, *(_part(value, parts) for value in match.groups())) if match.groups() else tr(template)
     return ""
 
 
-def _part(value: str) -> str:
-    return listed(*(_filled(entry, PARTS) or tr(entry) for entry in value.split(", ")))
+def _part(value: str, parts: tuple[str, ...]) -> str:
+    return listed(*(_filled(entry, parts, parts) or tr(entry) for entry in value.split(", ")))
 
 
 @cache

@@ -1,0 +1,65 @@
+"""Every reason that a plan can give is recognised, and stands in Chinese on the Chinese page."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.health.test_planner import COMPONENTS, HEALTHY, HOT, STREAM, Setup, finding
+
+from halftone.contract.plan import RESULT
+from halftone.contract.request import Numerics
+from halftone.gui.i18n import set_language
+from halftone.gui.reasons import reason, recognised
+from halftone.health.explain import remembered
+from halftone.health.planner import with_layers
+
+LAYERS = tuple(f"up_blocks.{index}.conv" for index in range(5))
+
+
+def cases() -> Iterator[Setup]:
+    yield Setup(HOT, groups=(STREAM,))
+    yield Setup({**HOT, "conv_out": 1e5}, groups=(STREAM,))
+    yield Setup({**HEALTHY, "mid": 9e4})
+    yield Setup(dict.fromkeys(HEALTHY, 2e5))
+    yield Setup(HEALTHY, findings=(finding("device-fault"),))
+    yield Setup(HEALTHY, findings=tuple(finding("activation-overflow", "mid", name) for name in ("text_encoder", "vae")))
+    yield Setup(HEALTHY, findings=(finding("activation-overflow", "mid", "unet"), finding("activation-overflow")))
+    for numerics in (Numerics(math_attention_reduction=True), Numerics(attention_backend="math"), Numerics()):
+        yield Setup(HEALTHY, findings=(finding("attention-overflow"),), numerics=numerics)
+    sums = Numerics(fp16_accumulation=True, fp16_reduction=True, upcast_sampling=False)
+    yield Setup(HEALTHY, findings=(finding("accumulation-overflow"), finding("underflow")), numerics=sums)
+
+
+def reasons_given() -> set[str]:
+    plans = [plan for case in cases() for _, plan in case.plans()]
+    plans += [with_layers(plans[0], {"vae": LAYERS[:count]}, 7, COMPONENTS, "float16") for count in (1, 2, 3, 5)]
+    results = tuple(f"{name}{RESULT}" for name in LAYERS)
+    plans += [with_layers(plans[0], {"vae": (*LAYERS[:1], *results[:count])}, 7, COMPONENTS, "float16") for count in (1, 2, 5)]
+    given = {reason for plan in plans for reason in plan.reasons}
+    return given | {remembered("unet", "rescale").text(), remembered("text_encoder_2", "float32-component").text()}
+
+
+@pytest.fixture
+def chinese(qapp: object) -> Iterator[None]:
+    del qapp
+    set_language("zh_CN")
+    yield
+    set_language("en")
+
+
+def test_every_kind_of_reason_is_among_the_cases() -> None:
+    given = " ".join(reasons_given())
+    kinds = (
+        "powers of two", "run in FP32, until", "stay in FP32", "blocks)", "layers)", " and ", "whole model runs in",
+        " runs in BF16",
+        " runs in FP32", "sums run", "uses a backend", "scores are computed", "Sums of", "Partial sums", "between two model",
+    )  # fmt: skip
+    assert [words for words in kinds if words not in given] == []
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize("sentence", sorted(reasons_given()))
+def test_every_reason_of_a_plan_is_translated(sentence: str) -> None:
+    assert recognised(sentence)
+    said = reason(sentence)
+    assert not re.search(r"\b(?:and|the|in|is|are|runs?|blocks|layers|encoder|decoder)\b", said.lower()), said

@@ -1,0 +1,46 @@
+"""What the engine gives as reasons is known to the window, which can say it in its language."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.helpers.tiny import save_tiny
+
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.plans import base_plan
+from halftone.engine.resolve import of_request, resolve
+from halftone.engine.torch_settings import without_effect
+from halftone.gui.reasons import recognised
+from halftone.library.models import describe
+
+ALWAYS = Numerics(vae_float32="always", upcast_cross_attention="always")
+
+
+def _loaded(folder: Path, family: str) -> Loaded:
+    return load_pipeline(describe(str(save_tiny(folder / family, family))), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("family", ["sd15", "sd3"])
+def test_what_the_settings_order_is_recognised(tmp_path: Path, family: str) -> None:
+    reasons = base_plan(_loaded(tmp_path, family), "float16", ALWAYS).reasons
+    assert len(reasons) == 2
+    assert all(map(recognised, reasons))
+
+
+def test_what_a_request_leaves_open_is_recognised(tmp_path: Path) -> None:
+    loaded = _loaded(tmp_path, "sd15")
+    request = PictureRequest(prompt="a red sun", model=loaded.facts.id)
+    reasons = resolve(request, loaded, loaded.pipe, of_request(request, loaded.facts), "float16", ()).reasons
+    assert len(reasons) >= 2
+    assert all(map(recognised, reasons))
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_settings_without_effect_are_recognised(device: str) -> None:
+    switches = Numerics(
+        fp16_reduction=True, bf16_reduction=True, fp16_accumulation=True, math_attention_reduction=True, attention_backend="cudnn"
+    )
+    reasons = without_effect(switches, torch.device(device))
+    assert len(reasons) >= 4
+    assert all(map(recognised, reasons))
