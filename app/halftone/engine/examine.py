@@ -300,7 +300,7 @@ class Examination:
         """
         held: Cure | None = None
         for candidate in pricing.by_layer(plan) if kind == "upcast-region" else ():
-            cure = self._seen(pricing.price(kind, candidate, thorough=thorough))
+            cure = self._seen(pricing.price(kind, candidate, thorough=thorough), always=True)
             if cure.refusal is None and (held is None or _decibels(cure) > _decibels(held)):
                 held = cure
             clearly = cure.refusal is None and _decibels(cure) >= CLEARLY
@@ -308,11 +308,11 @@ class Examination:
                 break  # good, or not even finite: layers before would not change that
         return held or self._seen(pricing.price(kind, plan, thorough=thorough))
 
-    def _seen(self, cure: Cure) -> Cure:
+    def _seen(self, cure: Cure, *, always: bool = False) -> Cure:
         """The cure after a look at a whole picture where one is needed: what is little in one call may add up over the steps. It
-        must be applied.
+        must be applied. always: however little it is.
         """
-        if not cure.plan.verified or (cure.plan.error or 0.0) <= NEAR:
+        if not cure.plan.verified or (not always and (cure.plan.error or 0.0) <= NEAR):
             return cure
         assert self.wide is not None
         inputs, seed = self._pictures[0]
