@@ -103,9 +103,24 @@ def test_what_an_error_held_can_be_freed_while_the_error_lives() -> None:
     assert alive[0]() is None
 
 
-def test_an_error_that_is_its_own_cause_is_forgotten_once() -> None:
-    one, other = ValueError("one"), ValueError("other")
-    one.__cause__ = one
-    forget_frames(one)
-    one.__cause__, other.__cause__ = other, one
-    forget_frames(one)
+@pytest.mark.parametrize("circle", [1, 2])
+def test_causes_that_go_in_a_circle_are_forgotten_once(circle: int) -> None:
+    class Tensor:
+        pass
+
+    def fill() -> None:
+        big = Tensor()
+        alive.append(weakref.ref(big))
+        raise RuntimeError("CUDA out of memory")
+
+    alive: list[weakref.ref[Tensor]] = []
+    errors: list[RuntimeError] = []
+    for _ in range(circle):
+        with pytest.raises(RuntimeError) as caught:
+            fill()
+        errors.append(caught.value)
+    for error, cause in zip(errors, (*errors[1:], errors[0]), strict=True):
+        error.__cause__ = cause
+    forget_frames(errors[0])
+    gc.collect()
+    assert [reference() for reference in alive] == [None] * circle
