@@ -1,5 +1,7 @@
 """A plan: the resolved set of cures and dtypes, each with its reason; and a cure: one plan with its prices."""
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -8,14 +10,37 @@ from halftone.contract.words import CureKind, DType
 
 RESULT: Final = ".(result)"
 """Ends the name of a layer that runs as it is and hands on what it makes in float32."""
+_HANDED_ON: Final = re.compile(r"(?P<module>.*)\.\(result(?:\*2\^(?P<k>\d+))?\)")
+
+
+def result_of(module: str, k: int = 0) -> str:
+    """The name that stands in `Plan.upcast` for a layer which hands on its result in float32. k: it computes with its input and
+    its bias times 2**-k, and its result is multiplied by 2**k once it is in float32: the same numbers, none of them too large.
+    """
+    return f"{module}.(result*2^{k})" if k else f"{module}{RESULT}"
+
+
+def handed_on(name: str) -> tuple[str, int | None]:
+    """A name in `Plan.upcast` as a module and its k (see `result_of`); None: all of it runs in float32."""
+    found = _HANDED_ON.fullmatch(name)
+    return (name, None) if found is None else (found["module"], int(found["k"] or 0))
+
+
+def joined_regions(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of several plans as one: what is whole in one of them is whole, else the largest k counts."""
+    found: dict[str, int | None] = {}
+    for module, k in map(handed_on, names):
+        known = found.get(module, k)
+        found[module] = None if k is None or known is None else max(k, known)
+    return tuple(module if k is None else result_of(module, k) for module, k in found.items())
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is done so that a model stays finite.
 
     dtypes: run dtype per component. rescale: per component, parameter tensor -> k, meaning the tensor is multiplied by 2**k.
-    upcast: per component, the modules (dotted names) that run in float32 with boundary casts, and those, with RESULT behind the
-    name, of which only what they make is kept in that. settings: Numerics fields to set.
+    upcast: per component, the modules (dotted names) that run in float32 with boundary casts, and those that only hand on what
+    they make in that (`result_of`). settings: Numerics fields to set.
     error: relative root-mean-square error of the denoiser and decoder outputs against the range pass, None if not measured.
     """
 
@@ -31,15 +56,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def upcast_modules(self, component: str) -> tuple[str, ...]:
         """Names of the modules that work in float32 or hand it on."""
-        return tuple(dict.fromkeys(name.removesuffix(RESULT) for name in self.upcast.get(component, ())))
+        return tuple(dict.fromkeys(module for module, _ in map(handed_on, self.upcast.get(component, ()))))
 
     def wide_modules(self, component: str) -> tuple[str, ...]:
         """Those that work in float32."""
-        return tuple(name for name in self.upcast.get(component, ()) if not name.endswith(RESULT))
+        return tuple(module for module, k in map(handed_on, self.upcast.get(component, ())) if k is None)
 
     def wide_results(self, component: str) -> tuple[str, ...]:
         """Those of which only what they make is kept in float32."""
-        return tuple(name.removesuffix(RESULT) for name in self.upcast.get(component, ()) if name.endswith(RESULT))
+        return tuple(module for module, k in map(handed_on, self.upcast.get(component, ())) if k == 0)
+
+    def scaled_layers(self, component: str) -> dict[str, int]:
+        """Those that compute with their input times 2**-k, with this k."""
+        return {module: k for module, k in map(handed_on, self.upcast.get(component, ())) if k}
 
     @property
     def is_plain(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage]
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from halftone.contract.plan import RESULT
+from halftone.contract.plan import handed_on
 from halftone.contract.words import DType
 from halftone.engine.parts import units
 from halftone.engine.tensors import as_dtype, cast_arguments, map_tensors, tensors_in
@@ -84,13 +85,14 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
     Between two neighbouring units of a region the stream stays float32: the cast down happens where the next unit outside begins,
     because a value that leaves float32 too early overflows at the border. A module inside a unit is closed: cast up on the way
     in, down on the way out. Where no unit is meant as a whole, single layers are open: each keeps what it makes in float32, every
-    other layer casts what it reads, and what is added or multiplied between them takes the wider type. A name that ends in RESULT
-    means only what a layer makes: it computes as it is, and hands on its result in float32.
+    other layer casts what it reads, and what is added or multiplied between them takes the wider type. A name made by `result_of`
+    means only what a layer makes: it computes as it is, or with its input times 2**-k, and hands on its result in float32.
     """
     handles: list[RemovableHandle] = []
     names = {name for name, _ in units(module)}
-    results = [name.removesuffix(RESULT) for name in regions if name.endswith(RESULT)]
-    regions = [name for name in regions if not name.endswith(RESULT)]
+    parts = [handed_on(name) for name in regions]
+    results = [(name, k) for name, k in parts if k is not None]
+    regions = [name for name, k in parts if k is None]
     layers = [name for name in regions if is_layer(module, name)]
     blocks = [name for name in regions if name not in layers and any(f"{unit}.".startswith(f"{name}.") for unit in names)]
     if blocks:
@@ -101,14 +103,36 @@ def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -
     for name in layers:
         layer = module.get_submodule(name)
         handles += _closed(layer, dtype) if blocks else _Border(torch.float32).put(layer)
-    handles += [module.get_submodule(name).register_forward_hook(_widen_result) for name in results]
+    for name, k in results:
+        handles += put_result(module.get_submodule(name), k)
     if results or (layers and not blocks):
         take_float32(module)
     module.__dict__[_HOOKS] = handles
 
 
-def _widen_result(_layer: nn.Module, _args: Any, output: Any) -> Any:
-    return map_tensors(output, as_dtype(torch.float32))
+def put_result(layer: nn.Module, k: int) -> list[RemovableHandle]:
+    """Have a layer hand on its result in float32; k: it computes with its input times 2**-k (its bias holds that already)."""
+
+    def leave(_layer: nn.Module, _args: Any, output: Any) -> Any:
+        return map_tensors(output, partial(scaled_up, k))
+
+    def enter(layer: Any, args: Any, kwargs: Any) -> Any:
+        return map_tensors((args, kwargs), partial(scaled_down, k, layer.weight.dtype))
+
+    left = layer.register_forward_hook(leave)
+    # before the cast to the weights' own type, in which it may be too large
+    return [left, layer.register_forward_pre_hook(enter, with_kwargs=True, prepend=True)] if k else [left]
+
+
+def scaled_up(k: int, tensor: torch.Tensor) -> torch.Tensor:
+    """tensor times 2**k, in float32."""
+    wide = as_dtype(torch.float32)(tensor)
+    return wide * 2.0**k if k else wide
+
+
+def scaled_down(k: int, dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
+    """tensor times 2**-k, in dtype; integers stay as they are."""
+    return (tensor * 2.0**-k).to(dtype) if tensor.is_floating_point() else tensor
 
 
 def take_float32(module: nn.Module) -> None:

@@ -1,15 +1,17 @@
 """The fewest layers in float32 that keep a network finite, found by running: a layer joins where a number would pass the limit.
 
 While a call runs in the narrow type, every layer is looked at. One whose result passes the limit, or that is given more than the
-limit, runs in float32. Where the network's own code makes a number that is too large (a sum, a product of two layers), layers
-that ran just before are tried, one by one: where one of them hands on its result in float32, computed as before, the sum is made
-in that too, and the call gets further. Blocks need not follow one another as they do in `regions`: the embedding of a noise level
-is read by one small layer of each block, a residual stream mostly by norms.
+limit, computes with its input times a power of two and hands on its result in float32, which takes no parameter out of the narrow
+type; where it cannot, it runs in float32. Where the network's own code makes a number that is too large (a sum, a product of two
+layers), layers that ran just before are tried, one by one: where one of them hands on its result in float32, computed as before,
+the sum is made in that too, and the call gets further. Blocks need not follow one another as they do in `regions`: the embedding
+of a noise level is read by one small layer of each block, a residual stream mostly by norms.
 
 No names and no shapes of known architectures are used; what is found is verified before it is offered.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +21,17 @@ from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
 from torch.utils.hooks import RemovableHandle
 
-from halftone.contract.plan import RESULT
+from halftone.contract.plan import RESULT, handed_on, result_of
 from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.engine.borders import clear_borders, is_layer, take_float32
+from halftone.engine.borders import clear_borders, is_layer, scaled_down, scaled_up, take_float32
 from halftone.engine.calls import Call, run_call
 from halftone.engine.load import Loaded
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, changes_by_tensor, rescaled
-from halftone.engine.tensors import DTYPES, as_dtype, map_tensors, peak_of, tensors_in
+from halftone.engine.tensors import DTYPES, as_dtype, map_tensors, peak_of, relative_error, tensors_in
 from halftone.health.faults import ends_the_job, is_out_of_memory
 from halftone.measure.stats import peak
 
@@ -44,6 +47,12 @@ _AROUND: Final = 4
 """Modules around such a place whose layers are tried together, the innermost first."""
 _CLIPPED: Final = 0.98
 """Share of the limit from which a narrow number counts as clipped to it, as some networks do."""
+
+
+_ROOM: Final = 3
+"""Bits that a layer with a scaled input keeps below the limit, for other prompts and sizes."""
+_SAME: Final = 2.0**-8
+"""Relative error against float32 up to which a layer may compute with a scaled input: some digits of the narrow type."""
 
 
 class _OverflowError(Exception):
@@ -69,17 +78,24 @@ class _End:
 
 @dataclass(frozen=True)
 class Fewest:
-    """layers: in the order of the module's list, with RESULT where only what one makes is meant; before: layers that ran before
-    the first of them in the last call, the latest first.
+    """layers: in the order of the module's list, as `result_of` names those of which only what one makes is meant; before: layers
+    that ran before the first of them in the last call, the latest first.
     """
 
     layers: tuple[str, ...]
     before: tuple[str, ...] = ()
 
-    def with_earlier(self, count: int) -> tuple[str, ...]:
-        """With so many of the layers before them, whose rounding may be what they make larger."""
-        earlier = self.before[:count][::-1]
-        return (*earlier, *(name for name in self.layers if name.removesuffix(RESULT) not in earlier))
+    def sets(self, earlier: Sequence[int]) -> Iterator[tuple[str, ...]]:
+        """These; then with those that compute with a scaled input whole in float32; then with so many of the layers before them,
+        whose rounding may be what they make larger.
+        """
+        yield self.layers
+        whole = tuple(module if k else name for name in self.layers for module, k in (handed_on(name),))
+        if whole != self.layers:
+            yield whole
+        for count in [count for count in earlier if count <= len(self.before)]:
+            more = self.before[:count][::-1]
+            yield (*more, *(name for name in whole if handed_on(name)[0] not in more))
 
 
 class Growth:
@@ -108,7 +124,10 @@ class Growth:
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
         self._leaves = {name: own for name, own in module.named_modules() if name and is_layer(module, name)}
         self._layers = {name: own for name, own in self._leaves.items() if any(p.is_floating_point() for p in own.parameters())}
-        self._wide: dict[str, None] = {}
+        self._held: dict[str, int | None] = {}
+        """Layers that hand on float32, with k as `handed_on` gives it."""
+        self._fresh: set[str] = set()
+        """Those that passed the limit just now: a scaled input may be enough."""
         self._done: list[str] = []
         self._running: list[str] = []
         self._given: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
@@ -129,26 +148,23 @@ class Growth:
         for together in self._together:
             self._shed(runs, together)
         order = tuple(dict.fromkeys(self._done))
-        first = min((index for index, name in enumerate(order) if self._is_changed(name)), default=0)
-        before = order[: first + 1] if order and f"{order[first]}{RESULT}" in self._wide else order[:first]
+        first = min((index for index, name in enumerate(order) if name in self._held), default=0)
+        before = order[: first + 1] if order and self._held.get(order[first]) is not None else order[:first]
         earlier = tuple(name for name in reversed(before) if name in self._layers)
-        found = [name if name in self._wide else f"{name}{RESULT}" for name in self._leaves if self._is_changed(name)]
-        return Fewest(tuple(found), earlier)
+        names = {name: name if k is None else result_of(name, k) for name, k in self._held.items()}
+        return Fewest(tuple(names[name] for name in self._leaves if name in names), earlier)
 
     def _shed(self, runs: Sequence[Callable[[], Any]], names: Sequence[str]) -> None:
         """Give up those of these layers that nothing needs: all, or each half of them by itself."""
-        held = [name for name in names if name in self._wide]
+        held = [name for name in names if (part := handed_on(name))[0] in self._held and self._held[part[0]] == part[1]]
         if not held or self._is_spent():
             return
-        before = list(self._wide)
+        before = dict(self._held)
         for name in held:
-            self._narrow(name)
+            self._release(handed_on(name)[0])
         if all(self._ran(run).finite for run in runs):
             return
-        for name in [name for name in self._wide if name not in before]:
-            self._narrow(name)
-        for name in held:
-            self._widen(name)
+        self._restore(before)
         half = len(held) // 2
         if half:
             self._shed(runs, held[:half])
@@ -162,21 +178,21 @@ class Growth:
         for more in _tries(end):
             if self._is_spent():
                 return None
-            before = set(self._wide)
+            before = dict(self._held)
             for name in more:
-                self._widen(name)
+                self._hold(*handed_on(name))
             found = self._ran(run)
             if found.finite or found.place > end.place:
                 self._together += [more] if len(more) > 2 else []
                 return found
-            for name in [name for name in self._wide if name not in before]:
-                self._narrow(name)
+            self._restore(before)
         return None
 
     def _ran(self, run: Callable[[], Any]) -> _End:
         self._check()
         self._left -= 1
         self._given.clear()
+        self._fresh.clear()
         self._done.clear()
         self._running.clear()
         handles = self._hooks()
@@ -194,7 +210,7 @@ class Growth:
         finally:
             for handle in handles:
                 handle.remove()
-        done = tuple(name for name in dict.fromkeys(reversed(self._done)) if not self._is_changed(name))
+        done = tuple(name for name in dict.fromkeys(reversed(self._done)) if name not in self._held)
         narrow = reader if reader is not None and self._is_narrow(reader) else None
         return _End(len(self._done), narrow, tuple(self._running), done, finite)
 
@@ -222,24 +238,44 @@ class Growth:
             found = peak(tensor)
             if not found < float("inf") or (tensor.dtype == self._dtype and found >= _CLIPPED * self._limit):
                 raise _OverflowError(name)
-            if found > self._limit and self._is_narrow(name):
-                self._widen(name)
+            if found * 2.0 ** -(self._held.get(name) or 0) > self._limit and self._is_narrow(name):
+                self._pass_limit(name)
         self._given[name] = (args, kwargs)
-        if name not in self._wide:
+        k = self._held.get(name, 0)
+        if k == 0:
             return None
-        wide = as_dtype(torch.float32)
-        return map_tensors(args, wide), map_tensors(kwargs, wide)
+        return map_tensors((args, kwargs), as_dtype(torch.float32) if k is None else partial(scaled_down, k, self._dtype))
 
     def _leave(self, name: str, layer: nn.Module, _args: Any, output: Any) -> Any:
         self._done.append(name)
-        args, kwargs = self._given.pop(name)
+        given = self._given.pop(name)
         if not self._is_sound(output) and self._is_narrow(name):
-            self._widen(name)
-            args, kwargs = map_tensors((args, kwargs), as_dtype(torch.float32))
+            self._pass_limit(name)
+            args, kwargs = map_tensors(given, as_dtype(torch.float32))
             output = layer.forward(*args, **kwargs)
         if not self._is_sound(output):
             raise _OverflowError(name)
-        return map_tensors(output, as_dtype(torch.float32)) if f"{name}{RESULT}" in self._wide else output
+        if name in self._fresh:
+            self._fresh.discard(name)
+            return self._with_scaled_input(name, layer, given, output)
+        k = self._held.get(name)
+        return output if k is None else map_tensors(output, partial(scaled_up, k))
+
+    def _with_scaled_input(self, name: str, layer: nn.Module, given: tuple[tuple[Any, ...], dict[str, Any]], wide: Any) -> Any:
+        """What a layer makes with its input scaled, where that is as good as what it made in float32 (wide); it stays so."""
+        largest = max(peak_of(given), peak_of(wide))
+        if not isinstance(layer, (nn.Linear, _ConvNd)) or not largest < float("inf"):
+            return wide
+        k = max(1, math.ceil(math.log2(largest / self._limit)) + _ROOM)
+        self._hold(name, k)
+        args, kwargs = map_tensors(given, partial(scaled_down, k, self._dtype))
+        output = layer.forward(*args, **kwargs)
+        if self._is_sound(output):
+            output = map_tensors(output, partial(scaled_up, k))
+            if relative_error(output, wide) <= _SAME:
+                return output
+        self._hold(name, None)
+        return wide
 
     def _is_sound(self, value: Any) -> bool:
         """Finite, and not at the narrow type's limit."""
@@ -252,28 +288,36 @@ class Growth:
     def _is_narrow(self, name: str) -> bool:
         return name in self._layers and any(parameter.dtype == self._dtype for parameter in self._layers[name].parameters())
 
-    def _is_changed(self, name: str) -> bool:
-        """What it makes is in float32."""
-        return name in self._wide or f"{name}{RESULT}" in self._wide
+    def _pass_limit(self, name: str) -> None:
+        """Seen while it runs: it goes on in float32, and tells then whether it has to."""
+        self._fresh.add(name)
+        self._hold(name, None)
 
-    def _widen(self, name: str) -> None:
+    def _hold(self, name: str, k: int | None) -> None:
         """This layer in float32, from the exact weights; or only what it makes."""
-        self._wide[name] = None
-        if name in self._layers:
-            self._write(name, torch.float32)
+        self._held[name] = k
+        self._write(name)
 
-    def _narrow(self, name: str) -> None:
+    def _release(self, name: str) -> None:
         """This layer as it was."""
-        del self._wide[name]
-        if name in self._layers:
-            self._write(name, self._dtype)
+        del self._held[name]
+        self._write(name)
 
-    def _write(self, name: str, dtype: torch.dtype) -> None:
-        for parameter in self._layers[name].parameters():
+    def _restore(self, before: Mapping[str, int | None]) -> None:
+        for name in [name for name in self._held if name not in before]:
+            self._release(name)
+        for name in [name for name, k in before.items() if name not in self._held or self._held[name] != k]:
+            self._hold(name, before[name])
+
+    def _write(self, name: str) -> None:
+        k = self._held.get(name, 0)
+        for parameter in self._layers[name].parameters() if name in self._layers else ():
             own = self._names[id(parameter)]
             exact = self._masters[own].to(parameter.device)
             if exact.is_floating_point():
-                parameter.data = rescaled(exact, self._changes.get(own, ())).to(dtype)
+                scaled = [(slice(None), -k)] if k and own.endswith(".bias") else []
+                value = rescaled(exact, (*self._changes.get(own, ()), *scaled))
+                parameter.data = value.to(torch.float32 if k is None else self._dtype)
 
 
 def fewest_layers(

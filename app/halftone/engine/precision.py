@@ -7,7 +7,7 @@ import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Plan, handed_on
 from halftone.contract.words import DType
 from halftone.engine.borders import clear_borders, mixing, put_borders, put_input_casts, takes
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
@@ -66,9 +66,9 @@ def realise(
     masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
     before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
     """
-    changes = changes_by_tensor(state.rescale)
+    changes = _changes(state)
     if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
-        held = changes_by_tensor(before.rescale)
+        held = _changes(before)
         for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
             tensor = _held(module, name)
             _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
@@ -96,7 +96,7 @@ def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple
 
 def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
     """Parameters and stored buffers in memory that are not what the exact weights give in this state: damage, not arithmetic."""
-    changes = changes_by_tensor(state.rescale)
+    changes = _changes(state)
     found: list[str] = []
     stored = set(module.state_dict())
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
@@ -115,6 +115,15 @@ def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 def _device(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+
+
+def _changes(state: ComponentState) -> dict[str, list[tuple[slice, int]]]:
+    """What a state multiplies by powers of two: what it rescales, and the bias of a layer whose input is scaled."""
+    changes = changes_by_tensor(state.rescale)
+    for module, k in map(handed_on, state.upcast if state.dtype != "float32" else ()):
+        if k:
+            changes.setdefault(f"{module}.bias", []).append((slice(None), -k))
+    return changes
 
 
 def changes_by_tensor(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice, int]]]:

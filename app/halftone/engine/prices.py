@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _CANNOT_RUN: Final = "The model cannot be run with it."
 QUICK: Final = 20.0
 """Seconds that a search for groups may take in a quick check."""
-_EARLIER: Final = (0, 1, 2, 4, 8)
+_EARLIER: Final = (1, 2, 4, 8)
 """Layers before the fewest that are tried with them."""
 CHEAP: Final = 2.0
 """Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
@@ -167,11 +167,11 @@ class Pricing:
         them, where what those round is what the others make larger.
         """
         found = {name: self._fewest(name, plan) for name in plan.upcast}
-        earlier = max((len(own.before) for own in found.values() if own is not None), default=0)
-        for count in [count for count in _EARLIER if count <= earlier]:
-            upcast = {
-                name: blocks if (own := found[name]) is None else own.with_earlier(count) for name, blocks in plan.upcast.items()
-            }
+        sets = {
+            name: [blocks] if (own := found[name]) is None else list(own.sets(_EARLIER)) for name, blocks in plan.upcast.items()
+        }
+        for index in range(max(map(len, sets.values()), default=0)):
+            upcast = {name: own[min(index, len(own) - 1)] for name, own in sets.items()}
             if upcast == plan.upcast or (upcast, plan.rescale) in self._by_layer:
                 return
             self._by_layer.append((upcast, plan.rescale))

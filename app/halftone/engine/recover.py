@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from halftone.contract.facts import Finding, GuardEvent, LayerPeak
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
 from halftone.engine.calls import Call, run_call
@@ -233,7 +233,7 @@ class Recovery:
         found = fewest_layers(self.loaded, [diagnosis.call], diagnosis.masters, narrow, self._check, _PATIENCE)
         if found is None:
             return None
-        upcast = {**plan.upcast, name: tuple(dict.fromkeys((*self.plan.upcast.get(name, ()), *found.layers)))}
+        upcast = {**plan.upcast, name: joined_regions((*self.plan.upcast.get(name, ()), *found.layers))}
         states = {component: ComponentState(dtype=self._asked, upcast=own) for component, own in upcast.items()}
         moved = sum(upcast_parameters(self.loaded.modules[component], state) for component, state in states.items())
         return with_layers(plan, upcast, moved, self.loaded.sizes, self._asked)

@@ -57,6 +57,7 @@ TEMPLATES: Final = (
     "{0} runs in {1}.",
     "{0} run in FP32, until the numbers are back in range; {1}\u00a0% of the model stays in {2}.",
     "The results of {0} stay in FP32.",
+    "The inputs of {0} are scaled by powers of two, and their results stay in FP32.",
     "{0}: {1} layers are scaled by powers of two, up to 2^{2}; the result is the same in exact arithmetic.",
     "Attention sums run in FP32 again.",
     "Attention uses a backend that keeps its scores in FP32.",

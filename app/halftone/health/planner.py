@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.plan import RESULT, Plan, rescaled_modules
+from halftone.contract.plan import Plan, handed_on, rescaled_modules
 from halftone.contract.request import Numerics
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
 from halftone.health.judge import NOT_BY_PLAN
@@ -26,6 +26,7 @@ BY_SCALE: Final[frozenset[FindingCode]] = frozenset({"activation-overflow", "wei
 _BY_SETTING: Final[frozenset[FindingCode]] = frozenset({"attention-overflow", "accumulation-overflow", "underflow"})
 _IN_RANGE: Final = "until the numbers are back in range"
 _RESULTS: Final = "The results of"
+_SCALED: Final = "The inputs of"
 _VAES: Final = ("vae", "vqvae", "vqgan", "movq")
 """How the libraries name the component that decodes latents."""
 
@@ -233,11 +234,16 @@ def with_layers(
     plan: Plan, upcast: Mapping[str, tuple[str, ...]], moved: int, components: Mapping[str, int], dtype: DType
 ) -> Plan:
     """A plan with single layers in place of its blocks. moved: parameters of these layers."""
-    whole = [name for own in upcast.values() for name in own if not name.endswith(RESULT)]
-    results = [name.removesuffix(RESULT) for own in upcast.values() for name in own if name.endswith(RESULT)]
+    parts = [handed_on(name) for own in upcast.values() for name in own]
+    whole = [module for module, k in parts if k is None]
+    results = [module for module, k in parts if k == 0]
+    scaled = [module for module, k in parts if k]
     reasons = [_region_reason(whole, moved, sum(components.values()), dtype, "layers")] if whole else []
+    reasons += (
+        [f"{_SCALED} {_listed(scaled, 'layers')} are scaled by powers of two, and their results stay in FP32."] if scaled else []
+    )
     reasons += [f"{_RESULTS} {_listed(results, 'layers')} stay in FP32."] if results else []
-    others = [other for other in plan.reasons if _IN_RANGE not in other and _RESULTS not in other]
+    others = [other for other in plan.reasons if not any(own in other for own in (_IN_RANGE, _SCALED, _RESULTS))]
     return msgspec.structs.replace(plan, upcast=dict(upcast), upcast_parameters=moved, reasons=(*reasons, *others))
 
 

@@ -184,6 +184,8 @@ def _treatment(name: str, plan: Plan, language: Language) -> str:
         told.append(f"{language.say('in FP32')}: {_codes(whole, name)}")
     if results := plan.wide_results(name):
         told.append(f"{language.say('only the result in FP32')}: {_codes(results, name)}")
+    if scaled := plan.scaled_layers(name):
+        told.append(f"{language.say('input scaled by a power of two, result in FP32')}: {_codes(list(scaled), name)}")
     return " · ".join(told)
 
 

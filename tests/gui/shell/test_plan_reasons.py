@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.health.test_planner import COMPONENTS, HEALTHY, HOT, STREAM, Setup, finding
 
-from halftone.contract.plan import RESULT
+from halftone.contract.plan import RESULT, result_of
 from halftone.contract.request import Numerics
 from halftone.gui.i18n import set_language
 from halftone.gui.reasons import reason, recognised
@@ -35,6 +35,8 @@ def reasons_given() -> set[str]:
     plans += [with_layers(plans[0], {"vae": LAYERS[:count]}, 7, COMPONENTS, "float16") for count in (1, 2, 3, 5)]
     results = tuple(f"{name}{RESULT}" for name in LAYERS)
     plans += [with_layers(plans[0], {"vae": (*LAYERS[:1], *results[:count])}, 7, COMPONENTS, "float16") for count in (1, 2, 5)]
+    scaled = tuple(result_of(name, 3) for name in LAYERS)
+    plans += [with_layers(plans[0], {"vae": scaled[:count]}, 0, COMPONENTS, "float16") for count in (1, 2, 5)]
     given = {reason for plan in plans for reason in plan.reasons}
     return given | {remembered("unet", "rescale").text(), remembered("text_encoder_2", "float32-component").text()}
 

@@ -93,6 +93,7 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "rescale",
         "upcast",
         "results_in_float32",
+        "scaled_inputs",
         "settings",
         "upcast_parameters",
         "total_parameters",

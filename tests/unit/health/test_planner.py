@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.plan import RESULT, Plan
+from halftone.contract.plan import RESULT, Plan, result_of
 from halftone.contract.request import Numerics
 from halftone.contract.words import CureKind, DType, DTypeState, FindingCode
 from halftone.health.planner import Region, candidate_plans, with_layers
@@ -203,3 +203,9 @@ def test_layers_and_results_take_the_place_of_the_reason_for_blocks() -> None:
     )
     again = with_layers(found, {"unet": (f"b{RESULT}",)}, 0, {"unet": 100}, "float16")
     assert again.reasons == ("The results of b stay in FP32.",)
+    scaled = with_layers(again, {"unet": (f"b{RESULT}", result_of("c", 3))}, 0, {"unet": 100}, "float16")
+    assert scaled.reasons == (
+        "The inputs of c are scaled by powers of two, and their results stay in FP32.",
+        "The results of b stay in FP32.",
+    )
+    assert with_layers(scaled, {"unet": (f"b{RESULT}",)}, 0, {"unet": 100}, "float16").reasons == again.reasons
