@@ -81,7 +81,8 @@ def _grown(network: Network, **found: Any) -> tuple[tuple[str, ...] | None, floa
 
 def test_what_every_block_reads_takes_one_small_layer_of_each() -> None:
     network = _network()
-    _scale(network, "time.2.weight", 17)
+    _scale(network, "time.0.weight", 6)
+    _scale(network, "time.2.weight", 14)
     layers, error = _grown(network)
     assert layers is not None
     own = {name: k for name, k in map(handed_on, layers) if name == "time.2" or name.endswith(".shift")}
