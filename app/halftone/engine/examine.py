@@ -38,7 +38,7 @@ from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing
 from halftone.engine.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.recover import ASSUMED, CLOSE, layer_peaks, measure_call
-from halftone.engine.tally import BEST, picture_psnr
+from halftone.engine.tally import closest, picture_psnr
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.timing import Bare
 from halftone.engine.torch_settings import torch_settings
@@ -60,8 +60,6 @@ NEAR: Final = 0.02
 """Relative error of one call up to which the whole picture is the same; float16 gives about 0.002."""
 ALIKE: Final = 30.0
 """dB from which two pictures count as the same."""
-CLEARLY: Final = 40.0
-"""The same, with room for pictures that were not looked at."""
 _EVERY: Final = 0.25
 """Shortest time in seconds between two reports of measured layers."""
 _SHARE: Final = 0.03
@@ -298,15 +296,11 @@ class Examination:
         """A plan with its prices; of regions first single layers, the fewest that give a picture that is clearly the same, then,
         where none hold, the blocks.
         """
-        held: Cure | None = None
-        for candidate in pricing.by_layer(plan) if kind == "upcast-region" else ():
-            cure = self._seen(pricing.price(kind, candidate, thorough=thorough), always=True)
-            if cure.refusal is None and (held is None or _decibels(cure) > _decibels(held)):
-                held = cure
-            clearly = cure.refusal is None and _decibels(cure) >= CLEARLY
-            if clearly or cure.plan.error is None:
-                break  # good, or not even finite: layers before would not change that
-        return held or self._seen(pricing.price(kind, plan, thorough=thorough))
+        if kind == "upcast-region":
+            prices = (pricing.price(kind, candidate, thorough=thorough) for candidate in pricing.by_layer(plan))
+            if (found := closest(self._seen(cure, always=True) for cure in prices)) is not None:
+                return found
+        return self._seen(pricing.price(kind, plan, thorough=thorough))
 
     def _seen(self, cure: Cure, *, always: bool = False) -> Cure:
         """The cure after a look at a whole picture where one is needed: what is little in one call may add up over the steps. It
@@ -382,8 +376,3 @@ class Examination:
 def _is_flat(result: Any) -> bool:
     picture = next(tensors_in(result))
     return picture.dim() == 4 and is_flat(to_pixels(from_decoder(picture)))
-
-
-def _decibels(cure: Cure) -> float:
-    """How close its picture is; of one that needed no look the best there is."""
-    return BEST if cure.psnr is None else cure.psnr

@@ -1,11 +1,13 @@
 """What one plan gave: its results beside those of the range pass."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 
+from halftone.contract.plan import Cure
 from halftone.engine.calls import Call
 from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder
@@ -13,6 +15,8 @@ from halftone.engine.recover import CLOSE
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.measure.pictures import psnr
 
+CLEARLY: Final = 40.0
+"""dB from which two pictures are the same, with room for pictures that were not looked at."""
 BEST: Final = 120.0
 """dB given for the same picture, because a report holds finite numbers."""
 
@@ -51,6 +55,24 @@ class Tally:
             return "Nothing that it changes was run."
         error = max(self.errors)
         return f"Its result differs from FP32 by {error * 100:.0f}\u00a0%." if error > CLOSE else None
+
+
+def closest(cures: Iterable[Cure]) -> Cure | None:
+    """Of cures that change more and more, each run only when it is asked for: the first whose picture is clearly that of float32,
+    else the closest of those that hold. One that is not even finite ends it: more would not change that.
+    """
+    held: Cure | None = None
+    for cure in cures:
+        if cure.refusal is None and (held is None or _decibels(cure) > _decibels(held)):
+            held = cure
+        if (cure.refusal is None and _decibels(cure) >= CLEARLY) or cure.plan.error is None:
+            break
+    return held
+
+
+def _decibels(cure: Cure) -> float:
+    """How close its picture is; of one that needed no look the best there is."""
+    return BEST if cure.psnr is None else cure.psnr
 
 
 def picture_psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:

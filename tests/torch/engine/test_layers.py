@@ -11,7 +11,7 @@ from halftone.contract.errors import JobCancelled
 from halftone.contract.plan import RESULT, handed_on, result_of
 from halftone.engine.calls import Call, run_call
 from halftone.engine.layers import Fewest, Growth
-from halftone.engine.precision import ComponentState, exact_weights, realise
+from halftone.engine.precision import ComponentState, damaged, exact_weights, realise
 from halftone.engine.tensors import relative_error
 
 WIDTH = 16
@@ -56,11 +56,11 @@ def _network() -> Network:
     return Network().requires_grad_(False)
 
 
-def _scale(network: Network, name: str, k: int) -> None:
+def _scale(network: nn.Module, name: str, k: int) -> None:
     network.get_parameter(name).mul_(2.0**k)
 
 
-def _grown(network: Network, **found: Any) -> tuple[tuple[str, ...] | None, float]:
+def _grown(network: nn.Module, **found: Any) -> tuple[tuple[str, ...] | None, float]:
     """The layers, and the relative error of the network with them in float32 (infinite where it is not finite)."""
     exact = {name: tensor.clone() for name, tensor in exact_weights(network).items()}
     call = Call("net", "forward", (torch.randn(2, 5, 4),), {"timestep": torch.tensor([700.0, 20.0])})
@@ -73,7 +73,9 @@ def _grown(network: Network, **found: Any) -> tuple[tuple[str, ...] | None, floa
     fewest = growth.layers([lambda: run_call(call, network, "float16")])
     sets = [] if fewest is None else list(fewest.sets(()))
     layers = sets[min(found.get("try_", 0), len(sets) - 1)] if sets else None
-    realise(network, exact, ComponentState(dtype="float16", rescale=rescale, upcast=layers or ()))
+    state = ComponentState(dtype="float16", rescale=rescale, upcast=layers or ())
+    realise(network, exact, state)
+    assert damaged(network, exact, state) == []
     result = run_call(call, network, "float16")
     assert result.dtype == torch.float32, "as it was called"
     return layers, relative_error(result, reference)
@@ -162,6 +164,39 @@ def test_a_layer_that_loses_too_much_with_a_scaled_input_runs_in_float32() -> No
     layers, error = _grown(network)
     assert layers is not None
     assert "blocks.1.v" in layers
+    assert error < 0.01
+
+
+class Narrowing(nn.Module):
+    """Its product takes the type of what it reads, so that several layers have to hand on float32 together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, WIDTH)
+        self.passes = nn.ModuleList(nn.Sequential(nn.Identity()) for _ in range(6))
+        self.a, self.b, self.c, self.d, self.down = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
+
+    def forward(self, x: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        del timestep
+        x = self.first(x)
+        read = self.c(x) + self.d(x)
+        for holder in self.passes:
+            read = holder(read)
+        return self.down((self.a(read) * self.b(read)).type_as(x))
+
+
+def test_layers_that_joined_together_are_given_up_again_where_nothing_needs_them() -> None:
+    torch.manual_seed(5)
+    network = Narrowing().requires_grad_(False)
+    for name in ("a", "b"):
+        network.get_parameter(f"{name}.weight").mul_(2.0**12)
+    network.get_parameter("down.weight").mul_(2.0**-20)
+    layers, error = _grown(network)
+    assert layers is not None
+    assert layers[0] == f"first{RESULT}"
+    assert len({f"a{RESULT}", f"b{RESULT}"} & set(layers)) == 1, "one of the two is enough"
+    assert not {"c", "d"} & set(_modules(layers))
+    assert handed_on(layers[-1]) == ("down", handed_on(layers[-1])[1])
     assert error < 0.01
 
 
