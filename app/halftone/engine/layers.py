@@ -149,7 +149,7 @@ class Growth:
             self._shed(runs, together)
         order = tuple(dict.fromkeys(self._done))
         first = min((index for index, name in enumerate(order) if name in self._held), default=0)
-        before = order[: first + 1] if order and self._held.get(order[first]) is not None else order[:first]
+        before = order[: first + 1] if order and self._held.get(order[first]) == 0 else order[:first]
         earlier = tuple(name for name in reversed(before) if name in self._layers)
         names = {name: name if k is None else result_of(name, k) for name, k in self._held.items()}
         return Fewest(tuple(names[name] for name in self._leaves if name in names), earlier)

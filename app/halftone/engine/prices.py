@@ -173,7 +173,7 @@ class Pricing:
         for index in range(max(map(len, sets.values()), default=0)):
             upcast = {name: own[min(index, len(own) - 1)] for name, own in sets.items()}
             if upcast == plan.upcast or (upcast, plan.rescale) in self._by_layer:
-                return
+                continue
             self._by_layer.append((upcast, plan.rescale))
             states = {name: ComponentState(dtype=self._asked, upcast=own) for name, own in upcast.items()}
             moved = sum(upcast_parameters(self._loaded.modules[name], state) for name, state in states.items())

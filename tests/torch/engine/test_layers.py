@@ -130,6 +130,28 @@ def test_a_layer_whose_result_is_too_large_computes_with_a_scaled_input_or_in_fl
     assert error < 0.01
 
 
+def _fewest(network: nn.Module) -> Fewest:
+    exact = {name: tensor.clone() for name, tensor in exact_weights(network).items()}
+    call = Call("net", "forward", (torch.randn(2, 5, 4),), {"timestep": torch.tensor([700.0, 20.0])})
+    realise(network, exact, ComponentState(dtype="float16"))
+    fewest = Growth(network, exact, "float16", {}, lambda: None).layers([lambda: run_call(call, network, "float16")])
+    assert fewest is not None
+    return fewest
+
+
+def test_layers_before_begin_with_one_that_computes_as_it_is_but_not_with_one_that_does_not() -> None:
+    scaled = _network()
+    _scale(scaled, "blocks.1.value.weight", 17)
+    _scale(scaled, "blocks.1.down.weight", -10)
+    assert _fewest(scaled).before[:2] == ("blocks.1.gate", "blocks.1.second"), "blocks.1.value is tried whole anyway"
+    product = _network()
+    for name in ("gate", "value"):
+        _scale(product, f"blocks.1.{name}.weight", 10)
+    _scale(product, "blocks.1.down.weight", -20)
+    fewest = _fewest(product)
+    assert fewest.before[0] == handed_on(fewest.layers[0])[0]
+
+
 def test_a_bias_counts_as_much_as_before_where_the_input_is_scaled() -> None:
     network = _network()
     _scale(network, "blocks.1.value.weight", 17)
