@@ -72,11 +72,12 @@ class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What one value of one Numerics setting does on this device, against its default value.
 
     time_ratio: seconds with it over seconds without; error_ratio likewise for the error against float32; None: not measured.
-    note: why there is no effect here, if so.
+    note: why there is no effect here, if so. dtype: the precision it was measured in; None: it is the same in all.
     """
 
     setting: str
     value: str
+    dtype: DType | None = None
     time_ratio: float | None = None
     error_ratio: float | None = None
     closeness_db: float | None = None

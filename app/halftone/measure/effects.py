@@ -5,6 +5,7 @@ acts on. Times are ratios of the shortest of several runs, taken in turns; error
 device.
 """
 
+import dataclasses
 import logging
 import math
 from collections.abc import Callable, Generator, Sequence
@@ -16,6 +17,7 @@ from typing import Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from msgspec.structs import replace
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -64,21 +66,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The device, the dtype Auto takes there, and the size of the pieces (channels, edge and tokens)."""
+    """The device, the precision in force, and the size of the pieces (channels, edge and tokens)."""
 
     device: DeviceFacts
-    auto: DType
+    dtype: DType
     channels: int
     edge: int
 
     @property
     def id(self) -> str:
         return self.device.id
-
-    @property
-    def half(self) -> DType:
-        """The 16-bit type in use, float16 when Auto takes float32."""
-        return "float16" if self.auto == "float32" else self.auto
 
 
 def measure_effects(
@@ -92,12 +89,12 @@ def measure_effects(
     bench = Bench(device, auto, channels=64 if small else 320, edge=16 if small else 64)
     measures: tuple[tuple[Callable[[], list[SettingEffect]], tuple[tuple[str, str], ...]], ...] = (
         (lambda: _precision(bench, dtypes), _values("precision", "auto", "float16", "bfloat16", "float32")),
-        (lambda: _upcasts(bench), (*_values("vae_float32", *_USE), *_values("upcast_cross_attention", *_USE))),
-        (lambda: _sampling(bench), _values("upcast_sampling", "false")),
+        (lambda: _in_each(bench, dtypes, _upcasts), (*_values("vae_float32", *_USE), *_values("upcast_cross_attention", *_USE))),
+        (lambda: _in_each(bench, dtypes, _sampling), _values("upcast_sampling", "false")),
         (lambda: _sums(bench, dtypes), tuple((name, "true") for name, *_ in _SUM_SWITCHES)),
-        (lambda: _math_sums(bench, dtypes), _values("math_attention_reduction", "true")),
-        (lambda: _backends(bench), _values("attention_backend", *BACKENDS)),
-        (lambda: _nan_check(bench), _values("nan_check", "at-end", "off")),
+        (lambda: _in_each(bench, dtypes, _math_sums), _values("math_attention_reduction", "true")),
+        (lambda: _in_each(bench, dtypes, _backends), _values("attention_backend", *BACKENDS)),
+        (lambda: _in_each(bench, dtypes, _nan_check), _values("nan_check", "at-end", "off")),
     )
     effects: list[SettingEffect] = []
     for measure, values in measures:
@@ -111,20 +108,29 @@ def measure_effects(
     return (*effects, *_without_price())
 
 
+def _in_each(bench: Bench, dtypes: Sequence[DType], measure: Callable[[Bench], list[SettingEffect]]) -> list[SettingEffect]:
+    """What depends on the precision in force, in each that can be chosen here."""
+    return [
+        replace(effect, dtype=dtype)
+        for dtype in dict.fromkeys((bench.dtype, *dtypes))
+        for effect in measure(dataclasses.replace(bench, dtype=dtype))
+    ]
+
+
 def _values(setting: str, *values: str) -> tuple[tuple[str, str], ...]:
     return tuple((setting, value) for value in values)
 
 
 def _precision(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
-    pieces: dict[DType, Piece] = {dtype: _denoiser(bench, dtype) for dtype in (*dtypes, bench.auto)}
+    pieces: dict[DType, Piece] = {dtype: _denoiser(bench, dtype) for dtype in (*dtypes, bench.dtype)}
     exact = _result(_denoiser(bench, "float32"))
     errors = {dtype: _error(_result(piece), exact) for dtype, piece in pieces.items()}
     times = {dtype: _seconds(bench, piece) for dtype, piece in pieces.items()}
-    effects = [_effect("precision", "auto", 1.0, errors[bench.auto], errors[bench.auto])]
+    effects = [_effect("precision", "auto", 1.0, errors[bench.dtype], errors[bench.dtype])]
     for dtype in ("float16", "bfloat16", "float32"):
         if dtype in pieces:
-            ratio = times[dtype] / times[bench.auto]
-            effects.append(_effect("precision", dtype, ratio, errors[dtype], errors[bench.auto]))
+            ratio = times[dtype] / times[bench.dtype]
+            effects.append(_effect("precision", dtype, ratio, errors[dtype], errors[bench.dtype]))
         else:
             effects.append(_note("precision", dtype, _NO_TYPE))
     return effects
@@ -137,10 +143,10 @@ def _upcasts(bench: Bench) -> list[SettingEffect]:
         ("vae_float32", _decoder, "a picture decoder overflows"),
         ("upcast_cross_attention", _attention, "attention scores overflow"),
     ):
-        if bench.auto == "float32":
+        if bench.dtype == "float32":
             effects += [_note(setting, value, _ALL_FULL) for value in ("always", "never")]
             continue
-        usual, full = build(bench, bench.auto), build(bench, "float32")
+        usual, full = build(bench, bench.dtype), build(bench, "float32")
         exact = _result(full)
         ratio = _seconds(bench, full) / _seconds(bench, usual)
         effects.append(_effect(setting, "always", ratio, _error(_result(full), exact), _error(_result(usual), exact)))
@@ -150,10 +156,10 @@ def _upcasts(bench: Bench) -> list[SettingEffect]:
 
 def _sampling(bench: Bench) -> list[SettingEffect]:
     """The arithmetic of 28 steps in the 16-bit type, as a share of 28 calls of a piece of the denoiser."""
-    if bench.auto == "float32":
+    if bench.dtype == "float32":
         return [_note("upcast_sampling", "false", _ALL_FULL)]
-    whole, low = _steps(bench, "float32"), _steps(bench, bench.auto)
-    call = _seconds(bench, _denoiser(bench, bench.auto)) * _STEPS
+    whole, low = _steps(bench, "float32"), _steps(bench, bench.dtype)
+    call = _seconds(bench, _denoiser(bench, bench.dtype)) * _STEPS
     ratio = (call + _seconds(bench, low)) / (call + _seconds(bench, whole))
     exact = _result(whole)
     return [_effect("upcast_sampling", "false", ratio, _error(_result(low), exact), _error(_result(whole), exact))]
@@ -175,7 +181,7 @@ def _sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
         else:
             usual, exact = _product(bench, dtype), _result(_product(bench, "float32"))
             changed = _within(usual, lambda a=attribute, v=value: switched([(matmul, a, v)]))
-            effects.append(_compared(bench, setting, usual, changed, exact))
+            effects.append(replace(_compared(bench, setting, usual, changed, exact), dtype=dtype))
     return effects
 
 
@@ -187,20 +193,20 @@ def _tf32_on_processor(bench: Bench) -> SettingEffect:
     exact = _result(usual)
     if torch.equal(_result(changed), exact):
         return _note("tf32", "true", _NOTHING)
-    return _compared(bench, "tf32", usual, changed, exact)
+    return replace(_compared(bench, "tf32", usual, changed, exact), dtype="float32")
 
 
-def _math_sums(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
+def _math_sums(bench: Bench) -> list[SettingEffect]:
     """Half-precision sums in the math backend of attention: acts on every device, but only with that backend."""
-    if bench.half not in dtypes:
-        return [_note("math_attention_reduction", "true", _NO_TYPE)]
-    usual = _within(_attention(bench, bench.half), lambda: sdpa_kernel(SDPBackend.MATH))
-    changed = _within(_attention(bench, bench.half), _math_in_half)
+    if bench.dtype == "float32":
+        return [_note("math_attention_reduction", "true", _ALL_FULL)]
+    usual = _within(_attention(bench, bench.dtype), lambda: sdpa_kernel(SDPBackend.MATH))
+    changed = _within(_attention(bench, bench.dtype), _math_in_half)
     return [_compared(bench, "math_attention_reduction", usual, changed, _result(_attention(bench, "float32")))]
 
 
 def _backends(bench: Bench) -> list[SettingEffect]:
-    usual = _attention(bench, bench.auto)
+    usual = _attention(bench, bench.dtype)
     exact = _result(_attention(bench, "float32"))
     error, seconds = _error(_result(usual), exact), _seconds(bench, usual)
     effects: list[SettingEffect] = []
@@ -230,7 +236,7 @@ def _nan_check(bench: Bench) -> list[SettingEffect]:
     its other work, so there it costs at most this.
     """
     latents = torch.randn(1, 4, bench.edge, bench.edge, device=bench.id)
-    calls = _STEPS * _seconds(bench, _denoiser(bench, bench.auto))
+    calls = _STEPS * _seconds(bench, _denoiser(bench, bench.dtype))
     looks = {value: seconds_of(partial(_look, latents, steps), bench.id) for value, steps in _LOOKS.items()}
     usual = calls + looks["every-step"]
     return [

@@ -10,8 +10,10 @@ from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
+from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.messages import SelfTest
 from halftone.contract.request import Numerics
+from halftone.contract.words import DType, Precision
 from halftone.gui.pages import settings_effects
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.pages.settings_program import FolderControl, ProgramSection
@@ -92,6 +94,51 @@ def test_effects_are_those_of_the_self_test(qtbot: QtBot) -> None:
     accumulation = told["fp16_accumulation"]
     assert accumulation is not None
     assert accumulation.warn
+
+
+def in_each_precision() -> SelfTestReport:
+    """A device on which what a setting does differs with the precision."""
+
+    def one(setting: str, value: str, dtype: DType, ratio: float) -> SettingEffect:
+        if dtype == "float32" and ratio == 0:
+            return SettingEffect(setting=setting, value=value, dtype=dtype, note="Everything runs in FP32 here.")
+        return SettingEffect(setting=setting, value=value, dtype=dtype, time_ratio=ratio, closeness_db=57.0)
+
+    times: dict[DType, tuple[float, float]] = {"float16": (1.5, 0.5), "bfloat16": (1.2, 0.25), "float32": (0, 0.98)}
+    effects = [one("vae_float32", "always", dtype, always) for dtype, (always, _) in times.items()]
+    effects += [one("nan_check", "off", dtype, off) for dtype, (_, off) in times.items()]
+    effects += [one("fp16_reduction", "true", "float16", 0.9), one("tf32", "true", "float32", 0.8)]
+    return kit.measured(effects=tuple(effects), speeds=(), auto="float32")
+
+
+@pytest.mark.parametrize(
+    ("precision", "words"),
+    [
+        ("auto", ("Everything runs in FP32 here.", "+2.0\u00a0%", "FP16: 10\u00a0% faster", "20\u00a0% faster")),
+        ("float32", ("Everything runs in FP32 here.", "+2.0\u00a0%", "FP16: 10\u00a0% faster", "20\u00a0% faster")),
+        ("float16", ("Always: +50\u00a0%", "2.0\u00a0× slower", "10\u00a0% faster", "FP32: 20\u00a0% faster")),
+        ("bfloat16", ("Always: +20\u00a0%", "4.0\u00a0× slower", "FP16: 10\u00a0% faster", "FP32: 20\u00a0% faster")),
+    ],
+)
+def test_effects_are_those_of_the_precision_in_force(precision: Precision, words: tuple[str, ...]) -> None:
+    numerics, report = Numerics(precision=precision), in_each_precision()
+    fields = ("vae_float32", "nan_check", "fp16_reduction", "tf32")
+    found = [settings_effects.effect(declared(field), numerics, report) for field in fields]
+    assert tuple(one.note or one.time_words for one in found) == words
+
+
+def test_effects_follow_the_precision_that_was_chosen_for_the_picture(qtbot: QtBot) -> None:
+    controller, _ = kit.desk(self_test=in_each_precision())
+    page = SettingsPage(controller)
+    qtbot.addWidget(page)
+    page.show()
+    page.refresh()
+    cell = page.numerics.rows["vae_float32"].effect
+    assert cell.effect is not None
+    assert cell.effect.note == "Everything runs in FP32 here."
+    controller.choose_precision("float16")
+    page.refresh()
+    assert cell.effect.time_words == "Always: +50\u00a0%"
 
 
 def test_nothing_is_guessed_before_the_self_test(qtbot: QtBot) -> None:

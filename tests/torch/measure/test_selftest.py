@@ -69,7 +69,7 @@ def test_every_setting_has_an_effect_or_a_reason(
 ) -> None:
     effects = report[0].effects
     assert {e.setting for e in effects} == set(Numerics.__struct_fields__)
-    assert len({(e.setting, e.value) for e in effects}) == len(effects)
+    assert len({(e.setting, e.value, e.dtype) for e in effects}) == len(effects)
     for effect in effects:
         assert (effect.note is None) == (effect.time_ratio is not None)
         assert effect.time_ratio is None or effect.time_ratio > 0
@@ -80,10 +80,22 @@ def test_every_setting_has_an_effect_or_a_reason(
 
 
 def test_each_look_at_the_latents_has_its_price(report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]]) -> None:
-    found = {e.value: e.time_ratio for e in report[0].effects if e.setting == "nan_check"}
-    assert found["off"] is not None
-    assert found["at-end"] is not None
-    assert 0 < found["off"] < found["at-end"] < 1
+    for dtype in ("float16", "bfloat16", "float32"):
+        found = {e.value: e.time_ratio for e in report[0].effects if (e.setting, e.dtype) == ("nan_check", dtype)}
+        assert found["off"] is not None
+        assert found["at-end"] is not None
+        assert 0 < found["off"] < found["at-end"] < 1
+
+
+def test_what_depends_on_the_precision_is_measured_in_each(
+    report: tuple[SelfTestReport, list[tuple[OperationResult, int, int]]],
+) -> None:
+    for setting, value in (("vae_float32", "always"), ("upcast_cross_attention", "always"), ("upcast_sampling", "false")):
+        found = {e.dtype: e for e in report[0].effects if (e.setting, e.value) == (setting, value)}
+        assert found.keys() == {"float16", "bfloat16", "float32"}
+        assert found["float16"].time_ratio is not None
+        assert found["bfloat16"].time_ratio is not None
+        assert found["float32"].note == "Everything runs in FP32 here.", "said only of FP32"
 
 
 def test_float32_on_the_processor_has_no_finding_near_the_limit(

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport, SettingEffect
+from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
-from halftone.gui.pages.settings_effects import mode_ratio, time_words
+from halftone.gui.pages.settings_effects import effect_of, mode_ratio, time_words
 from halftone.gui.state import AppState, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
@@ -245,16 +245,11 @@ def _sums_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     return Promise(tr("Add sums up in FP16") if numerics.fp16_accumulation else tr("Add sums up in FP32"), reason)
 
 
-def find_effect(report: SelfTestReport | None, setting: str, value: str) -> SettingEffect | None:
-    effects = report.effects if report is not None else ()
-    return next((one for one in effects if one.setting == setting and one.value == value), None)
-
-
 def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise:
     backend = numerics.attention_backend
     name = next(one.label for one in declared("attention_backend").choices if one.value == backend)
     text = tr("Use Auto attention") if backend == "auto" else tr("Use {0} attention", name)
-    math_effect = find_effect(report, "attention_backend", "math")
+    math_effect = effect_of(report, "attention_backend", "math", numerics)
     reason = ""
     if backend != "math" and math_effect is not None and math_effect.time_ratio is not None and math_effect.time_ratio > 1.05:
         reason = tr("{0} faster than Math", figures.times(math_effect.time_ratio))
@@ -267,7 +262,7 @@ def _check_promise(report: SelfTestReport | None, numerics: Numerics) -> Promise
         "at-end": tr("Check the finished picture"),
         "off": tr("Not check for bad numbers"),
     }
-    own, off = find_effect(report, "nan_check", numerics.nan_check), find_effect(report, "nan_check", "off")
+    own, off = (effect_of(report, "nan_check", value, numerics) for value in (numerics.nan_check, "off"))
     reason = ""
     if off is not None and off.time_ratio and numerics.nan_check != "off":
         ratio = (own.time_ratio if own is not None and own.time_ratio else 1.0) / off.time_ratio

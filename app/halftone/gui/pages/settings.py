@@ -68,7 +68,7 @@ class SettingsPage(Page):
         line = row(self._side, self._stack, spacing=0)
         line.setStretch(1, 1)
         self.setLayout(line)
-        self.follow(controller.changed, controller.settings_changed)
+        self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
         self._dress()
         self.show_section(section)
 

@@ -6,10 +6,12 @@ from msgspec import structs
 
 from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.request import Numerics
+from halftone.contract.words import DType
 from halftone.gui import reasons
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.effect_cell import DOTS, Effect, dots_for_db, dots_for_error
+from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.settings.declared import Setting
 
 EXACT_DB = 100.0
@@ -19,18 +21,27 @@ POOR_DB = 40.0
 """Below this, differences to FP32 begin to be seen."""
 
 
-def effect_of(report: SelfTestReport | None, field: str, value: object) -> SettingEffect | None:
-    """The measurement of one value of one setting, against the default of that setting."""
+def in_force(report: SelfTestReport, numerics: Numerics) -> DType:
+    """The precision of the next picture, by the settings."""
+    return report.auto if numerics.precision == "auto" else numerics.precision
+
+
+def effect_of(report: SelfTestReport | None, field: str, value: object, numerics: Numerics | None = None) -> SettingEffect | None:
+    """The measurement of one value of one setting, against the default of that setting.
+
+    numerics: of what was measured in each precision, the one in force; what was measured in another alone counts too.
+    """
     wanted = str(value).lower()
-    effects = report.effects if report is not None else ()
-    return next((one for one in effects if one.setting == field and one.value == wanted), None)
+    effects = [one for one in report.effects if one.setting == field and one.value == wanted] if report is not None else []
+    used = in_force(report, numerics or Numerics()) if report is not None else None
+    return next((one for one in effects if one.dtype in (None, used)), effects[0] if effects else None)
 
 
-def refusal_of(report: SelfTestReport | None, field: str, value: str) -> str | None:
+def refusal_of(report: SelfTestReport | None, field: str, value: str, numerics: Numerics | None = None) -> str | None:
     """Why a choice cannot be taken here: the device cannot compute it, or computes it wrongly."""
     if field not in ("attention_backend", "precision"):
         return None
-    found = effect_of(report, field, value)
+    found = effect_of(report, field, value, numerics)
     return reasons.reason(found.note) if found is not None and found.note and found.time_ratio is None else None
 
 
@@ -48,16 +59,16 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
         case "precision":
             return _precision(report, now)
         case "attention_backend":
-            return _attention(report, now)
+            return _attention(report, numerics)
         case "nan_check":
-            return _watching(report, now)
+            return _watching(report, numerics)
         case "upcast_sampling":
-            return _told(effect_of(report, field, False), tr("Off: {0}", "{0}") if now else "{0}")
+            return _told(effect_of(report, field, False, numerics), tr("Off: {0}", "{0}") if now else "{0}")
         case "vae_float32" | "upcast_cross_attention":
             other = now if now != "when-needed" else "always"
-            return _told(effect_of(report, field, other), tr("Always: {0}", "{0}") if now == "when-needed" else "{0}")
+            return _told(effect_of(report, field, other, numerics), tr("Always: {0}", "{0}") if now == "when-needed" else "{0}")
         case _:
-            return _switch(report, field)
+            return _switch(report, field, numerics)
 
 
 def unmeasured() -> Effect:
@@ -94,13 +105,18 @@ def mode_ratio(report: SelfTestReport, mode: str, usual: str) -> float | None:
     return _ratio(sum(own[name] for name in both), sum(base[name] for name in both))
 
 
-def _switch(report: SelfTestReport, field: str) -> Effect:
-    """A switch that is a mode of its own takes its time from there, as the Device page does."""
-    found = effect_of(report, field, True)
+def _switch(report: SelfTestReport, field: str, numerics: Numerics) -> Effect:
+    """A switch that is a mode of its own takes its time from there, as the Device page does.
+
+    One that acts in another precision than the one in force names it.
+    """
+    found = effect_of(report, field, True, numerics)
+    only = found.dtype if found is not None and found.dtype != in_force(report, numerics) else None
+    frame = tr("{0}: {1}", type_name(only), "{0}") if only is not None else "{0}"
     ratio = mode_ratio(report, *_MODES[field]) if field in _MODES else None
     if found is None or found.time_ratio is None or ratio is None:
-        return _told(found)
-    return _told(structs.replace(found, time_ratio=ratio))
+        return _told(found, frame)
+    return _told(structs.replace(found, time_ratio=ratio), frame)
 
 
 def _ratio(first: float | None, second: float | None) -> float | None:
@@ -119,12 +135,13 @@ def _precision(report: SelfTestReport, now: str) -> Effect:
     return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=own.closeness_db))
 
 
-def _attention(report: SelfTestReport, now: str) -> Effect:
+def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
     """Compared with Math, which every device has. The error of the default follows from the one of Math and their ratio."""
-    base = effect_of(report, "attention_backend", "math")
+    now = numerics.attention_backend
+    base = effect_of(report, "attention_backend", "math", numerics)
     if now == "math":
         return _quiet(tr("The reference"), closeness(base)[0] if base is not None else tr("Not measured"))
-    own = effect_of(report, "attention_backend", now)
+    own = effect_of(report, "attention_backend", now, numerics)
     if base is None or base.time_ratio is None or (own is not None and own.note and own.time_ratio is None):
         return _told(own)
     ratio = _ratio(1.0 if now == "auto" else own.time_ratio if own is not None else None, base.time_ratio)
@@ -134,17 +151,18 @@ def _attention(report: SelfTestReport, now: str) -> Effect:
     return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=db))
 
 
-def _watching(report: SelfTestReport, now: str) -> Effect:
+def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
     """What the check costs: against none at all."""
     catches = {
         "every-step": tr("Catches it at the first bad step"),
         "at-end": tr("Catches it in the finished picture"),
         "off": tr("Catches nothing"),
     }
-    off = effect_of(report, "nan_check", "off")
+    now = numerics.nan_check
+    off = effect_of(report, "nan_check", "off", numerics)
     if off is None or off.time_ratio is None or now == "off":
         return _quiet(tr("Not measured") if now != "off" else tr("The reference"), catches[now])
-    own = effect_of(report, "nan_check", now)
+    own = effect_of(report, "nan_check", now, numerics)
     ratio = _ratio(own.time_ratio if own is not None else 1.0, off.time_ratio)
     told = _told(SettingEffect(setting="", value="", time_ratio=ratio))
     return Effect(told.time_words, catches[now], told.time_ratio, quiet_close=True)

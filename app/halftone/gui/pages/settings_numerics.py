@@ -81,16 +81,17 @@ class NumericsSection(QWidget):
     def refresh(self) -> None:
         """Values, changed marks and effects as they are now."""
         numerics, report = self._controller.settings.numerics, self._controller.state.self_test
+        used = msgspec.structs.replace(numerics, precision=self._controller.numerics.precision)
         for field, one in self.rows.items():
             value = getattr(numerics, field)
             control = one.control
             if isinstance(control, Control):
                 for choice in one.setting.choices:
-                    reason = settings_effects.refusal_of(report, field, choice.value)
+                    reason = settings_effects.refusal_of(report, field, choice.value, used)
                     control.refuse(choice.value, reason)
                 control.set_value(value)
             one.set_changed(changed=value != one.setting.default)
-            one.set_effect(settings_effects.effect(one.setting, numerics, report))
+            one.set_effect(settings_effects.effect(one.setting, numerics if field == "precision" else used, report))
         self._show_head(numerics)
 
     def _show_head(self, numerics: Numerics) -> None:
