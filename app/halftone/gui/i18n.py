@@ -61,19 +61,27 @@ def table(language: str) -> dict[str, str]:
     return merged
 
 
+@cache
+def qt_words(language: str) -> dict[str, str]:
+    """English -> translation of what Qt says itself and its own catalogue of that language lacks."""
+    file = resources() / "translations" / "qt" / f"{language}.json"
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+
+
 class Catalogue(QTranslator):
     """Our tables as a Qt translator, so that LanguageChange events and Qt's own look-up work as usual."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._words = table(language)
+        self._of_qt = qt_words(language)
 
     def isEmpty(self) -> bool:
         return not self._words
 
     def translate(self, context: str, text: str, disambiguation: str | None = None, n: int = -1) -> str | None:
         del disambiguation, n
-        return self._words.get(text) if context == CONTEXT else None
+        return (self._words if context == CONTEXT else self._of_qt).get(text)
 
 
 _installed: list[QTranslator] = []

@@ -10,7 +10,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.header import Header
-from halftone.settings.disk import free_bytes, no_folder, size_text
+from halftone.settings.disk import need_room, no_folder
 
 REPAIRED: Final = "rescaled exactly so that float16 does not overflow"
 """What the rescaled weight files of a repaired copy say of themselves."""
@@ -57,6 +57,5 @@ def check_copy(facts: ModelFacts, output: str) -> Path:
         raise HalftoneError("output-failed", path=str(path), detail="it lies inside the model's own folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise HalftoneError("output-read-only", folder=str(folder))
-    if (free := free_bytes(folder)) < facts.size_bytes:
-        raise HalftoneError("disk-full", need=size_text(facts.size_bytes), free=size_text(free), folder=str(folder))
+    need_room(path, folder, facts.size_bytes)
     return path

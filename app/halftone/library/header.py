@@ -4,6 +4,7 @@ Format: https://github.com/huggingface/safetensors#format: eight bytes with the 
 N bytes of JSON, then the tensors' bytes without gap or overlap.
 """
 
+import codecs
 import json
 import math
 import os
@@ -229,12 +230,24 @@ _NO_SAFETENSORS: Final[tuple[tuple[bytes, str], ...]] = (
 )
 
 
+def _is_text(first: bytes) -> bool:
+    """Whether a file begins as text does (UTF-8; the last letter may be cut off)."""
+    try:
+        letters = codecs.getincrementaldecoder("utf-8")().decode(first)
+    except UnicodeDecodeError:
+        return False
+    return all(letter.isprintable() or letter in "\t\n\r" for letter in letters)
+
+
 def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
+    """The first eight bytes are no length that can be: say what the file is instead."""
     if first.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         raise HalftoneError("model-pickle", path=str(path))
     for start, what in _NO_SAFETENSORS:
         if first.startswith(start):
             raise _bad(path, what)
+    if _is_text(first):
+        raise _bad(path, "it is a text file under another name")
     exponent = math.log10(length)
     said = str(length) if exponent < 12 else f"10^{exponent:.0f}"
     raise _bad(path, f"it claims to be {said} bytes long")

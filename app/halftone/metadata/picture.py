@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import either
 from halftone.settings.atomic import create_atomically, write_atomically
-from halftone.settings.disk import free_bytes, no_folder, size_text
+from halftone.settings.disk import free_bytes, need_room, no_folder, size_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -58,7 +58,7 @@ def check_output(
                 raise HalftoneError("output-exists", path=str(name))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HalftoneError("output-read-only", folder=str(folder))
-        _refuse_full(folder, max(_MIN_FREE, pixels * _BYTES_PER_PIXEL))
+        need_room(path, folder, max(_MIN_FREE, pixels * _BYTES_PER_PIXEL))
     except OSError as error:
         raise output_error(error, path, _MIN_FREE) from error
     return path
@@ -176,8 +176,3 @@ def refuse_type(path: Path, endings: tuple[str, ...]) -> NoReturn:
     """Raise HalftoneError output-bad-type. endings: of the names that may be given."""
     shown = [ending for ending in endings if ending not in (".jpeg", ".htm")]
     raise HalftoneError("output-bad-type", path=str(path), allowed=either(shown))
-
-
-def _refuse_full(folder: Path, need: int) -> None:
-    if (free := free_bytes(folder)) < need:
-        raise HalftoneError("disk-full", need=size_text(need), free=size_text(free), folder=str(folder))

@@ -7,6 +7,25 @@ from pathlib import Path
 from halftone.contract.errors import HalftoneError
 
 
+def need_room(path: Path, folder: Path, need: int) -> None:
+    """Raise HalftoneError disk-full where `path` is to lie in `folder` and fewer than `need` bytes are free there, output-failed
+    where no file is ever kept.
+    """
+    if (free := free_bytes(folder)) >= need:
+        return
+    if _holds_nothing(folder):
+        raise HalftoneError("output-failed", path=str(path), detail="the system keeps no files there")
+    raise HalftoneError("disk-full", need=size_text(need), free=size_text(free), folder=str(folder))
+
+
+def _holds_nothing(folder: Path) -> bool:
+    """Whether it belongs to the system itself, as /proc does: a disk of no size at all."""
+    try:
+        return shutil.disk_usage(folder).total == 0
+    except OSError:
+        return False
+
+
 def free_bytes(folder: Path) -> int:
     """Bytes that may still be written there; 0 if the disk cannot be asked."""
     try:

@@ -19,6 +19,7 @@ from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasu
 from halftone.contract.request import Numerics
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
+from halftone.gui.pages import health_files
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
 from halftone.gui.pages.health_bits import _no_cure_words, copy_refusal
@@ -42,6 +43,17 @@ def open_page(
     page.show()
     page.refresh()
     return page, link
+
+
+def test_the_report_is_named_by_the_words_of_the_model() -> None:
+    report = kit.report()
+    for name, file in (
+        ("Fragile Pocket (demo)", "fragile-pocket-demo-health"),
+        ("日本 v1.5", "日本-v1-5-health"),
+        ("()", "health"),
+    ):
+        named = msgspec.structs.replace(report, model=msgspec.structs.replace(report.model, name=name))
+        assert health_files.report_name(named) == file
 
 
 def test_unchecked_offers_the_check(qtbot: QtBot) -> None:

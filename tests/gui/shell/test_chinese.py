@@ -8,7 +8,8 @@ from typing import get_args
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QFileSystemModel, QLabel, QTreeView, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
@@ -22,7 +23,7 @@ from halftone.contract.plan import Cure
 from halftone.contract.words import FindingCode
 from halftone.gui import reasons, text
 from halftone.gui.i18n import set_language, table, tr
-from halftone.gui.pages import health_report, health_view, health_words, settings_effects
+from halftone.gui.pages import health_files, health_report, health_view, health_words, settings_effects
 from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
@@ -54,6 +55,28 @@ def chinese(qapp: object) -> Iterator[None]:
     set_language("zh_CN")
     yield
     set_language("en")
+
+
+def test_the_file_dialogs_of_qt_are_in_chinese_throughout(qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    owner = QWidget()
+    qtbot.addWidget(owner)
+    dialogs = (
+        health_files.ask_model(owner, print),
+        health_files.ask_folder(owner, tmp_path, print),
+        health_files.ask_save(owner, "", tmp_path / "x", "", "", print),
+    )
+    for dialog in dialogs:
+        said = {one.text() for one in dialog.findChildren(QLabel)}
+        said |= {one.text() or one.toolTip() for one in dialog.findChildren(QAbstractButton)}
+        model = dialog.findChildren(QTreeView)[0].model()
+        said |= {str(model.headerData(column, Qt.Orientation.Horizontal)) for column in range(model.columnCount())}
+        assert not {words for words in said if re.search("[A-Za-z]{2}", words)}
+        dialog.close()
+    kinds = QFileSystemModel()
+    kinds.setRootPath(str(tmp_path))
+    qtbot.waitUntil(lambda: kinds.rowCount(kinds.index(str(tmp_path))) == 1)
+    assert kinds.data(kinds.index(0, 2, kinds.index(str(tmp_path)))) == "文件夹"
 
 
 def test_the_detector_tells_english_from_names() -> None:

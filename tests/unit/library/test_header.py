@@ -124,6 +124,8 @@ def test_bytes_that_belong_to_no_tensor() -> None:
         (b"version https://git-lfs.github.com/spec/v1\n", "model-bad-header", "Git LFS pointer"),
         (b"<!DOCTYPE html><html>", "model-bad-header", "web page"),
         (b"GGUF\x03\0\0\0\xff\xff\xff\xff", "model-bad-header", "GGUF"),
+        (b"not a model at all\n", "model-bad-header", "it is a text file under another name"),
+        ("\t你好世界。\r\n".encode(), "model-bad-header", "it is a text file under another name"),
         (b"PK\x03\x04\x14\0\0\0archive/data.pkl", "model-pickle", "pickle"),
         (b"\x80\x02}q\0(X\x05\0\0", "model-pickle", "pickle"),
         (b"\xff" * 64, "model-bad-header", "10^19 bytes"),

@@ -105,6 +105,14 @@ def test_a_picture_that_the_disk_has_no_room_for_is_refused_before_it_is_made(tm
     assert caught.value.code == "disk-full"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has it")
+def test_a_folder_of_the_system_is_not_called_full() -> None:
+    with pytest.raises(HalftoneError) as caught:
+        check_output(Path("/proc/picture.png"))
+    assert caught.value.code in ("output-failed", "output-read-only"), "the latter for who may not write there"
+    assert "room" not in str(caught.value)
+
+
 def test_the_next_name_counts_on(tmp_path: Path) -> None:
     assert next_name(tmp_path, 5).name == "00001-5.png"
     (tmp_path / "00041-9.webp").touch()

@@ -49,8 +49,8 @@ def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> 
 
 def report_name(report: CheckReport) -> str:
     """Of the file, without its ending."""
-    plain = "".join(letter if letter.isalnum() else "-" for letter in report.model.name.lower()).strip("-")
-    return f"{plain}-health"
+    words = "".join(letter if letter.isalnum() else " " for letter in report.model.name.lower()).split()
+    return "-".join((*words, "health"))
 
 
 def copy_words(ended: Ended) -> str:
