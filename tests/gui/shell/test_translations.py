@@ -1,6 +1,7 @@
 """Every visible sentence has a Chinese translation with the same placeholders; reasons of the core are recognised."""
 
 import itertools
+import re
 
 import msgspec
 import pytest
@@ -25,6 +26,14 @@ def test_every_sentence_is_translated() -> None:
 @pytest.mark.parametrize("sentence", sorted(set(SENTENCES) & set(table("zh_CN"))))
 def test_placeholders_are_kept(sentence: str) -> None:
     assert words.placeholders(sentence) == words.placeholders(table("zh_CN")[sentence])
+
+
+@pytest.mark.parametrize("sentence", sorted(table("zh_CN")))
+def test_chinese_has_its_own_brackets_and_no_space_beside_them(sentence: str) -> None:
+    said = table("zh_CN")[sentence]
+    if sentence.startswith(("Report (*", "Pictures ({0}")):
+        return  # Qt reads the endings of files from such brackets
+    assert not re.search(r"[\u4e00-\u9fff] ?\(|\) ?[\u4e00-\u9fff]| [（）]|[（）] ", said)
 
 
 DTYPES = (
