@@ -289,7 +289,8 @@ def _moved_plan(case: _Case, components: Sequence[str], dtype: DType) -> Plan:
     if len(components) == len(case.components):
         reason = f"The whole model runs in {DTYPE_NAMES[dtype]}."
     else:
-        reason = f"{_listed([plain_component(c).text() for c in components])} runs in {DTYPE_NAMES[dtype]}."
+        names = [plain_component(c).text() for c in components]
+        reason = f"{_listed(names)} {_run(names)} in {DTYPE_NAMES[dtype]}."
     if dtype == "bfloat16":
         reason += " It reaches as far as FP32 and keeps 8 bits of detail instead of 11."
     return case.plan(dtypes=dict.fromkeys(components, dtype), moved=moved, reasons=(reason,))
@@ -316,7 +317,7 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
 
 def _rescale_reasons(case: _Case) -> list[str]:
     return [
-        f"{plain_component(component).text()}: {len(rescaled_modules(own))} layers are scaled by powers of two, "
+        f"{plain_component(component).text()}: {_layers_are(len(rescaled_modules(own)))} scaled by powers of two, "
         f"up to 2^{max(map(abs, own.values()))}; the result is the same in exact arithmetic."
         for component, own in case.rescale.items()
     ]
@@ -336,7 +337,17 @@ def _setting_reasons(settings: Mapping[str, str | bool]) -> list[str]:
 
 def _region_reason(names: Sequence[str], moved: int, total: int, dtype: DType, kind: str = "blocks") -> str:
     kept = math.floor((1 - moved / max(1, total)) * 1000) / 10
-    return f"{_listed(names, kind)} run in FP32, {_IN_RANGE}; {kept:g}\u00a0% of the model stays in {DTYPE_NAMES[dtype]}."
+    return (
+        f"{_listed(names, kind)} {_run(names)} in FP32, {_IN_RANGE}; {kept:g}\u00a0% of the model stays in {DTYPE_NAMES[dtype]}."
+    )
+
+
+def _run(names: Sequence[str]) -> str:
+    return "runs" if len(set(names)) == 1 else "run"
+
+
+def _layers_are(count: int) -> str:
+    return "1 layer is" if count == 1 else f"{count} layers are"
 
 
 def _listed(names: Sequence[str], kind: str = "blocks") -> str:

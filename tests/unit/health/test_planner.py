@@ -192,13 +192,26 @@ def test_never_for_cross_attention_is_not_answered_by_upcasting_it() -> None:
     assert any(plan.settings.get("upcast_cross_attention") == "always" for _, plan in needed.plans())
 
 
+def test_verbs_agree_with_what_they_are_said_of() -> None:
+    def reasons(setup: Setup) -> str:
+        return " ".join(reason for _, plan in setup.plans() for reason in plan.reasons)
+
+    one = reasons(Setup(HOT, groups=(STREAM,)))
+    assert "1 layer is scaled" in one
+    assert "Picture decoder (VAE) runs in FP32." in one
+    both = tuple(finding("activation-overflow", "mid", name) for name in ("text_encoder", "vae"))
+    assert "Text encoder and Picture decoder (VAE) run in FP32." in reasons(Setup(HEALTHY, findings=both))
+    alone = reasons(Setup({**HEALTHY, "conv_out": 1e5}))
+    assert "conv_out runs in FP32, until" in alone
+
+
 def test_layers_and_results_take_the_place_of_the_reason_for_blocks() -> None:
     before = "mid run in FP32, until the numbers are back in range; x"
     plan = Plan(dtypes={"unet": "float16"}, upcast={"unet": ("mid",)}, reasons=(before,))
     found = with_layers(plan, {"unet": ("a", f"b{RESULT}", f"c{RESULT}")}, 5, {"unet": 100}, "float16")
     assert (found.upcast_parameters, found.upcast["unet"]) == (5, ("a", f"b{RESULT}", f"c{RESULT}"))
     assert found.reasons == (
-        "a run in FP32, until the numbers are back in range; 95\u00a0% of the model stays in FP16.",
+        "a runs in FP32, until the numbers are back in range; 95\u00a0% of the model stays in FP16.",
         "The results of b and c stay in FP32.",
     )
     again = with_layers(found, {"unet": (f"b{RESULT}",)}, 0, {"unet": 100}, "float16")
