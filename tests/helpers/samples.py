@@ -21,6 +21,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, ReceiptState
+from halftone.library.samplers import SAMPLERS
 
 CPU = DeviceFacts(id="cpu", backend="cpu", name="A processor", memory_total=8 * 2**30, torch_version="2.13.0", threads=2)
 MEMORY = MemoryFacts(total=8 * 2**30, own=2**29, others=2**30)
@@ -38,6 +39,7 @@ POCKET = ModelFacts(
     default_steps=12,
     default_guidance=3.0,
     components=("text_encoder", "unet", "vae"),
+    samplers=SAMPLERS,
 )
 PLAIN = Plan(dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float16"}, total_parameters=2_500_000, verified=True)
 RESCALED = Plan(

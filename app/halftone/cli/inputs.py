@@ -121,7 +121,7 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
     check_request(request)
     _check_given(request, facts)
     if request.sampler is not None:
-        check_sampler(facts, request.sampler)
+        check_sampler(facts, request.sampler, image=request.image is not None)
     if request.output is None:
         try:
             check_output(pictures_dir())

@@ -121,6 +121,10 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default_guidance: float = 6.0
     prompt_tokens: int = 77
     components: tuple[str, ...] = ()
+    samplers: tuple[str, ...] = ()
+    """Names of those that its pipeline takes; empty where that is not known."""
+    own_sampler: str = ""
+    """Class of its own scheduler, without the ending that all have."""
 
 
 class FurtherLayer(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from halftone.library.copies import is_repaired
 from halftone.library.families import NOT_WHOLE, Family, of_pipeline, of_tensors
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part, stored_dtype
 from halftone.library.header import Header, read_header
+from halftone.library.samplers import samplers_of
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -123,6 +124,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
     unet = parts.get("unet")
     family = of_pipeline(pipeline, unet.config.get("cross_attention_dim") if unet else None)
     width, height = native_edges(parts, family.size)
+    scheduler = _scheduler(path)
     facts = ModelFacts(
         id=model if model == POCKET else str(path),
         name=path.name,
@@ -138,10 +140,18 @@ def _folder(model: str, path: Path) -> ModelFacts:
         default_guidance=family.guidance,
         prompt_tokens=_prompt_tokens(parts, family),
         components=names,
+        samplers=samplers_of(pipeline, scheduler) if scheduler else (),
+        own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
     return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+
+
+def _scheduler(path: Path) -> dict[str, object]:
+    """The configuration of a model's own scheduler; empty without one."""
+    file = path / "scheduler" / "scheduler_config.json"
+    return read_json(file) if file.is_file() else {}
 
 
 def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:

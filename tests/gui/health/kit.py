@@ -28,6 +28,7 @@ from halftone.contract.words import DType
 from halftone.gui.controller import Controller
 from halftone.gui.process import Link
 from halftone.library import records
+from halftone.library.samplers import SAMPLERS
 from halftone.settings.store import Settings
 
 GPU = DeviceFacts(
@@ -53,6 +54,7 @@ MODEL = ModelFacts(
     size_bytes=6_900_000_000,
     fingerprint="feed",
     components=("text_encoder", "text_encoder_2", "unet", "vae"),
+    samplers=SAMPLERS,
 )
 
 

@@ -134,6 +134,7 @@ def test_effects_follow_the_precision_that_was_chosen_for_the_picture(qtbot: QtB
     page.show()
     page.refresh()
     cell = page.numerics.rows["vae_float32"].effect
+    assert cell is not None
     assert cell.effect is not None
     assert cell.effect.note == "Everything runs in FP32 here."
     controller.choose_precision("float16")

@@ -1,10 +1,14 @@
 """The names of samplers that are told without torch against those that the engine can make."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import pytest
 from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler, LCMScheduler
+from diffusers.schedulers.scheduling_utils import KarrasDiffusionSchedulers
+from msgspec.structs import replace
 from tests.helpers.engine_runs import Meddler, check, generate
 from tests.helpers.tiny import sd15
 
@@ -13,7 +17,7 @@ from halftone.engine import samplers
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
-from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, check_sampler
+from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, check_sampler, samplers_of
 
 
 def test_the_names_are_the_engines() -> None:
@@ -28,6 +32,46 @@ def test_every_sampler_can_be_made() -> None:
                 scheduler = samplers.make_scheduler(native, name)
                 scheduler.set_timesteps(4)
                 assert len(scheduler.timesteps) >= 4, name
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:diffusers")
+@pytest.mark.parametrize("family", ["sd15", "sdxl", "sd3", "sana"])
+def test_a_pipeline_takes_all_that_is_offered_for_it(family: str, engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    offered = describe(str(models[family])).samplers
+    assert len(offered) >= 4
+    for name in offered:
+        report, _ = generate(engine, models[family], steps=3, sampler=name)
+        assert report.images[0].state in ("clean", "recovered"), name
+
+
+@pytest.mark.parametrize("pipeline", ["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline"])
+def test_flux_is_offered_what_its_source_can_set(pipeline: str) -> None:
+    """These pipelines hand a shift over, and noise levels too, but to a scheduler that makes its own where they look for that."""
+    image = pipeline != "FluxPipeline"
+    source = inspect.getsource(getattr(diffusers, pipeline).__call__)
+    assert "mu=mu" in source
+    own_noise = "use_flow_sigmas" in source
+    facts = replace(
+        describe(POCKET), family="FLUX", samplers=samplers_of(pipeline, {"_class_name": "FlowMatchEulerDiscreteScheduler"})
+    )
+    for name in FLOW_SAMPLERS:
+        kind = samplers.make_scheduler(FlowMatchEulerDiscreteScheduler(), name)
+        takes = inspect.signature(kind.set_timesteps).parameters
+        fits = "mu" in takes and ("sigmas" in takes or (own_noise and bool(kind.config.get("use_flow_sigmas"))))
+        if fits:
+            check_sampler(facts, name, image=image)
+            continue
+        with pytest.raises(HalftoneError, match="Sampler"):
+            check_sampler(facts, name, image=image)
+
+
+def test_what_has_a_scheduler_like_no_other_runs_with_that_alone() -> None:
+    known = {one.name.removesuffix("Scheduler") for one in KarrasDiffusionSchedulers} - {"EDMEulerScheduler", "EDMEuler"}
+    for own in known:
+        assert samplers_of("StableDiffusionPipeline", {"_class_name": f"{own}Scheduler"}) == SAMPLERS
+    assert samplers_of("WuerstchenDecoderPipeline", {"_class_name": "DDPMWuerstchenScheduler"}) == ("DDPMWuerstchen",)
+    assert samplers_of("LatentConsistencyModelPipeline", {"_class_name": "LCMScheduler"}) == ("LCM",)
+    assert samplers_of("QwenImagePipeline", {"_class_name": "FlowMatchEulerDiscreteScheduler"}) == ("Euler", "UniPC")
 
 
 def test_both_take_and_refuse_the_same() -> None:

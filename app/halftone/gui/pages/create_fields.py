@@ -12,17 +12,10 @@ from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import Segmented, column, icon_button, label, repolish, row
-from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
 SEED_MAX: Final = 2**32 - 1
 _DIGITS: Final = 9
 RATIOS: Final[dict[str, tuple[int, int]]] = {"1:1": (1, 1), "3:2": (3, 2), "2:3": (2, 3), "16:9": (16, 9)}
-_FLOW_FAMILIES: Final = ("SD 3", "FLUX", "Sana")
-
-
-def samplers_of(family: str) -> tuple[str, ...]:
-    """Samplers that fit a model family."""
-    return FLOW_SAMPLERS if family in _FLOW_FAMILIES else SAMPLERS
 
 
 def preset_size(ratio: str, native: tuple[int, int]) -> tuple[int, int]:

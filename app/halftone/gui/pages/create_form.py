@@ -15,7 +15,7 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
-from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note, samplers_of
+from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
@@ -308,7 +308,7 @@ class CreateForm(QWidget):
         chosen = self.sampler.currentData()
         self.sampler.clear()
         self.sampler.addItem(tr("Model's own"), "")
-        for name in samplers_of(model.family):
+        for name in model.samplers:
             self.sampler.addItem(name, name)
         self.sampler.setCurrentIndex(max(0, self.sampler.findData(chosen or "")))
 
