@@ -138,7 +138,7 @@ def _findings(report: CheckReport, language: Language) -> str:
         return f"<p>{say('No finding.')}</p>"
     rows = [_finding(index, finding, language) for index, finding in enumerate(report.findings, start=1)]
     head = [("", True), (say("State"), False), (say("What"), False), (say("Peak"), True), (say("Room"), True)]
-    return _table(head, rows)
+    return _table(head, rows, "findings")
 
 
 def _finding(index: int, finding: Finding, language: Language) -> list[str]:
@@ -293,12 +293,13 @@ def _pairs(rows: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{''.join(f'<dt>{name}</dt><dd>{value}</dd>' for name, value in rows)}</dl>"
 
 
-def _table(head: Head, rows: Iterable[Sequence[str]]) -> str:
-    """Cells are HTML already."""
+def _table(head: Head, rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """Cells are HTML already. kind: a class of its own in the style sheet."""
+    own = f' class="{kind}"' if kind else ""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = (' class="n"' if numbers else "" for _, numbers in head)
         return "".join(f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     lines = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{cells('th', [words for words, _ in head])}</tr></thead><tbody>{lines}</tbody></table>"
+    return f"<table{own}><thead><tr>{cells('th', [words for words, _ in head])}</tr></thead><tbody>{lines}</tbody></table>"

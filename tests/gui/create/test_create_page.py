@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from PIL import Image
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
@@ -15,6 +16,7 @@ from tests.helpers import model_files, samples, scripted
 
 from halftone.contract.messages import Examine, Generate, JobStarted, PhaseChanged, StepDone
 from halftone.contract.request import Numerics, PictureRequest
+from halftone.gallery.history import History
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_centre import PICTURE_SHARE
 from halftone.gui.pages.create_model import ModelList, ModelRow
@@ -353,6 +355,23 @@ def test_until_stopped_goes_on_until_it_is_cancelled(qtbot: QtBot) -> None:
     assert job.command.request.seed is None
     stage.controller.cancel(job.id)
     stage.idle()
+    stage.close()
+
+
+def test_a_picture_made_in_a_terminal_appears_in_the_open_window(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    page = stage.page
+    stage.picture()
+    shown, own = page.centre.shown, page.history.paths()
+    assert shown is not None
+    page.form.prompt.setFocus()
+    path = tmp_path / "there.png"
+    Image.new("RGB", (64, 64)).save(path)
+    with History() as elsewhere:
+        elsewhere.add(msgspec.structs.replace(shown.facts, path=str(path)), shown.request, b"")
+    stage.wait(lambda: page.history.paths() == [str(path), *own])
+    assert page.centre.shown is shown
+    assert stage.window.focusWidget() is page.form.prompt
     stage.close()
 
 

@@ -16,7 +16,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_centre import Centre
 from halftone.gui.pages.create_form import CreateForm
-from halftone.gui.pages.create_history import Made, Shelf, request_of, unsaved
+from halftone.gui.pages.create_history import HistoryWatch, Made, Shelf, request_of, unsaved
 from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_side import HistoryPanel
@@ -40,6 +40,8 @@ class CreatePage(QWidget):
         self._build()
         self._connect()
         self._shelf.load(self._history_read)
+        self._watch = HistoryWatch(self)
+        self._watch.changed.connect(lambda: self._shelf.load(self._history_grown))
         self._refresh()
 
     # --- building ---------------------------------------------------------------------------------------------------
@@ -173,6 +175,15 @@ class CreatePage(QWidget):
         self.form.model_part.refresh()
         if shown and self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
             self.centre.show_picture(shown[0])
+
+    def _history_grown(self, found: list[Made]) -> None:
+        """Pictures that another program made go on top; what is shown and has the focus stays."""
+        self._watch.seen()
+        for made in reversed(found):
+            if made.is_file and self.history.thumb(made.facts.path) is None:
+                self.history.add(made.thumb)
+                self.form.learn(made.facts, made.request.model)
+        self.form.model_part.refresh()
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QImage
 
 from halftone.contract.facts import PictureFacts
@@ -13,9 +13,12 @@ from halftone.contract.request import PictureRequest
 from halftone.gallery.history import Entry, History
 from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
+from halftone.settings.places import data_dir
 
 _LIMIT = 120
 _THUMB = 256
+_SETTLE_MS = 300
+"""After the last sign of a change: a program that writes gives several."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,42 @@ def _moment(text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         return datetime.now(UTC)
+
+
+class HistoryWatch(QObject):
+    """Tells when another program, a command in a terminal for one, put a picture on the list.
+
+    SQLite's log appears beside the list and goes again with each program that writes; only the list's own stamp tells a
+    new picture from somebody, this window too, who merely read it.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._file = data_dir() / "history.sqlite"
+        self._seen = self._stamp()
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_SETTLE_MS)
+        self._pause.timeout.connect(self._look)
+        self._watcher = QFileSystemWatcher([str(self._file.parent)], self)
+        self._watcher.directoryChanged.connect(self._pause.start)
+
+    def seen(self) -> None:
+        """The list was just read or written by this window."""
+        self._seen = self._stamp()
+
+    def _look(self) -> None:
+        if self._stamp() != self._seen:
+            self.changed.emit()
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_size
 
 
 class Shelf:
