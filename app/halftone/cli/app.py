@@ -196,6 +196,7 @@ def generate(
     request = replace(base, output=output, overwrite=overwrite, numerics=given.numerics_of(flags, base.numerics))
     ready = ready_request(request, facts, saved)
     from halftone.cli.objects import generate_object, put
+    from halftone.cli.sizes import size_note
     from halftone.cli.work import check_memory, choose_precision, is_good, make_pictures, tell_notes
 
     notes = prompt_notes(ready, facts)
@@ -204,6 +205,7 @@ def generate(
     tell_notes(notes)
     precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
     check_memory(tools, ready, facts, precision.dtype)
+    tell_notes(size_note(ready, facts))
     report = make_pictures(tools, ready, as_json=json)
     if json:
         put(generate_object(report, precision, notes))

@@ -199,7 +199,7 @@ def _cures(report: CheckReport, language: Language) -> str:
     if not real:
         return f"<p>{say('The check offered no cure.') if report.findings else say('No cure is needed.')}</p>"
     head = [(say("Cure"), False), (say("Time"), True), (say("Memory"), True), (say("Disk"), True), (say("Picture"), True)]
-    table = _table(head, [_cure(cure, language) for cure in real])
+    table = _table(head, [_cure(cure, language) for cure in real], "cures")
     return f'{table}<p class="muted small">{say("The memory is computed, not measured.")}</p>'
 
 

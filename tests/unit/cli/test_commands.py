@@ -71,6 +71,23 @@ def test_a_size_that_no_memory_can_hold_is_refused_before_it_starts(run: Run, mo
     assert run("generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "1024").code == 0
 
 
+def test_a_size_far_above_the_models_own_is_told_with_its_time(run: Run) -> None:
+    big = ["generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "512", "--steps", "4"]
+    small = ["generate", "x", "--model", "pocket", "--precision", "float32"]
+    assert "times the pixels" not in run(*small, "--seed", "1").err, "the model's own size needs no word"
+    with History() as history:
+        known = [entry.facts for entry in history.recent()]
+    told = run(*big, "--seed", "2").err
+    side = describe("pocket").native_width
+    assert f"1024 × 512 is {1024 * 512 / side**2:.3g} times the pixels this model was made for." in told
+    assert f"measured at {known[0].width} × {known[0].height}, {known[0].steps} steps: about " in told
+
+
+def test_a_size_of_which_nothing_is_known_is_said_not_to_be_measured(run: Run) -> None:
+    told = run("generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "512").err
+    assert "How long it takes was not measured" in told
+
+
 def test_a_healthy_model(run: Run, model: str) -> None:
     found = run("check", model, "--precision", "float16", "--json").object
     assert run.code == 0
