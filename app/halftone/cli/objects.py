@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 
 from halftone.cli.precision import ChosenPrecision
-from halftone.contract.facts import CheckReport, DeviceFacts, GenerateReport, PictureFacts, RepairReport, SelfTestReport
+from halftone.contract.facts import (
+    CheckReport,
+    DeviceFacts,
+    GenerateReport,
+    GuardEvent,
+    PictureFacts,
+    RepairReport,
+    SelfTestReport,
+)
 from halftone.contract.plan import Plan, rescaled_modules
 from halftone.health.troubles import known_on, known_on_device, trouble_object
 
@@ -68,10 +76,14 @@ def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: t
         "precision_reason": precision.reason,
         "plan": plan_object(report.plan),
         "notes": list(notes),
-        "events": [{name: getattr(event, name) for name in names} for event in report.events],
+        "events": [{name: getattr(event, name) for name in names} | _cause_object(event) for event in report.events],
         "seconds": report.seconds,
         "seconds_per_step": report.seconds_per_step,
     }
+
+
+def _cause_object(event: GuardEvent) -> dict[str, Any]:
+    return {} if event.lora is None else {"loras": list(event.lora.names)}
 
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:

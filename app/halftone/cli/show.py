@@ -77,6 +77,8 @@ def _show_findings(out: Console, report: CheckReport) -> None:
             _put(out, place, 5, "dim")
         if (further := further_words(finding)) is not None:
             _put(out, further.text(), 5)
+        if "lora" in finding.facts and report.verdict != "broken":
+            _put(out, finding.remedy, 5)
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:
         out.print()
         _put(out, f"and {more} more; --json lists all", 2, "dim")
@@ -169,12 +171,13 @@ def show_pictures(
 ) -> None:
     """model: as the user would name it again."""
     out = console or _console()
+    used = f" · with {_named(loras)}" if loras else ""
     for picture in report.images:
         glyph, style, state = _RECEIPTS[picture.state]
         if picture.state == "clean" and picture.cures:
             state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"
         where = picture.path or (f"kept as {picture.latents}" if picture.latents else "no picture")
-        facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {duration(picture.seconds)} · {state}"
+        facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {duration(picture.seconds)} · {state}{used}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
@@ -190,6 +193,12 @@ def show_pictures(
     events = [event for picture in report.images for event in picture.events]
     if command := what_to_do(events, model, precision.dtype, loras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
+
+
+def _named(loras: Sequence[Lora]) -> str:
+    """Which LoRAs, with their weights."""
+    listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in loras)
+    return f"the LoRA{'s' if len(loras) > 1 else ''} {listed}"
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

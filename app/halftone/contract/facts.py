@@ -197,6 +197,18 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What was added to the model while it was checked; the report is of the model with them."""
 
 
+class LoraCause(msgspec.Struct, frozen=True, kw_only=True):
+    """LoRAs without which the same numbers stay in range, as measured. weight: of the first; share: of their weights, one at
+    which the numbers stay in range too, None where none was found; alone: False where the model goes out of range elsewhere
+    without them too.
+    """
+
+    names: tuple[str, ...]
+    weight: float
+    share: float | None
+    alone: bool = True
+
+
 class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The sentinel acted. step: 1-based denoising step, None for encode and decode.
 
@@ -205,6 +217,7 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     layers: peaks through the component in float32, for the chart; seconds: time this cost.
     sound_in_float32: whether float32 gives something better from the same inputs, None where that was not tried.
     why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held); "" otherwise.
+    lora: what makes the difference, None where the model fails alone or no LoRA is in use.
     """
 
     step: int | None
@@ -220,6 +233,7 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerPeak, ...] = ()
     sound_in_float32: bool | None = None
     why: str = ""
+    lora: LoraCause | None = None
 
 
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,25 +1,36 @@
-"""Whether a LoRA is what makes a component overflow: measured by running its failing call with the file's own weights."""
+"""Whether a LoRA is what makes a layer overflow: measured by running the failing call with the file's own weights."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.facts import Finding
+from halftone.contract.facts import Finding, LoraCause
+from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.calls import Call, run_call
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, add_loras, component_from
 from halftone.engine.lora import Adapter
 from halftone.engine.plans import apply_state
-from halftone.engine.precision import exact_weights
+from halftone.engine.precision import ComponentState, exact_weights
+from halftone.health.faults import ends_the_job
 from halftone.health.judge import BEYOND
+from halftone.library.loras import lora_key
+from halftone.measure.probe import Probe, Reading
+
+log = logging.getLogger(__name__)
 
 _SHARES: Final = (0.5, 0.25, 0.125)
 """Of a LoRA's weight: what is tried until one holds."""
+
+Readings = Mapping[str, Reading]
+"""By module."""
+Found = TypeVar("Found")
 
 
 def with_lora_causes(
@@ -29,24 +40,59 @@ def with_lora_causes(
     masters: Mapping[str, Mapping[str, torch.Tensor]],
     check: Callable[[], None],
 ) -> list[Finding]:
-    """The findings; the first one of a component that holds without its LoRAs names them, and a weight at which it held.
+    """The findings; those whose layer holds without the LoRAs name them, and a weight at which it held.
+
+    Where the whole call holds without them, that is said once, of the origin; else each layer is decided by itself.
 
     failing: by component the call that gave bad numbers; masters: the exact weights, which are put back.
     """
-    causes = {
-        name: _cause(_Trial(loaded, name, call, masters[name], check))
+    trials = {
+        name: _Trial(loaded, name, call, masters[name], check)
         for name, call in failing.items()
         if any(name in adapter.layers for adapter in loaded.adapters)
     }
     told: list[Finding] = []
     for finding in findings:
-        cause = causes.pop(finding.component, {}) if finding.code in BEYOND else {}  # said once, of the origin
-        told.append(msgspec.structs.replace(finding, facts={**finding.facts, **cause}))
+        trial = trials.get(finding.component) if finding.code in BEYOND else None
+        cause = None if trial is None else trial.cause(finding.module)
+        if cause is not None and cause.alone:
+            del trials[finding.component]
+        told.append(finding if cause is None else msgspec.structs.replace(finding, facts={**finding.facts, **_facts(cause)}))
     return told
 
 
+def _facts(cause: LoraCause) -> dict[str, str | int | float | bool]:
+    facts: dict[str, str | int | float | bool] = {
+        "lora": ", ".join(cause.names),
+        "lora_weight": cause.weight,
+        "loras": len(cause.names),
+    }
+    if not cause.alone:
+        facts["lora_alone"] = False
+    return facts if cause.share is None else {**facts, "lora_share": cause.share}
+
+
+def cause_of(
+    loaded: Loaded, call: Call, module: str, masters: Mapping[str, torch.Tensor], check: Callable[[], None]
+) -> LoraCause | None:
+    """The LoRAs without which a failing call holds at its origin; None where the model fails there alone, or it cannot be told.
+
+    The component is left in the state that it is in, with the masters.
+    """
+    name = call.component
+    if not any(name in adapter.layers for adapter in loaded.adapters):
+        return None
+    try:
+        return _Trial(loaded, name, call, masters, check).cause(module)
+    except Exception as failure:
+        if ends_the_job(failure):
+            raise
+        log.info("whether a LoRA makes %s fail cannot be told", name, exc_info=True)
+        return None
+
+
 class _Trial:
-    """One failing call, to be run again with other LoRAs than those that are applied."""
+    """One failing call, to be run again with other LoRAs than those that are applied. Each run is made once."""
 
     def __init__(
         self, loaded: Loaded, name: str, call: Call, masters: Mapping[str, torch.Tensor], check: Callable[[], None]
@@ -56,37 +102,69 @@ class _Trial:
         self._call = call
         self._masters = masters
         self._check = check
+        self._state = loaded.states[name]
         self._file: nn.Module = component_from(loaded, name, Path(loaded.facts.path))
-        self.adapters = tuple(adapter for adapter in loaded.adapters if name in adapter.layers)
+        self._adapters = tuple(adapter for adapter in loaded.adapters if name in adapter.layers)
+        self._whole: dict[str, bool] = {}
+        self._readings: dict[tuple[str, str], Readings] = {}
+
+    def cause(self, module: str) -> LoraCause | None:
+        """Which LoRAs make a layer fail, and a share of their weights at which it holds; None if it fails without them too."""
+        alone = self.holds(())
+        holds = self.holds if alone else lambda some: self._layer_holds(module, some)
+        if not holds(()) or holds(self._adapters):
+            return None
+        several = len(self._adapters) > 1
+        culprits = tuple(one for one in self._adapters if not several or not holds((one,))) or self._adapters
+        share = next((share for share in _SHARES if holds(_scaled(self._adapters, culprits, share))), None)
+        return LoraCause(names=tuple(one.lora.name for one in culprits), weight=culprits[0].lora.weight, share=share, alone=alone)
 
     def holds(self, adapters: Sequence[Adapter]) -> bool:
-        """Whether the call is finite with the file's weights and these LoRAs, in the state that the component is in."""
+        """Whether the whole call is finite with the file's weights and these LoRAs, in the state that the component is in."""
+        key = _key(adapters)
+        if key not in self._whole:
+            self._whole[key] = self._run(adapters, self._state, self._is_finite)
+        return self._whole[key]
+
+    def _layer_holds(self, module: str, adapters: Sequence[Adapter]) -> bool:
+        """Whether one layer stays in range. Where what it is given is bad already, its peak in float32 decides."""
+        reading = self._measured(adapters, self._state).get(module)
+        if reading is not None and (reading.failed_at is None or reading.inputs_finite):
+            return reading.failed_at is None
+        wide = self._measured(adapters, ComponentState(dtype="float32")).get(module)
+        return wide is None or wide.peak <= FLOAT_LIMITS[self._state.dtype]
+
+    def _measured(self, adapters: Sequence[Adapter], state: ComponentState) -> Readings:
+        key = _key(adapters), state.dtype
+        if key not in self._readings:
+            self._readings[key] = self._run(adapters, state, self._probed)
+        return self._readings[key]
+
+    def _is_finite(self, module: nn.Module, dtype: DType) -> bool:
+        return is_finite(run_call(self._call, module, dtype))
+
+    def _probed(self, module: nn.Module, dtype: DType) -> Readings:
+        with Probe(module, self._name, scores=False) as probe:
+            run_call(self._call, module, dtype)
+        return {reading.module: reading for reading in probe.readings()}
+
+    def _run(self, adapters: Sequence[Adapter], state: ComponentState, look: Callable[[nn.Module, DType], Found]) -> Found:
+        """What `look` sees of the component with the file's weights and these LoRAs in a state; then it is as it was."""
         self._check()
-        loaded, name, state = self._loaded, self._name, self._loaded.states[self._name]
+        loaded, name = self._loaded, self._name
         before = exact_weights(self._file)
         add_loras(loaded, adapters, name, self._file)
         try:
             apply_state(loaded, name, state, exact_weights(self._file), force=True)
-            return is_finite(run_call(self._call, loaded.modules[name], state.dtype))
+            return look(loaded.modules[name], state.dtype)
         finally:
             for key, parameter in self._file.named_parameters():
                 parameter.data = before[key]
-            apply_state(loaded, name, state, self._masters, force=True)
+            apply_state(loaded, name, self._state, self._masters, force=True)
 
 
-def _cause(trial: _Trial) -> dict[str, str | int | float | bool]:
-    """Facts of a finding; none if the call fails without the LoRAs too."""
-    if not trial.holds(()):
-        return {}
-    alone = trial.adapters if len(trial.adapters) == 1 else [one for one in trial.adapters if not trial.holds((one,))]
-    culprits = tuple(alone) or trial.adapters
-    facts: dict[str, str | int | float | bool] = {
-        "lora": ", ".join(adapter.lora.name for adapter in culprits),
-        "lora_weight": culprits[0].lora.weight,
-        "loras": len(culprits),
-    }
-    share = next((share for share in _SHARES if trial.holds(_scaled(trial.adapters, culprits, share))), None)
-    return facts if share is None else {**facts, "lora_share": share}
+def _key(adapters: Sequence[Adapter]) -> str:
+    return lora_key(adapter.lora for adapter in adapters)
 
 
 def _scaled(adapters: Sequence[Adapter], culprits: Sequence[Adapter], share: float) -> tuple[Adapter, ...]:

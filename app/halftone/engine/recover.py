@@ -10,7 +10,7 @@ import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.facts import Finding, GuardEvent, LayerPeak
+from halftone.contract.facts import Finding, GuardEvent, LayerPeak, LoraCause
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
@@ -21,6 +21,7 @@ from halftone.engine.flight import is_finite
 from halftone.engine.groups import tensor_peaks
 from halftone.engine.layers import fewest_layers
 from halftone.engine.load import Loaded, fresh_component
+from halftone.engine.lora_cause import cause_of
 from halftone.engine.parts import parameter_count, units
 from halftone.engine.plans import apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
@@ -74,6 +75,7 @@ class Diagnosis:
     """Parameters that differ in memory from the file."""
     weights_finite: bool
     """The origin's own weights are finite in the dtype it ran in."""
+    lora: LoraCause | None = None
 
     @property
     def failing(self) -> bool:
@@ -169,6 +171,7 @@ class Recovery:
         self._stored = stored
         self._check = check
         self._tried: dict[str, list[ComponentState]] = {}
+        self._causes: dict[tuple[str, str], LoraCause | None] = {}
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
@@ -205,7 +208,15 @@ class Recovery:
             masters=masters,
             damaged=broken,
             weights_finite=source is None or source.weights_finite,
+            lora=None if failing.finite else self._lora_cause(call, where, masters),
         )
+
+    def _lora_cause(self, call: Call, where: str, masters: Mapping[str, torch.Tensor]) -> LoraCause | None:
+        """Looked for once for each layer of a picture: it may fail at many steps."""
+        key = call.component, where
+        if key not in self._causes:
+            self._causes[key] = cause_of(self.loaded, call, where, masters, self._check)
+        return self._causes[key]
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_finite) -> Cured | None:
         """Try the candidates, cheapest first; the first that makes the call finite and close stays applied. None: nothing
@@ -321,6 +332,7 @@ class Recovery:
             plan=None if cured is None else cured.plan,
             layers=diagnosis.layers,
             sound_in_float32=diagnosis.sound,
+            lora=diagnosis.lora,
         )
 
 

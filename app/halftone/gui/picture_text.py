@@ -1,17 +1,16 @@
-"""A finished picture in words: the banners M1 to M5, its receipt, the price of the cure, and what Copy details yields."""
+"""A finished picture in words: the banners M1 to M5, its receipt, and the price of the cure."""
 
 from collections.abc import Sequence
 
-from halftone import __version__
-from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import CheckReport, DeviceFacts, GuardEvent, ModelFacts, PictureFacts
+from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.text import TYPE_NAMES
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
-from halftone.health.words import capital, module_words
+from halftone.health.lora_words import cause_words, named
+from halftone.health.words import Words, capital, module_words
 
 
 def main_event(picture: PictureFacts) -> GuardEvent | None:
@@ -77,12 +76,23 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
     return Message(
         level="warn",
         title=tr("This picture needed {0} repairs. Halftone recovered it.", len(picture.events)),
-        text=sentences(*(_repair(alike) for alike in _alike(picture.events))),
+        text=sentences(*(_repair(alike) for alike in _alike(picture.events))) + _causes(picture.events),
         strong=_took(sum(event.seconds for event in picture.events)),
         actions=_fix_actions(),
         price=price,
         details=(*_details(event, 0), *_earlier(picture)),
     )
+
+
+def _title(event: GuardEvent, title: str) -> str:
+    """With the LoRAs that are the cause."""
+    return named(event, Words(title)).text(tr)
+
+
+def _causes(events: Sequence[GuardEvent]) -> str:
+    """What LoRAs did, each thing once."""
+    causes = dict.fromkeys(event.lora for event in events if event.lora is not None)
+    return "".join(words.text(tr) for cause in causes for words in cause_words(cause))
 
 
 def _alike(events: Sequence[GuardEvent]) -> list[list[GuardEvent]]:
@@ -112,8 +122,8 @@ def _took(seconds: float) -> str:
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     return Message(
         level="warn",
-        title=tr("This picture came out black. Halftone recovered it."),
-        text=_decode_words(event),
+        title=_title(event, tr("This picture came out black. Halftone recovered it.")),
+        text=_decode_words(event) + _causes((event,)),
         strong=_took(event.seconds),
         actions=_fix_actions(),
         price=price,
@@ -175,10 +185,11 @@ def _step_cure(event: GuardEvent) -> str:
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
+    title = tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step)
     return Message(
         level="warn",
-        title=tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step),
-        text=_step_cure(event),
+        title=_title(event, title),
+        text=_step_cure(event) + _causes((event,)),
         strong=tr("It took {0} more.", elapsed(event.seconds)),
         actions=_fix_actions(),
         price=price,
@@ -360,36 +371,6 @@ def _short_recovery(event: GuardEvent | None) -> str:
         return tr("Prompt read again after an overflow")
     cure = cure_name(event.cure)
     return tr("Decoded again after an overflow, {0}", cure) if cure else tr("Decoded again after an overflow")
-
-
-def copy_details(
-    picture: PictureFacts | None, model: ModelFacts | None, device: DeviceFacts | None, error: ErrorFacts | None = None
-) -> str:
-    """Plain text for a bug report, in English so that anybody can help: no prompt, no paths."""
-    lines = [f"Halftone {__version__}"]
-    if device is not None:
-        lines.append(f"Device: {device.name} ({device.backend}), driver {device.driver or 'none'}, torch {device.torch_version}")
-    if model is not None:
-        lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
-    if picture is not None:
-        types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
-        lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")
-        lines.append(f"Computed in: {types}")
-        lines += [_event_line(event) for event in picture.events]
-    if error is not None:
-        facts = ", ".join(f"{key}={value}" for key, value in error.facts.items() if key not in ("path", "folder", "log"))
-        lines.append(f"Error: {error.code} ({facts})")
-        if error.details:
-            lines.append(error.details)
-    return "\n".join(lines)
-
-
-def _event_line(event: GuardEvent) -> str:
-    where = f"step {event.step}" if event.step is not None else "outside the steps"
-    return (
-        f"{event.kind} at {where}: {event.component}.{event.module}, peak {event.peak}, limit {event.limit}, "
-        f"{event.action}, {event.cure}, {event.seconds:.2f} s"
-    )
 
 
 def price_line(report: CheckReport | None) -> str:

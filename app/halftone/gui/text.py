@@ -257,6 +257,11 @@ def _failed(error: ErrorFacts, job: Job | None) -> Message:
     )
 
 
+def lora_list(loras: Sequence[Lora]) -> str:
+    """All of them with their weights; "" without any."""
+    return listed(*(f"{lora.name} {lora.weight:.2f}" for lora in loras))
+
+
 def lora_words(loras: Sequence[Lora]) -> str:
     """Which LoRAs are in use, in a few letters."""
     if len(loras) != 1:

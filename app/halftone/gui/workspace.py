@@ -11,11 +11,12 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence, QShor
 from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
-from halftone.gui import picture_text, stopping, text, theme
+from halftone.gui import stopping, text, theme
 from halftone.gui.closing import Closing, ClosingNote
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages.create import CreatePage
+from halftone.gui.picture_report import copy_details
 from halftone.gui.state import Notice
 from halftone.gui.widgets.banner import Toasts
 from halftone.gui.widgets.common import column
@@ -304,7 +305,9 @@ class Workspace(QObject):
 
     def _copy_error(self, error: ErrorFacts | None) -> None:
         controller = self.controller
-        QGuiApplication.clipboard().setText(picture_text.copy_details(None, controller.model, controller.state.device, error))
+        QGuiApplication.clipboard().setText(
+            copy_details(None, controller.model, controller.state.device, error, controller.loras)
+        )
 
     def _undo(self, notice: Notice) -> None:
         controller = self.controller

@@ -11,6 +11,7 @@ import msgspec
 from halftone.contract.facts import Finding, GuardEvent
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.judge import headroom_bits
+from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
 from halftone.health.words import Words, bits, duration, module_words, number
 
 NoteLevel = Literal["warn", "danger", "info"]
@@ -39,27 +40,9 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code == "weights-nonfinite" else measured
     message = Words(with_numbers if known else without, values)
-    return _with_lora(finding, message) if "lora" in finding.facts else (message, Words(remedy, values))
-
-
-def _with_lora(finding: Finding, message: Words) -> tuple[Words, Words]:
-    """The same where a LoRA makes the difference."""
-    facts = finding.facts
-    name = str(facts["lora"])
-    if finding.code == "weights-nonfinite":
-        said = Words("The LoRA {0} holds numbers that are not numbers, in its tensor {1}.", (name, str(facts.get("tensor", ""))))
-        return said, Words("No setting can cure that. Download it again, or leave it out.")
-    several, weight, share = int(facts.get("loras", 1)) > 1, float(facts.get("lora_weight", 1.0)), facts.get("lora_share")
-    cause = _BY_LORAS if several else _BY_LORA
-    if share is None:
-        advice = Words(_LEAVE_LORAS if several else _LEAVE_LORA, (name,))
-    else:
-        advice = Words(_LIGHTER_LORAS, (name, f"{float(share):g}")) if several else _lighter(name, weight * float(share))
-    return Words(cause, (message, name, f"{weight:g}")), advice
-
-
-def _lighter(name: str, weight: float) -> Words:
-    return Words("Apply the cure, or lower the weight of {0}: at {1} the same step held.", (name, f"{weight:g}"))
+    if "lora" in finding.facts:
+        return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
+    return message, Words(remedy, values)
 
 
 def further_words(finding: Finding) -> Words | None:
@@ -72,9 +55,12 @@ def further_words(finding: Finding) -> Words | None:
 
 
 def note_for(event: GuardEvent) -> Note:
-    """The message for one act of the sentinel."""
-    build = _NOTES.get(event.action, _stopped)
-    return build(event)
+    """The message for one act of the sentinel; it names the LoRAs that are the cause."""
+    note = _NOTES.get(event.action, _stopped)(event)
+    if event.lora is None:
+        return note
+    said = Words("{0}{1}{2}", (note.text, *cause_words(event.lora)))
+    return msgspec.structs.replace(note, title=named(event, note.title), text=said)
 
 
 def remembered(component: str, kind: CureKind) -> Words:
@@ -106,12 +92,6 @@ _CURES: Final[dict[str, str]] = {
     "float32-component": "in full precision",
     "float32-all": "with the whole model in full precision",
 }
-
-_BY_LORA: Final = "{0} The model alone stays in range here; the LoRA {1}, at a weight of {2}, does not let it."
-_BY_LORAS: Final = "{0} The model alone stays in range here; the LoRAs {1} do not let it."
-_LEAVE_LORA: Final = "Apply the cure, or leave the LoRA {0} out."
-_LEAVE_LORAS: Final = "Apply the cure, or leave the LoRAs {0} out."
-_LIGHTER_LORAS: Final = "Apply the cure, or lower the weights of {0}: at {1} times them the same step held."
 
 # {0} how many, {1} their largest peak: for one, for several
 _FURTHER_OVER: Final = (
@@ -228,6 +208,8 @@ def _stopped(event: GuardEvent) -> Note:
     if event.sound_in_float32 is False:
         title = "This picture could not be recovered."
         text = "The numbers were already broken {0}, also in FP32. This usually means a damaged model file, LoRA or VAE."
+        if event.lora is not None and event.lora.alone:
+            text = "The numbers were already broken {0}, also in FP32."
     elif event.why == "setting":
         title = "This picture came out black. Halftone stopped it, as set."
         text = "A bad number appeared {0}. The setting for black pictures says to stop there."

@@ -4,9 +4,11 @@ import msgspec
 import pytest
 from tests.helpers import samples
 
-from halftone.contract.facts import GuardEvent, PictureFacts
+from halftone.contract.facts import GuardEvent, LoraCause, PictureFacts
+from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.words import ReceiptState
 from halftone.gui.i18n import table
+from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.gui.picture_text import picture_message, receipt
 from halftone.health.explain import note_for
 
@@ -122,3 +124,42 @@ def test_a_cure_is_offered_only_where_one_may_hold() -> None:
         assert message is not None
         offered[why] = "fix" in [act.key for act in message.actions]
     assert offered == {"setting": True, "no-cure": False, "float32": False, "": False}
+
+
+GLOW = LoraCause(names=("glow",), weight=0.8, share=0.5)
+
+
+@pytest.mark.parametrize(
+    ("happened", "state"),
+    [
+        (event("decoded-again", "rescale"), "recovered"),
+        (event("went-back-one-step", "rescale"), "recovered"),
+        (event("stopped", "none"), "not-recovered"),
+        (event("asked", "none"), "asking"),
+    ],
+)
+def test_a_banner_names_the_lora_that_is_the_cause(happened: GuardEvent, state: ReceiptState) -> None:
+    picture = msgspec.structs.replace(
+        samples.picture_facts("a.png", state), events=(msgspec.structs.replace(happened, lora=GLOW),), latents="a.latents"
+    )
+    message = picture_message(picture)
+    assert message is not None
+    assert message.title.endswith("The cause: the LoRA glow.")
+    assert "at 0.4 the same numbers stay in range." in message.text
+
+
+def test_many_repairs_name_a_lora_once() -> None:
+    steps = [msgspec.structs.replace(event("went-back-one-step", "none"), step=step, lora=GLOW) for step in (2, 5)]
+    message = picture_message(repaired(*steps))
+    assert message is not None
+    assert message.text.count("the LoRA glow") == 1
+
+
+def test_a_receipt_lists_the_loras_and_names_the_cause() -> None:
+    request = PictureRequest(prompt="sun", loras=(Lora(path="/l/glow.safetensors", weight=0.8), Lora(path="ink.safetensors")))
+    rows = dict(receipt_rows(repaired(event("decoded-again", "rescale")), request))
+    assert rows["LoRA"] == "glow 0.80, ink 1.00"
+    assert "Cause" not in rows
+    rows = dict(receipt_rows(repaired(msgspec.structs.replace(event("decoded-again", "rescale"), lora=GLOW)), request))
+    assert rows["Cause"] == "LoRA: glow"
+    assert "LoRA" not in dict(receipt_rows(samples.picture_facts("a.png"), PictureRequest(prompt="sun")))

@@ -61,6 +61,20 @@ def test_it_is_not_blamed_for_what_the_model_does_alone(
     assert all("lora" not in finding.facts for finding in report.findings)
 
 
+def test_each_layer_is_decided_by_itself_where_the_model_overflows_too(
+    engine: DiffusersEngine, models: dict[str, Path], strong: Lora, tmp_path: Path
+) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 15)
+    plain = {finding.module for finding in check(engine, model)[0].findings if finding.code == "activation-overflow"}
+    report, _ = check(engine, model, loras=(strong,))
+    found = {finding.module: finding for finding in report.findings if finding.code == "activation-overflow"}
+    for module, finding in found.items():
+        assert ("lora" in finding.facts) == (module not in plain)
+    assert len(found) > len(plain & set(found)) > 0, "some of each kind"
+    named = next(finding for finding in found.values() if "lora" in finding.facts)
+    assert named.remedy == "Apply the cure: the model goes out of range elsewhere without too much too."
+
+
 def test_a_rescaled_model_with_a_lora_gives_its_float32_picture(
     engine: DiffusersEngine, models: dict[str, Path], mild: Lora, tmp_path: Path
 ) -> None:
@@ -83,6 +97,29 @@ def test_a_strong_one_is_cured_while_the_picture_is_made(engine: DiffusersEngine
     report, _ = generate(engine, models["sd15"], "float16", loras=(strong,))
     assert report.images[0].state == "recovered"
     assert psnr(pixels(report), pixels(wide)) >= 30
+    cause = report.images[0].events[0].lora
+    assert cause is not None
+    assert (cause.names, cause.weight, cause.alone) == (("too much",), 0.8, True)
+    assert cause.share is not None
+    lighter, _ = generate(engine, models["sd15"], "float16", loras=(Lora(path=strong.path, weight=0.8 * cause.share),))
+    assert lighter.images[0].state == "clean"
+
+
+def test_a_picture_blames_no_lora_for_what_the_model_does_alone(
+    engine: DiffusersEngine, models: dict[str, Path], mild: Lora, tmp_path: Path
+) -> None:
+    model = faulty_copy(models["sd15"], tmp_path / "faulty", "unet", "stream of unet", 15)
+    report, _ = generate(engine, model, "float16", loras=(mild,), on_black="stop")
+    assert report.images[0].state == "not-recovered"
+    assert report.images[0].events[0].lora is None
+
+
+def test_a_picture_that_is_not_recovered_names_it(engine: DiffusersEngine, models: dict[str, Path], strong: Lora) -> None:
+    report, _ = generate(engine, models["sd15"], "float16", loras=(strong,), on_black="stop", seed=6)
+    assert report.images[0].state == "not-recovered"
+    cause = report.images[0].events[0].lora
+    assert cause is not None
+    assert cause.names == ("too much",)
 
 
 def test_bad_numbers_in_its_file_end_the_check_before_anything_runs(

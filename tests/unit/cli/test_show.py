@@ -10,6 +10,7 @@ from halftone.cli.objects import check_object, devices_object
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.show import show_check, show_devices, show_pictures
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport
+from halftone.contract.request import Lora
 from halftone.health.explain import explain
 
 AS_SET = ChosenPrecision("float16", "FP16, as set.", measured=False)
@@ -58,6 +59,26 @@ def test_a_damaged_file_is_named_with_its_tensor_and_the_remedy_comes_last() -> 
     assert shown[0] == "✗ Pocket holds broken numbers."
     assert "the file model.safetensors holds numbers that are not numbers, in its tensor conv_in.weight." in shown[-3]
     assert shown[-2:] == ["vae · model.safetensors · conv_in.weight", finding_remedy(finding)]
+
+
+def test_a_lora_that_is_the_cause_brings_its_remedy() -> None:
+    facts: dict[str, str | int | float | bool] = {"lora": "glow", "lora_weight": 0.8, "loras": 1, "lora_share": 0.5}
+    finding = Finding(
+        code="activation-overflow", component="unet", module="conv_in", dtype="float16", peak=7e4, limit=65504.0, facts=facts
+    )
+    other = replace(finding, module="conv_out", facts={})
+    shown = lines(replace(samples.check_report(fragile=True), findings=(explain(finding), explain(other))))
+    remedies = [line for line in shown if line.startswith("Apply the cure")]
+    assert remedies == ["Apply the cure, or lower the weight of glow: at 0.4 the same step held."]
+
+
+def test_pictures_name_the_loras_that_they_were_made_with() -> None:
+    picture = samples.picture_facts("a.png")
+    report = GenerateReport(images=(picture,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_pictures(report, "pocket", AS_SET, loras=(Lora(path="/l/glow.safetensors", weight=0.8), Lora(path="ink")), console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert "clean · with the LoRAs glow 0.8, ink 1" in out.file.getvalue()
 
 
 def test_a_damaged_lora_is_named_and_the_model_is_not_blamed() -> None:

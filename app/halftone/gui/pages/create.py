@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import PictureRequest
-from halftone.gui import picture_text, stopping, theme
+from halftone.gui import stopping, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import create_actions
@@ -20,6 +20,7 @@ from halftone.gui.pages.create_history import HistoryWatch, Made, Shelf, request
 from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_side import HistoryPanel
+from halftone.gui.picture_report import copy_details
 from halftone.gui.state import Ended, Noted
 from halftone.gui.widgets.common import column, surface
 from halftone.gui.widgets.splitter import LineSplitter
@@ -209,8 +210,9 @@ class CreatePage(QWidget):
                 if key == "check":
                     self._check()
             case "copy":
-                facts = made.facts if made is not None else None
-                QGuiApplication.clipboard().setText(picture_text.copy_details(facts, controller.model, controller.state.device))
+                facts, loras = (made.facts, made.request.loras) if made is not None else (None, ())
+                said = copy_details(facts, controller.model, controller.state.device, loras=loras)
+                QGuiApplication.clipboard().setText(said)
                 controller.take(Noted(kind="copied"))
             case "recover" | "recover-fix" if made is not None:
                 controller.recover(made.facts, made.request)

@@ -47,7 +47,7 @@ def request_of(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
 
 def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:
     """A picture that came out black and is no file: it is shown, but not put on the list."""
-    thumb = Thumb("", QImage(), facts.state, datetime.now(UTC), request.prompt)
+    thumb = Thumb("", QImage(), facts.state, datetime.now(UTC), request.prompt, request.loras)
     return Made(facts, request, thumb, QImage.fromData(failed) if failed else QImage())
 
 
@@ -78,7 +78,7 @@ def _made(entry: Entry, failed: bytes = b"") -> Made:
     if max(image.width(), image.height()) > _THUMB:
         keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
         image = image.scaled(_THUMB, _THUMB, keep, smooth)
-    thumb = Thumb(entry.facts.path, image, entry.facts.state, _moment(entry.made_at), entry.request.prompt)
+    thumb = Thumb(entry.facts.path, image, entry.facts.state, _moment(entry.made_at), entry.request.prompt, entry.request.loras)
     return Made(entry.facts, request_of(entry.request, entry.facts), thumb, QImage.fromData(failed) if failed else QImage())
 
 

@@ -18,6 +18,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows = [(tr("Prompt"), request.prompt), (tr("Negative prompt"), request.negative), (tr("Model"), request.model)]
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))
+    rows.append((tr("LoRA"), text.lora_list(request.loras)))
     rows = [(name, value) for name, value in rows if value]
     for name, dtype in picture.dtypes.items():
         cure = picture_text.cure_name(picture.cures.get(name, ""))
@@ -30,6 +31,8 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         where = f"{event.component}.{event.module}" if event.module else capital(text.component_name(event.component))
         done = picture_text.cure_name(event.cure)
         rows.append((where, f"{done}, {picture_text.elapsed(event.seconds)}" if event.seconds else done))
+        if event.lora is not None:
+            rows.append((tr("Cause"), tr("LoRA: {0}", listed(*event.lora.names))))
     steps = (
         tr("stopped at step {0} of {1}", picture.steps, request.steps) if was_stopped(picture, request) else str(picture.steps)
     )

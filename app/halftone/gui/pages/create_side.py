@@ -18,10 +18,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from halftone.contract.request import Lora
 from halftone.contract.words import ReceiptState
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_model import paint_thumbnail
+from halftone.gui.text import lora_list
 from halftone.gui.widgets.common import HoverButton, clear, column, icon_button, label, row, scrolling, surface
 
 
@@ -34,6 +36,7 @@ class Thumb:
     state: ReceiptState
     made: datetime
     prompt: str
+    loras: tuple[Lora, ...] = ()
 
 
 class ThumbButton(HoverButton):
@@ -44,7 +47,8 @@ class ThumbButton(HoverButton):
         self.thumb = thumb
         self._selected = False
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not watched")}
-        self.setToolTip("\n".join(filter(None, (thumb.prompt, words.get(thumb.state, "")))))
+        used = tr("LoRA: {0}", lora_list(thumb.loras)) if thumb.loras else ""
+        self.setToolTip("\n".join(filter(None, (thumb.prompt, used, words.get(thumb.state, "")))))
         self.setAccessibleName(thumb.prompt or thumb.path)
 
     def set_selected(self, selected: bool) -> None:

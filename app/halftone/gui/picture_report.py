@@ -1,0 +1,45 @@
+"""What Copy details yields: plain text for a bug report."""
+
+from collections.abc import Iterable
+
+from halftone import __version__
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import DeviceFacts, GuardEvent, ModelFacts, PictureFacts
+from halftone.contract.request import Lora
+
+
+def copy_details(
+    picture: PictureFacts | None,
+    model: ModelFacts | None,
+    device: DeviceFacts | None,
+    error: ErrorFacts | None = None,
+    loras: Iterable[Lora] = (),
+) -> str:
+    """Plain text for a bug report, in English so that anybody can help: no prompt, no paths."""
+    lines = [f"Halftone {__version__}"]
+    if device is not None:
+        lines.append(f"Device: {device.name} ({device.backend}), driver {device.driver or 'none'}, torch {device.torch_version}")
+    if model is not None:
+        lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
+    if used := ", ".join(f"{lora.name} {lora.weight:g}" for lora in loras):
+        lines.append(f"LoRAs: {used}")
+    if picture is not None:
+        types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
+        lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")
+        lines.append(f"Computed in: {types}")
+        lines += [_event_line(event) for event in picture.events]
+    if error is not None:
+        facts = ", ".join(f"{key}={value}" for key, value in error.facts.items() if key not in ("path", "folder", "log"))
+        lines.append(f"Error: {error.code} ({facts})")
+        if error.details:
+            lines.append(error.details)
+    return "\n".join(lines)
+
+
+def _event_line(event: GuardEvent) -> str:
+    where = f"step {event.step}" if event.step is not None else "outside the steps"
+    line = (
+        f"{event.kind} at {where}: {event.component}.{event.module}, peak {event.peak}, limit {event.limit}, "
+        f"{event.action}, {event.cure}, {event.seconds:.2f} s"
+    )
+    return line if event.lora is None else f"{line}, because of the LoRAs {', '.join(event.lora.names)}"
