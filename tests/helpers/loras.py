@@ -12,6 +12,7 @@ RANK = 4
 LAYERS = ("to_q", "to_v", "to_out.0")
 VALUES = ("to_v", "to_out.0")
 """Of an attention: what makes numbers large without changing where it looks."""
+TEXT = ("q_proj", "out_proj", "fc1")
 _PREFIXES = {"unet": "lora_unet", "text_encoder": "lora_te", "text_encoder_2": "lora_te2"}
 
 
@@ -20,12 +21,12 @@ def make_lora(
     file: Path,
     *,
     layers: tuple[str, ...] = LAYERS,
-    text: bool = False,
+    text: tuple[str, ...] = (),
     strength: float = 1.0,
     seed: int = 1,
     kohya: bool = False,
 ) -> Path:
-    """A LoRA of these layers of a model's denoiser (and of its first text encoder), with random numbers times `strength`.
+    """A LoRA of these layers of a model's denoiser (and `text` of its first text encoder), with random numbers times `strength`.
 
     Alpha is the rank, in both forms.
     """
@@ -33,7 +34,7 @@ def make_lora(
     torch.manual_seed(seed)
     parts = {("unet" if hasattr(pipe, "unet") else "transformer"): list(layers)}
     if text:
-        parts["text_encoder"] = ["q_proj", "fc1"]
+        parts["text_encoder"] = list(text)
     found: dict[str, Any] = {}
     for name, chosen in parts.items():
         module = getattr(pipe, name)

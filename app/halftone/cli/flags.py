@@ -15,6 +15,7 @@ import typer
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora, Numerics, OptionValue
 from halftone.contract.words import either
+from halftone.library.loras import weight_of
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
 _INPUTS: Final = "What to make"
@@ -106,15 +107,23 @@ def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
 
 
 def _lora(text: str) -> Lora:
-    path, found, weight = text.rpartition(":")
-    try:
-        lora = Lora(path=path, weight=float(weight)) if found and path else Lora(path=text)
-    except ValueError:
-        lora = Lora(path=text)  # a colon of the path itself
+    path, _, weight = text.rpartition(":")
+    lora = Lora(path=text)
+    if path and not Path(text).is_file() and (_is_number(weight) or path.endswith(".safetensors") or Path(path).is_file()):
+        lora = Lora(path=path)  # else the colon is one of the path itself
+        lora = msgspec.structs.replace(lora, weight=weight_of(lora.name, weight))
     try:
         return msgspec.structs.replace(lora, path=str(Path(lora.path).expanduser().absolute()))
     except RuntimeError:
         return lora
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _typed(text: str) -> OptionValue:

@@ -17,7 +17,7 @@ from halftone.contract.request import CheckInputs, Lora, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
-from halftone.library.loras import check_loras, has_tags, known_loras, take_tags
+from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.samplers import check_sampler
@@ -71,11 +71,12 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
 
 
 def with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
-    """What was asked for, with the LoRAs that the prompt names moved out of it. Raises HalftoneError lora-unknown."""
+    """What was asked for, with the LoRAs that the prompt names moved out of it. Raises HalftoneError as `take_tags`."""
     written = asked.get("prompt") or ""
     if not has_tags(written):
         return dict(asked)
-    prompt, named = take_tags(written, known_loras(saved.model_folders))
+    folders = lora_folders(saved)
+    prompt, named = take_tags(written, known_loras(folders), folders)
     return {**asked, "prompt": prompt, "loras": (*asked.get("loras", ()), *named)}
 
 

@@ -211,12 +211,13 @@ def show_repair(report: RepairReport, *, console: Console | None = None) -> None
     glyph, style = ("✓", "green") if report.float16_finite else ("✗", "red")
     out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (report.path, "bold")), soft_wrap=True)
     finite = "finite in FP16" if report.float16_finite else "still not finite in FP16"
-    facts = f"{report.changed_tensors} tensors rescaled · {finite} · {_distance(report.float32_error)} in FP32"
+    facts = f"{report.changed_tensors} tensors rescaled · {finite} · {_distance(report)} in FP32"
     _put(out, f"{facts} · {duration(report.seconds)}", 2, "dim")
 
 
-def _distance(error: float) -> str:
-    return "identical to the original" if error == 0 else f"{number(error)} away from the original"
+def _distance(report: RepairReport) -> str:
+    compared = "the original with its LoRAs" if report.loras else "the original"
+    return f"identical to {compared}" if report.float32_error == 0 else f"{number(report.float32_error)} away from {compared}"
 
 
 def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, console: Console | None = None) -> None:

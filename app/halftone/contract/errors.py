@@ -38,6 +38,8 @@ ErrorCode = Literal[
     "lora-unsupported",
     "lora-broken",
     "lora-unknown",
+    "lora-none-found",
+    "lora-no-folder",
     "output-folder-missing",
     "output-not-folder",
     "output-read-only",
@@ -121,7 +123,18 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The LoRA {name} holds numbers that are not numbers, in its tensor {tensor}.",
         "Download it again, or leave it out.",
     ),
-    "lora-unknown": ("Your model folders hold no LoRA called {name}.", "They hold: {found}."),
+    "lora-unknown": (
+        "There is no LoRA called {name} in {folders}.",
+        "There are: {found}. Add its folder in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+    ),
+    "lora-none-found": (
+        "There is no LoRA called {name}: no LoRA at all is in {folders}.",
+        "Add the folder of your LoRAs in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+    ),
+    "lora-no-folder": (
+        "The LoRA {name} cannot be looked for: no folder of LoRAs or models is known.",
+        "Add the folder of your LoRAs in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+    ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
     "output-not-folder": ("{path} is a file, not a folder.", "Choose a folder, or another name."),
     "output-read-only": ("Halftone may not write into {folder}.", "Choose a folder that you may write to."),

@@ -271,13 +271,17 @@ class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class RepairReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """float32_error: relative error of the repaired float32 output; float16_finite: the repaired copy was run in float16."""
+    """float32_error: relative error of the repaired float32 output, against the original with the LoRAs that were merged;
+    float16_finite: the repaired copy was run in float16.
+    """
 
     path: str
     changed_tensors: int
     float32_error: float
     float16_finite: bool
     seconds: float
+    loras: tuple[str, ...] = ()
+    """Names of those that were merged."""
 
 
 class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):

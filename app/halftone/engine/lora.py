@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import torch
 from accelerate import init_empty_weights
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
@@ -23,7 +24,7 @@ from halftone.contract.request import Lora
 from halftone.contract.words import DType
 from halftone.engine.parts import components
 from halftone.engine.precision import changes_by_tensor, rescaled
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.quiet import quiet_libraries, silent_loaders
 from halftone.library.header import read_header
 from halftone.library.loras import LORA, stamp
 from halftone.library.scan import TensorScan, scan_files
@@ -35,6 +36,8 @@ _OWN: Final = ("weight", "bias")
 """Of a layer, what a LoRA may change."""
 _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.default)?\.weight$")
 """One of a LoRA's tensors for each layer, in every form."""
+_TEXT_INPUT: Final = re.compile(r"(lora_te\d?_)(.*_self_attn_)([qkv])_proj\.lora_down\.weight")
+"""kohya's name of what an attention of a text encoder is given."""
 _JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
 """In the names of layers that diffusers splits into several."""
 
@@ -74,19 +77,57 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     shell = _empty_copy(pipe, model, lora)
     path = Path(lora.path)
     try:
-        with quiet_libraries():
-            shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
+        with quiet_libraries(), silent_loaders():
+            completed = _completed(path)
+            if completed:
+                shell.load_lora_weights(completed, adapter_name=_ADAPTER)
+            else:
+                shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
     except (OSError, SafetensorError) as error:
         raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
         raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
     layers = {name: _layers(part) for name, part in components(shell).items()}
+    if completed:
+        layers = {name: _without_zeros(own) for name, own in layers.items()}
     layers = {name: own for name, own in layers.items() if own}
     if not layers:
         raise _other_base(model, lora, "none of its tensors has a place in the model")
     total = _layers_in(path)
     return Adapter(lora, layers, version, bad, max(0, total - sum(map(len, layers.values()))), total)
+
+
+def _completed(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file in kohya's form that changes q, k or v of a text encoder but nowhere its out_proj, with zeros there.
+
+    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and leaves q, k and v out without one. Empty
+    for every other file.
+    """
+    names = [tensor.name for tensor in read_header(path).tensors]
+    inputs = {match[1]: match for name in names if (match := _TEXT_INPUT.fullmatch(name))}
+    lone = [match for text, match in inputs.items() if not any(_is_output_of(text, name) for name in names)]
+    if not lone:
+        return {}
+    tensors = load_file(path)
+    for match in lone:
+        for side in ("down", "up"):
+            like = tensors[f"{match[1]}{match[2]}{match[3]}_proj.lora_{side}.weight"]
+            tensors[f"{match[1]}{match[2]}out_proj.lora_{side}.weight"] = torch.zeros_like(like)
+    return tensors
+
+
+def _is_output_of(text: str, name: str) -> bool:
+    return name.startswith(text) and name.endswith("_out_proj.lora_down.weight")
+
+
+def _without_zeros(layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the layers that were only added."""
+    return {
+        name: layer
+        for name, layer in layers.items()
+        if not name.endswith(".out_proj") or any(bool(up.weight.any()) for up in layer.lora_B.values())
+    }
 
 
 def _layers_in(path: Path) -> int:

@@ -1,5 +1,6 @@
 """Warnings of the libraries about their own code, which no user of Halftone can do anything about."""
 
+import logging
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,6 +11,23 @@ _KNOWN: Final = (
     (r"`callback_steps` is deprecated", FutureWarning),  # diffusers' combined pipelines, which hand it on to those inside
     (r"`torch\.jit\.script` is deprecated", DeprecationWarning),  # diffusers' Kolors, imported with the other pipelines
 )
+
+
+_LOADERS: Final = ("diffusers", "transformers", "peft")
+
+
+@contextmanager
+def silent_loaders() -> Generator[None]:
+    """What the libraries log while they read a file is left out: the caller says in its own words how that ended."""
+    loggers = [logging.getLogger(name) for name in _LOADERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

@@ -82,6 +82,7 @@ def repair(
         float32_error=error,
         float16_finite=finite,
         seconds=time.perf_counter() - started,
+        loras=tuple(lora.name for lora in loaded.loras),
     )
 
 

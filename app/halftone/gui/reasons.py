@@ -107,7 +107,6 @@ FRAGMENTS: Final = (
     "its tensors have other names or sizes than the model's",
     "none of its tensors has a place in the model",
     "diffusers cannot add LoRAs to {0} models",
-    "no LoRA at all",
     "{0} and {1} more",
     "a number, for instance 0.8",
     "one weight for the text encoder and everything else, for instance 0.8",

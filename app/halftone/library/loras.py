@@ -1,8 +1,8 @@
-"""LoRA files: recognised from their headers, found in the model folders, named in a prompt as A1111 names them."""
+"""LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them."""
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +13,13 @@ from halftone.contract.request import Lora
 from halftone.library.families import of_tensors
 from halftone.library.header import read_header
 from halftone.library.models import PICKLES, list_models
+from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
 """The family that such a file is listed under."""
 _TAG: Final = re.compile(r"\s*<lora:([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
 _SHOWN: Final = 8
-"""Names that are told where one was not found."""
+"""Names and folders that are told where a LoRA was not found."""
 
 
 def lora_key(loras: Iterable[Lora]) -> str:
@@ -80,32 +81,56 @@ def has_tags(prompt: str) -> bool:
     return _TAG.search(prompt) is not None
 
 
-def take_tags(prompt: str, known: Mapping[str, str]) -> tuple[str, tuple[Lora, ...]]:
-    """The prompt without the LoRAs that it names, and those. known: name -> path.
+def lora_folders(settings: Settings) -> tuple[str, ...]:
+    """Where LoRAs are looked for: their own folders, then those of the models."""
+    return tuple(dict.fromkeys((*settings.lora_folders, *settings.model_folders)))
 
-    Raises HalftoneError lora-unknown, or setting-bad-value for a weight that is no number, and for a second one, which in A1111
-    sets the text encoder and the rest apart.
+
+def without_tags(prompt: str) -> str:
+    """What of a prompt the model reads: all but the LoRAs that it names."""
+    return _TAG.sub("", prompt).strip() if has_tags(prompt) else prompt
+
+
+def take_tags(prompt: str, known: Mapping[str, str], folders: Sequence[str]) -> tuple[str, tuple[Lora, ...]]:
+    """The prompt without the LoRAs that it names, and those. known: name -> path; folders: that these were looked for in.
+
+    Raises HalftoneError lora-unknown, lora-none-found or lora-no-folder, or setting-bad-value for a weight that is no number, and
+    for a second one, which in A1111 sets the text encoder and the rest apart.
     """
-    loras = tuple(_named(match[1].strip(), match[2], match[3], known) for match in _TAG.finditer(prompt))
-    return (_TAG.sub("", prompt).strip(), loras) if loras else (prompt, ())
+    loras = tuple(_named(match[1].strip(), match[2], match[3], known, folders) for match in _TAG.finditer(prompt))
+    return without_tags(prompt), loras
 
 
-def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, str]) -> Lora:
+def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, str], folders: Sequence[str]) -> Lora:
     alike = {other.casefold(): path for other, path in known.items()}
     path = known.get(name) or alike.get(name.casefold())
     if path is None:
-        raise HalftoneError("lora-unknown", name=name, found=_found(sorted(known, key=str.casefold)))
+        raise _unknown(name, known, folders)
     if more:
         name, allowed = f"The weight of the LoRA {name}", "one weight for the text encoder and everything else, for instance 0.8"
         raise HalftoneError("setting-bad-value", name=name, value=f"{weight}:{more}", allowed=allowed)
+    return Lora(path=path, weight=weight_of(name, weight or "1"))
+
+
+def weight_of(name: str, text: str) -> float:
+    """How much of a LoRA is added. Raises HalftoneError setting-bad-value for what is no number."""
     try:
-        return Lora(path=path, weight=float(weight or 1.0))
+        return float(text)
     except ValueError as error:
-        name, allowed = f"The weight of the LoRA {name}", "a number, for instance 0.8"
-        raise HalftoneError("setting-bad-value", name=name, value=weight or "", allowed=allowed) from error
+        setting, allowed = f"The weight of the LoRA {name}", "a number, for instance 0.8"
+        raise HalftoneError("setting-bad-value", name=setting, value=text, allowed=allowed) from error
 
 
-def _found(names: list[str]) -> str:
-    """What there is instead, for a sentence."""
+def _unknown(name: str, known: Mapping[str, str], folders: Sequence[str]) -> HalftoneError:
+    if not folders:
+        return HalftoneError("lora-no-folder", name=name)
+    where = _some(folders)
+    if not known:
+        return HalftoneError("lora-none-found", name=name, folders=where)
+    return HalftoneError("lora-unknown", name=name, folders=where, found=_some(sorted(known, key=str.casefold)))
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, for a sentence."""
     more = len(names) - _SHOWN
-    return f"{', '.join(names[:_SHOWN])} and {more} more" if more > 0 else ", ".join(names) or "no LoRA at all"
+    return f"{', '.join(names[:_SHOWN])} and {more} more" if more > 0 else ", ".join(names)

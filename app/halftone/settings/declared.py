@@ -18,8 +18,8 @@ class Choice(msgspec.Struct, frozen=True):
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """name: as in the settings file ("numerics.precision"); field: of Numerics, or of Settings for the other pages.
 
-    kind: "choice" (choices list all values), "switch", or "text" (free, `choices` empty). flags: on the command line, each with
-    the value it sets, None where the flag takes one. torch_name: PyTorch's own name of the switch.
+    kind: "choice" (choices list all values), "switch", "text" (free, `choices` empty), or "folders" (a list of them). flags: on
+    the command line, each with the value it sets, None where the flag takes one. torch_name: PyTorch's own name of the switch.
     """
 
     name: str
@@ -29,8 +29,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     sentence: str
     tooltip: str
-    kind: Literal["choice", "switch", "text"]
-    default: str | bool
+    kind: Literal["choice", "switch", "text", "folders"]
+    default: str | bool | tuple[str, ...]
     choices: tuple[Choice, ...] = ()
     flags: tuple[str, ...] = ()
     torch_name: str | None = None
@@ -243,6 +243,17 @@ _PROGRAM: Final = (
         kind="text",
         default="",
         flags=("--output",),
+    ),
+    Setting(
+        name="folders.loras",
+        field="lora_folders",
+        page="Folders",
+        section="LoRAs",
+        title="LoRA folders",
+        sentence="LoRAs are looked for here and in your model folders.",
+        tooltip="A prompt names them as <lora:name:weight>.",
+        kind="folders",
+        default=(),
     ),
 )
 

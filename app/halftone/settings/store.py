@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     device: str = "auto"
     last_model: str = "pocket"
     model_folders: tuple[str, ...] = ()
+    lora_folders: tuple[str, ...] = ()
     first_run_done: bool = False
     splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -48,6 +49,7 @@ _FIELDS: Final[dict[str, str]] = {
     "appearance.theme": "theme",
     "folders.pictures": "pictures_folder",
     "folders.models": "model_folders",
+    "folders.loras": "lora_folders",
     "window.splitters": "splitters",
     "window.geometry": "geometry",
     "window.form": "form",

@@ -76,7 +76,14 @@ def test_a_prompt_that_names_one_as_a1111_does(qtbot: QtBot, folder: Path) -> No
     assert form.prompt.toPlainText() == "a sun"
     form.prompt.setPlainText("a sun <lora:nothing:1>")
     assert not form.submit()
-    assert form.lora_part.note.text().startswith("Your model folders hold no LoRA called nothing. They hold: sepia, Soft grain.")
+    said = f"There is no LoRA called nothing in {folder}. There are: sepia, Soft grain."
+    assert form.lora_part.note.text().startswith(said)
+    assert form.lora_part.note.isVisible()
+    form.prompt.setPlainText("a sun <lora:nothin:1>")
+    assert not form.lora_part.note.isVisible(), "it is of a prompt that is not there any more"
+    form.prompt.setPlainText("a sun <lora:sepia:1,5>")
+    assert not form.submit()
+    assert form.lora_part.note.text().startswith("The weight of the LoRA sepia cannot be 1,5. Use a number")
     stage.idle()
     stage.close()
 
@@ -131,4 +138,25 @@ def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, folder: Pat
     assert '"weight":1.2' in kept
     made = Generate(job="a", request=form.request())
     assert made.request.loras[0].weight == -0.5
+    stage.close()
+
+
+def test_folders_of_loras_that_are_set_later_are_looked_through(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot)
+    part = stage.page.form.lora_part
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, lora_folders=(str(folder),)))
+    stage.wait(lambda: set(part._known) == {"Soft grain", "sepia"})
+    stage.close()
+
+
+def test_what_names_a_lora_is_not_counted_as_part_of_the_prompt(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.prompt.setPlainText("a red sun")
+    stage.wait(lambda: bool(form.counter.text()))
+    counted = form.counter.text()
+    form.prompt.setPlainText("a red sun <lora:very long name of a thing:0.75>")
+    assert form.counter.text() == counted
+    form.prompt.setPlainText("a red sun and more")
+    assert form.counter.text() != counted
     stage.close()

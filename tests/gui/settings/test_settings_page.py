@@ -16,6 +16,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.words import DType, Precision
 from halftone.gui.pages import settings_effects
 from halftone.gui.pages.settings import SettingsPage
+from halftone.gui.pages.settings_folders import FoldersControl
 from halftone.gui.pages.settings_program import FolderControl, ProgramSection
 from halftone.gui.pages.settings_rows import Control, SettingRow
 from halftone.settings import store
@@ -237,6 +238,33 @@ def test_the_pictures_folder(qtbot: QtBot, tmp_path: Path) -> None:
     assert take_back(one) is not None
     one.reset.emit()
     assert page._controller.settings.pictures_folder is None
+
+
+def test_the_folders_of_loras(qtbot: QtBot, tmp_path: Path) -> None:
+    page, _ = open_page(qtbot)
+    page.show_section("Folders")
+    one = program(page, "Folders").rows["lora_folders"]
+    assert isinstance(one.control, FoldersControl)
+    for name in ("a", "b", "a"):
+        one.control.add.click()
+        dialog = page.findChild(QFileDialog)
+        assert dialog is not None
+        dialog.fileSelected.emit(str(tmp_path / name))
+        dialog.close()
+        dialog.setParent(None)
+    assert page._controller.settings.lora_folders == (str(tmp_path / "a"), str(tmp_path / "b"))
+
+    def removing() -> list[QAbstractButton]:
+        buttons = one.control.findChildren(QAbstractButton)
+        return [made for made in buttons if made.accessibleName() == f"Remove {tmp_path / 'a'}"]
+
+    qtbot.waitUntil(lambda: len(removing()) == 1)
+    removing()[0].click()
+    assert page._controller.settings.lora_folders == (str(tmp_path / "b"),)
+    assert take_back(one) is not None
+    one.reset.emit()
+    assert page._controller.settings.lora_folders == ()
+    assert take_back(one) is None
 
 
 def test_navigation_by_mouse_and_keys(qtbot: QtBot) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import OPTIONS, generate, pixels
-from tests.helpers.loras import broken_lora, make_lora
+from tests.helpers.loras import RANK, TEXT, broken_lora, make_lora
 from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import load_tiny
 
@@ -29,7 +29,7 @@ def loras(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     made = {family: make_lora(models[family], folder / f"{family}.safetensors") for family in models}
     for family in ("sd15", "sdxl"):
         name = f"{family}-kohya"
-        made[name] = make_lora(models[family], folder / f"{name}.safetensors", text=True, seed=2, kohya=True)
+        made[name] = make_lora(models[family], folder / f"{name}.safetensors", text=TEXT, seed=2, kohya=True)
     return made
 
 
@@ -184,3 +184,34 @@ def test_a_weight_of_nothing_adds_nothing(engine: DiffusersEngine, models: dict[
     plain, _ = generate(engine, models["sd15"])
     report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(loras["sd15"]), weight=0.0),))
     assert (pixels(plain) == pixels(report)).all()
+
+
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_a_text_encoder_without_output_layers_is_changed_whole(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, family: str
+) -> None:
+    """diffusers leaves out q, k and v of kohya's form where the file has no out_proj."""
+    file = make_lora(models[family], tmp_path / "q.safetensors", text=("q_proj", "v_proj", "fc1"), kohya=True)
+    report, _ = generate(engine, models[family], family=family, loras=(Lora(path=str(file), weight=0.5),))
+    assert not any("left out" in reason for reason in report.plan.reasons)
+    tensors = load_file(file)
+    prefix = next(name for name in tensors if "layers_1_self_attn_q_proj" in name).partition(".")[0]
+    added = 0.5 * tensors[f"{prefix}.lora_up.weight"] @ tensors[f"{prefix}.lora_down.weight"] * tensors[f"{prefix}.alpha"] / RANK
+    plain = dict(load_tiny(models[family]).text_encoder.named_parameters())
+    ours = dict(of(engine.loaded).modules["text_encoder"].named_parameters())
+    attention = next(name for name in ours if "layers.1.self_attn" in name).partition("self_attn")[0]
+    q, out = (f"{attention}self_attn.{part}.weight" for part in ("q_proj", "out_proj"))
+    torch.testing.assert_close(ours[q].data, plain[q].data + added, rtol=1e-5, atol=1e-6)
+    assert torch.equal(ours[out].data, plain[out].data)
+
+
+def test_a_lora_for_another_base_is_refused_without_a_word_of_the_libraries(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("sdxl", "sdxl-kohya", "sd3"):
+        with pytest.raises(HalftoneError) as caught:
+            generate(engine, models["sd15"], loras=(Lora(path=str(loras[name])),))
+        assert caught.value.code == "lora-other-base"
+    said = "".join(capfd.readouterr())
+    assert "unsuccessful" not in said
+    assert "mismatch" not in said

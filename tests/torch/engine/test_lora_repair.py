@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, pixels
-from tests.helpers.loras import VALUES, make_lora
+from tests.helpers.loras import TEXT, VALUES, make_lora
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.facts import RepairReport
@@ -45,6 +45,7 @@ def test_loras_are_merged_into_the_copy(engine: DiffusersEngine, models: dict[st
     report = repaired(engine, models[family], tmp_path / "copy", lora)
     assert report.float16_finite
     assert report.float32_error < 1e-2
+    assert report.loras == (lora.name,)
     wide, _ = generate(engine, models[family], family=family, loras=(lora,))
     merged, _ = generate(engine, tmp_path / "copy", "float16", family=family)
     assert merged.images[0].state == "clean"
@@ -53,7 +54,7 @@ def test_loras_are_merged_into_the_copy(engine: DiffusersEngine, models: dict[st
 
 def test_the_text_encoder_of_a_copy_is_merged_too(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
     model = faulty_copy(models["sd15"], tmp_path / "faulty", "vae", "stream of decoder", 16)
-    lora = Lora(path=str(make_lora(models["sd15"], tmp_path / "a.safetensors", text=True, kohya=True)))
+    lora = Lora(path=str(make_lora(models["sd15"], tmp_path / "a.safetensors", text=TEXT, kohya=True)))
     repaired(engine, model, tmp_path / "copy", lora)
     merged_only = read_header(next((tmp_path / "copy" / "text_encoder").glob("*.safetensors")))
     assert json.loads(merged_only.metadata["halftone"]) == {"change": MERGED, "loras": ["a 1"], "exponents": {}}

@@ -483,8 +483,8 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["check", "--lora", str(folder / "cut.safetensors")], "model-truncated"),
     (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:2.5"], "value-out-of-range"),
     (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:nan"], "value-out-of-range"),
-    (lambda _: ["generate", "a <lora:grain:0.5>"], "lora-unknown"),
-    (lambda _: ["check", "--prompt", "a <lora:grain:0.5>"], "lora-unknown"),
+    (lambda _: ["generate", "a <lora:grain:0.5>"], "lora-no-folder"),
+    (lambda _: ["check", "--prompt", "a <lora:grain:0.5>"], "lora-no-folder"),
     (lambda _: ["generate", " "], "prompt-empty"),
     (lambda _: ["generate", "a \udcff sun"], "prompt-no-text"),
     (lambda _: ["generate", "a", "--negative", "\udcff"], "prompt-no-text"),
@@ -531,7 +531,7 @@ def test_bad_input_is_refused_in_one_sentence(run: Run, folder: Path, refusal: R
 
 
 def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) -> None:
-    save(Settings(model_folders=(str(folder),)))
+    save(Settings(lora_folders=(str(folder),)))
     (folder / "soft grain.safetensors").write_bytes((folder / "lora.safetensors").read_bytes())
     words = ["generate", "a sun, <lora:LoRA:0.6> at sea <lora:soft grain>", "-m", str(folder / "tiny")]
     output = str(folder / "a.png")
@@ -541,8 +541,13 @@ def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) 
     assert request.prompt == "a sun, at sea"
     assert [(lora.name, lora.weight) for lora in request.loras] == [("lora", -1.5), ("lora", 0.6), ("soft grain", 1.0)]
     unknown = run("generate", "<lora:sepia:1> a", "-m", str(folder / "tiny"))
-    assert unknown.err == "Your model folders hold no LoRA called sepia. They hold: lora, soft grain.\n"
-    assert run("generate", "a <lora:lora:much>").err.startswith("The weight of the LoRA lora cannot be much. Use a number")
+    assert unknown.err.startswith(f"There is no LoRA called sepia in {folder}. There are: lora, soft grain. ")
+    for bad in (["a <lora:lora:much>"], ["a", "--lora", f"{folder / 'lora.safetensors'}:much"]):
+        assert run("generate", *bad).err.startswith("The weight of the LoRA lora cannot be much. Use a number")
+    assert run("generate", "a", "--lora", f"{folder / 'gone.safetensors'}:1,5").err.startswith(
+        "The weight of the LoRA gone cannot"
+    )
+    assert run("generate", "a", "--lora", f"{folder / 'a:b'}").err.startswith("There is no LoRA at ")
 
 
 @pytest.mark.parametrize(

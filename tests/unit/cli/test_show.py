@@ -2,13 +2,14 @@
 
 import io
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 from tests.helpers import samples
 
 from halftone.cli.objects import check_object, devices_object
 from halftone.cli.precision import ChosenPrecision
-from halftone.cli.show import show_check, show_devices, show_pictures
+from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport
 from halftone.contract.request import Lora
 from halftone.health.explain import explain
@@ -131,3 +132,12 @@ def test_a_picture_that_waits_for_an_answer_is_finished_by_a_command() -> None:
     show_pictures(report, "pocket", AS_SET, console=out)
     assert isinstance(out.file, io.StringIO)
     assert "  Finish it with:  halftone generate --latents /kept/7-0.safetensors --on-black recover\n" in out.file.getvalue()
+
+
+@pytest.mark.parametrize(("loras", "other"), [((), "the original"), (("glow",), "the original with its LoRAs")])
+@pytest.mark.parametrize(("error", "said"), [(0.0, "identical to"), (0.25, "0.25 away from")])
+def test_a_copy_is_compared_with_what_it_was_made_of(loras: tuple[str, ...], other: str, error: float, said: str) -> None:
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    show_repair(replace(samples.repair_report("copy"), loras=loras, float32_error=error), console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert f"{said} {other} in FP32" in out.file.getvalue()

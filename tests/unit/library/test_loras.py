@@ -10,7 +10,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import Lora, Numerics
 from halftone.library.learned import forget, recall, remember
-from halftone.library.loras import check_loras, has_tags, known_loras, take_tags
+from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags, without_tags
+from halftone.settings.store import Settings
 
 
 @pytest.fixture
@@ -31,8 +32,9 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str, named: list[tuple[str, float]]) -> None:
-    text, loras = take_tags(prompt, known_loras((str(folder),)))
-    assert text == left
+    folders = (str(folder),)
+    text, loras = take_tags(prompt, known_loras(folders), folders)
+    assert text == without_tags(prompt) == left
     assert has_tags(prompt) == bool(named)
     assert [(lora.name, lora.weight) for lora in loras] == named
     check_loras(loras)
@@ -41,11 +43,36 @@ def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str
 @pytest.mark.parametrize("weights", ["0.3:0.9", ":0.9", "te=0.3:unet=0.9"])
 def test_a_second_weight_is_refused_and_not_dropped(folder: Path, weights: str) -> None:
     with pytest.raises(HalftoneError) as caught:
-        take_tags(f"a sun <lora:sepia:{weights}>", known_loras((str(folder),)))
+        take_tags(f"a sun <lora:sepia:{weights}>", known_loras((str(folder),)), (str(folder),))
     assert str(caught.value) == (
         f"The weight of the LoRA sepia cannot be {weights}. "
         "Use one weight for the text encoder and everything else, for instance 0.8."
     )
+
+
+@pytest.mark.parametrize("weight", ["abc", "1,5"])
+def test_a_weight_that_is_no_number_is_told_as_such(folder: Path, weight: str) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        take_tags(f"a sun <lora:sepia:{weight}>", known_loras((str(folder),)), (str(folder),))
+    assert str(caught.value) == f"The weight of the LoRA sepia cannot be {weight}. Use a number, for instance 0.8."
+
+
+def test_one_that_is_not_found_names_what_was_looked_through(folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    settings = Settings(lora_folders=(str(folder), str(empty)), model_folders=(str(empty),))
+    folders = lora_folders(settings)
+    assert folders == (str(folder), str(empty))
+    for looked, code, told in (
+        (folders, "lora-unknown", f"in {folder}, {empty}. There are: Grain v2, sepia."),
+        ((str(empty),), "lora-none-found", f"no LoRA at all is in {empty}. Add the folder of your LoRAs in Settings, Folders"),
+        ((), "lora-no-folder", "no folder of LoRAs or models is known. Add"),
+    ):
+        with pytest.raises(HalftoneError) as caught:
+            take_tags("a sun <lora:ink>", known_loras(looked), looked)
+        assert caught.value.code == code
+        assert told in str(caught.value)
+        assert str(caught.value).endswith("or choose its file: --lora FILE in a terminal.")
 
 
 @pytest.mark.parametrize(

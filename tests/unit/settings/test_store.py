@@ -15,6 +15,7 @@ CHANGED = Settings(
     theme="dark",
     pictures_folder="/p",
     model_folders=("/m", "/n"),
+    lora_folders=("/l",),
     first_run_done=True,
     splitters={"create": "1,2"},
 )

@@ -1,4 +1,4 @@
-"""The LoRAs of the next pictures and checks, and those that the model folders hold."""
+"""The LoRAs of the next pictures and checks, and those that the folders of the settings hold."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.request import Lora
 from halftone.gui.background import Background
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.library.loras import known_loras
+from halftone.library.loras import known_loras, lora_folders
 
 
 class LoraChoice(QObject):
@@ -27,7 +27,7 @@ class LoraChoice(QObject):
             self.chosen = chosen
             self.changed.emit()
 
-    def look(self, then: Callable[[dict[str, str]], None]) -> None:
-        """Read the model folders in the background; `then` gets name -> path."""
-        folders = self._keeper.settings.model_folders
-        self._background.run(lambda: known_loras(folders), then)
+    def look(self, then: Callable[[dict[str, str], tuple[str, ...]], None]) -> None:
+        """Read the folders in the background; `then` gets name -> path, and the folders."""
+        folders = lora_folders(self._keeper.settings)
+        self._background.run(lambda: known_loras(folders), lambda known: then(known, folders))

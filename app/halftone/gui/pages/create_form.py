@@ -13,6 +13,7 @@ from halftone.contract.words import DType, Precision
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
+from halftone.gui.pages.create_counter import PromptCounter
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
 from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note
@@ -36,7 +37,6 @@ from halftone.gui.widgets.common import (
     surface,
 )
 from halftone.library.decoder import decoder_channels
-from halftone.library.tokens import Counter, make_counter, reading_length
 from halftone.settings.places import resources
 
 
@@ -53,7 +53,6 @@ class CreateForm(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._counter: Counter | None = None
         self._defaults_of = ""
         self._left = controller.settings.form
         self._channels: int | None = None
@@ -104,7 +103,7 @@ class CreateForm(QWidget):
             tr("Describe a picture, for example: {0}", examples()[0]),
         )
         self.prompt.setFixedHeight(104)
-        self.counter = label("", "caption", "muted", numbers=True)
+        self.counter = PromptCounter(self._controller.background)
         self.negative = PromptEdit(
             tr("Negative prompt"),
             tr("What to leave out. Has no effect at guidance 1."),
@@ -174,8 +173,10 @@ class CreateForm(QWidget):
         controller.models_changed.connect(self._model_changed)
         controller.model_selected.connect(self._model_changed)
         controller.settings_changed.connect(self.numerics_part.show_value)
+        controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
-        self.prompt.textChanged.connect(self._count)
+        self.prompt.textChanged.connect(lambda: self.counter.count(self.prompt.toPlainText()))
+        self.prompt.textChanged.connect(self.lora_part.hush)
         self.size_field.changed.connect(self._refresh_footer)
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
@@ -294,7 +295,9 @@ class CreateForm(QWidget):
         if model is not None:
             self._take_defaults(model)
             self._restore()
-            self._prepare_counter(model)
+            self.counter.follow(model)
+            self._channels = None
+            self._controller.background.run(partial(decoder_channels, model), partial(self._channels_known, model.id))
             self.lora_part.look()
         self._refresh_footer()
 
@@ -312,30 +315,10 @@ class CreateForm(QWidget):
             self.sampler.addItem(name, name)
         self.sampler.setCurrentIndex(max(0, self.sampler.findData(chosen or "")))
 
-    def _prepare_counter(self, model: ModelFacts) -> None:
-        self._counter = None
-        self._channels = None
-        self._controller.background.run(partial(make_counter, model), self._counter_ready)
-        self._controller.background.run(partial(decoder_channels, model), partial(self._channels_known, model.id))
-
     def _channels_known(self, model: str, channels: int | None) -> None:
         if model == self._controller.settings.last_model:
             self._channels = channels
             self._refresh_footer()
-
-    def _counter_ready(self, counter: Counter | None) -> None:
-        self._counter = counter
-        self._count()
-
-    def _count(self) -> None:
-        model, counter = self._controller.model, self._counter
-        if model is None or counter is None:
-            self.counter.setText("")
-            return
-        used, room = counter(self.prompt.toPlainText()), reading_length(model)
-        self.counter.setText(f"{figures.group(used)} / {figures.group(room)}")
-        set_tone(self.counter, "warn" if used > room else "muted")
-        self.counter.setToolTip(tr("The model reads only the first {0} parts of words.", room) if used > room else "")
 
     # --- footer -----------------------------------------------------------------------------------------------------
 

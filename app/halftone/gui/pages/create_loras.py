@@ -18,7 +18,7 @@ from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_parts import FoldedRow
 from halftone.gui.text import error_remedy, error_sentence, lora_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
-from halftone.library.loras import check_loras, has_tags, take_tags
+from halftone.library.loras import check_loras, has_tags, lora_folders, take_tags
 
 _STEP: Final = 0.05
 
@@ -32,6 +32,7 @@ class LoraPart(QWidget):
         super().__init__()
         self._controller = controller
         self._known: dict[str, str] = {}
+        self._folders: tuple[str, ...] = ()
         self._loras: tuple[Lora, ...] = ()
         self._list = column(spacing=6)
         self.add_button = button(tr("Add LoRA"), tip=tr("Small add-ons to the model."), clicked=self._open_menu)
@@ -54,11 +55,22 @@ class LoraPart(QWidget):
         self._show()
 
     def look(self) -> None:
-        """Read which LoRAs the model folders hold."""
+        """Read which LoRAs the folders of the settings hold."""
         self._controller.look_for_loras(self._found)
 
-    def _found(self, known: dict[str, str]) -> None:
-        self._known = known
+    def look_again(self) -> None:
+        """Other folders may be set now."""
+        if lora_folders(self._controller.settings) != self._folders:
+            self.look()
+
+    def _found(self, known: dict[str, str], folders: tuple[str, ...]) -> None:
+        self._known, self._folders = known, folders
+
+    def hush(self) -> None:
+        """What was said is of something that was changed since."""
+        if not self.note.isHidden():
+            self.note.hide()
+            self.changed.emit()
 
     def _take(self, loras: tuple[Lora, ...]) -> None:
         self._loras = loras
@@ -130,7 +142,7 @@ class LoraPart(QWidget):
         if not has_tags(prompt):
             return prompt
         try:
-            rest, named = take_tags(prompt, self._known)
+            rest, named = take_tags(prompt, self._known, self._folders)
             check_loras(named)
         except HalftoneError as error:
             self._refused(error)

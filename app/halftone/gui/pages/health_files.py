@@ -53,6 +53,16 @@ def report_name(report: CheckReport) -> str:
     return "-".join((*words, "health"))
 
 
+def _distance(report: RepairReport) -> str:
+    """How far the copy is from what it was made of."""
+    if report.float32_error == 0:
+        same = tr("In FP32 its result is identical to that of the original.")
+        return tr("In FP32 its result is identical to that of the model with its LoRAs.") if report.loras else same
+    error = health_words.error_words(report.float32_error)
+    other = tr("In FP32 its result differs from that of the original by {0}.", error)
+    return tr("In FP32 its result differs from that of the model with its LoRAs by {0}.", error) if report.loras else other
+
+
 def copy_words(ended: Ended) -> str:
     """How writing a repaired copy ended."""
     report = ended.report
@@ -60,11 +70,8 @@ def copy_words(ended: Ended) -> str:
         finite = (
             tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
         )
-        name, count = Path(report.path).name, report.changed_tensors
-        if report.float32_error == 0:
-            return tr("Saved {0}. {1} tensors changed, the result is identical to the original in FP32. {2}", name, count, finite)
-        error = health_words.error_words(report.float32_error)
-        return tr("Saved {0}. {1} tensors changed, FP32 result differs by {2}. {3}", name, count, error, finite)
+        saved = tr("Saved {0}. {1} tensors changed.", Path(report.path).name, report.changed_tensors)
+        return sentences(saved, _distance(report), finite)
     if ended.outcome == "cancelled":
         return tr("Nothing was written: the copy was cancelled.")
     if ended.error is not None:

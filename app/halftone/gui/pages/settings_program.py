@@ -1,6 +1,7 @@
 """Settings that are not about numbers: device, language, theme, folders; and About."""
 
 import platform
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from halftone import __version__
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import health_files
+from halftone.gui.pages.settings_folders import FoldersControl
 from halftone.gui.pages.settings_rows import Control, GroupCard, SettingRow
 from halftone.gui.widgets.common import ElidedLabel, button, card, column, label, row
 from halftone.settings import places
@@ -61,13 +63,22 @@ class ProgramSection(QWidget):
         self.refresh()
 
     def _row(self, setting: Setting) -> SettingRow:
-        control = FolderControl(self) if setting.field == "pictures_folder" else self._choice(setting)
+        control = self._control(setting)
         made = SettingRow(setting, control)
         made.reset.connect(
             lambda field=setting.field: self.change(field, None if field == "pictures_folder" else setting.default)
         )
         self.rows[setting.field] = made
         return made
+
+    def _control(self, setting: Setting) -> QWidget:
+        if setting.field == "pictures_folder":
+            return FolderControl(self)
+        if setting.kind == "folders":
+            folders = FoldersControl()
+            folders.changed.connect(partial(self.change, setting.field))
+            return folders
+        return self._choice(setting)
 
     def _choice(self, setting: Setting) -> Control:
         if setting.field == "device":
@@ -108,6 +119,8 @@ class ProgramSection(QWidget):
                 one.control.refresh()
                 one.set_changed(changed=value is not None)
                 continue
+            if isinstance(one.control, FoldersControl):
+                one.control.set_folders(value)
             if isinstance(one.control, Control):
                 if field == "device":
                     one.control.set_choices(self._devices())

@@ -1,0 +1,47 @@
+"""How much of the model's reading length a prompt uses, beside its title."""
+
+from functools import partial
+
+from PySide6.QtWidgets import QLabel
+
+from halftone.contract.facts import ModelFacts
+from halftone.gui import theme
+from halftone.gui.background import Background
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import set_tone
+from halftone.library.loras import without_tags
+from halftone.library.tokens import Counter, make_counter, reading_length
+
+
+class PromptCounter(QLabel):
+    """Empty where the model's tokenizer is not at hand."""
+
+    def __init__(self, background: Background) -> None:
+        super().__init__()
+        self._background = background
+        self._model: ModelFacts | None = None
+        self._counter: Counter | None = None
+        self._prompt = ""
+        self.setFont(theme.current().font("caption", numbers=True))
+        self.setProperty("tone", "muted")
+
+    def follow(self, model: ModelFacts) -> None:
+        """Count for this model from now on."""
+        self._model, self._counter = model, None
+        self._background.run(partial(make_counter, model), self._ready)
+
+    def count(self, prompt: str) -> None:
+        """Of this prompt, without the LoRAs that it names: these are not read."""
+        self._prompt = prompt
+        if self._model is None or self._counter is None:
+            self.setText("")
+            return
+        used, room = self._counter(without_tags(prompt)), reading_length(self._model)
+        self.setText(f"{figures.group(used)} / {figures.group(room)}")
+        set_tone(self, "warn" if used > room else "muted")
+        self.setToolTip(tr("The model reads only the first {0} parts of words.", room) if used > room else "")
+
+    def _ready(self, counter: Counter | None) -> None:
+        self._counter = counter
+        self.count(self._prompt)
