@@ -11,6 +11,7 @@ from halftone.gui.i18n import language, listed, tr
 
 TEMPLATES: Final = (
     "Not checked on this device yet.",
+    "Checked in {0}, not in {1} yet.",
     "The file holds numbers that are not numbers.",
     "The numbers go bad in FP32, and no cure reaches further.",
     "No cure passed the check.",

@@ -25,11 +25,15 @@ BEYOND: Final[frozenset[FindingCode]] = frozenset(
 
 
 class Badge(msgspec.Struct, frozen=True):
-    """How a model stands on this device. room_bits: the smallest room of all layers, under the cure if one is applied."""
+    """How a model stands on this device. room_bits: the smallest room of all layers, under the cure if one is applied.
+
+    elsewhere: not checked in the precision in use, but in another.
+    """
 
     state: BadgeState
     room_bits: float | None
     reason: str
+    elsewhere: bool = False
 
 
 def headroom_bits(peak: float | None, dtype: DType) -> float | None:

@@ -20,6 +20,7 @@ from halftone.contract.request import Numerics
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
 from halftone.gui.pages import health_files
+from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
 from halftone.gui.pages.health_bits import _no_cure_words, copy_refusal
@@ -54,6 +55,21 @@ def test_the_report_is_named_by_the_words_of_the_model() -> None:
     ):
         named = msgspec.structs.replace(report, model=msgspec.structs.replace(report.model, name=name))
         assert health_files.report_name(named) == file
+
+
+def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:
+    settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
+    page, _ = open_page(qtbot, kit.report(), settings=settings)
+    assert page.verdict.title() == "Checked in FP16, not in FP32 yet"
+    badge = page._controller.badge(kit.MODEL)
+    assert (badge.state, badge.reason) == ("unchecked", "Checked in FP16, not in FP32 yet.")
+    part = ModelPart(page._controller)
+    qtbot.addWidget(part)
+    assert part.note.text() == "Checked in FP16, not in FP32 yet."
+    set_language("zh_CN")
+    part.refresh()
+    set_language("en")
+    assert part.note.text() == "已在 FP16 中检查，尚未在 FP32 中检查。"
 
 
 def test_unchecked_offers_the_check(qtbot: QtBot) -> None:

@@ -9,7 +9,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
 from halftone.contract.request import CheckInputs, Lora
-from halftone.contract.words import Depth, DType
+from halftone.contract.words import DTYPE_NAMES, Depth, DType
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
@@ -66,7 +66,17 @@ class Checks(QObject):
         device = self._holder.state.device
         if model is None or device is None:
             return Badge(state="unchecked", room_bits=None, reason="")
-        return badge(self.report(model), model, device, self._keeper.numerics)
+        report, numerics = self.report(model), self._keeper.numerics
+        if report is None and (others := self._checked_in(model, device)):
+            now = DTYPE_NAMES[self._devices.precision[0]]
+            return Badge("unchecked", None, f"Checked in {' and '.join(others)}, not in {now} yet.", elsewhere=True)
+        return badge(report, model, device, numerics)
+
+    def _checked_in(self, model: ModelFacts, device: DeviceFacts) -> list[str]:
+        """Names of the precisions in which there is a check of the model that still holds."""
+        loras, numerics = self._loras_of(model), self._keeper.numerics
+        found = ((name, self._report(model, device, dtype, loras)) for dtype, name in DTYPE_NAMES.items())
+        return [name for name, report in found if report and records.staleness(report, model, device, numerics) is None]
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""

@@ -64,7 +64,7 @@ class ModelPart(QWidget):
         self.row.show_model(model.name, model_line(model), badge.state, tip=tip)
         match badge.state:
             case "unchecked":
-                words = tr("Not checked on this device yet.") if report is None else tr("Changed since the last check.")
+                words = reasons.reason(badge.reason) if report is None else tr("Changed since the last check.")
                 seconds = f" · {figures.duration(report.seconds)}" if report is not None else ""
                 self._show_note(words, tr("Check") + seconds, "muted")
             case "overflows":

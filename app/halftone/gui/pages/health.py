@@ -1,6 +1,7 @@
 """The Health page: one verdict, the evidence, the cheapest cure."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -244,8 +245,10 @@ class HealthPage(Page):
             return health_view.of_model_missing((text.error_sentence(error), text.error_remedy(error)))
         dtype = control.precision[0]
         known = health_view.of_unchecked(device)
+        badge = control.badge(model)
+        if model is not None and report is None and badge.elsewhere:
+            known = replace(known, title=reasons.reason(badge.reason).rstrip(".。"))
         if model is not None and report is not None:
-            badge = control.badge(model)
             stale = badge.reason if badge.state == "unchecked" else None
             known = self._of_report(report, stale)
         if job is not None:
