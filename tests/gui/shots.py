@@ -28,6 +28,7 @@ from halftone.contract.facts import (
     DTypeReport,
     GuardEvent,
     LayerPeak,
+    LoraCause,
     MemoryFacts,
     PictureFacts,
     SelfTestReport,
@@ -296,7 +297,7 @@ def recovered_zh(stage: Stage) -> None:
 
 def receipt(stage: Stage) -> None:
     done(stage)
-    stage.page.centre.receipt.setChecked(True)
+    stage.page.centre.receipt.setChecked(False)
 
 
 def numerics(stage: Stage) -> None:
@@ -313,6 +314,15 @@ def loras(stage: Stage) -> None:
     part.set_loras(tuple(Lora(path=f"/models/{name}.safetensors", weight=weight) for name, weight in names))
     part.row.setChecked(True)
     part.add("/models/nothing.safetensors")
+
+
+def by_a_lora(stage: Stage) -> None:
+    """A picture that was stopped, and the LoRA that is the cause."""
+    loras(stage)
+    cause = LoraCause(names=("Soft grain",), weight=0.6, share=0.5)
+    lost = msgspec.structs.replace(EVENT, action="stopped", cure="none", plan=None, sound_in_float32=False, why="float32")
+    stage.picture(9, "not-recovered", (msgspec.structs.replace(lost, lora=cause),), seconds=22.8)
+    stage.page.centre.receipt.setChecked(False)
 
 
 def cured(stage: Stage) -> None:
@@ -352,6 +362,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "loras-light": ({"theme_name": "light"}, loras),
     "loras-zh": ({"language": "zh_CN"}, loras),
     "loras-small": ({"size": (1024, 640)}, loras),
+    "by-a-lora": ({}, by_a_lora),
+    "by-a-lora-light": ({"theme_name": "light"}, by_a_lora),
+    "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),
+    "by-a-lora-small": ({"size": (1024, 640)}, by_a_lora),
     "models": ({}, models),
     "first": ({"first": True}, nothing),
     "empty-zh": ({"language": "zh_CN"}, empty),

@@ -164,6 +164,15 @@ def numerics_changed() -> SettingsPage:
     return page
 
 
+def lora_folders() -> SettingsPage:
+    changed = Settings(
+        last_model=kit.MODEL.id, lora_folders=("/home/me/loras", "/mnt/a/folder/with/a/very/long/name/that/does/not/fit")
+    )
+    page = SettingsPage(kit.desk(self_test=kit.measured(), settings=changed)[0])
+    page.show_section("Folders")
+    return page
+
+
 def settings_page(name: str) -> Callable[[], SettingsPage]:
     def make() -> SettingsPage:
         page = SettingsPage(kit.desk(self_test=kit.measured())[0])
@@ -197,6 +206,7 @@ SHOTS: tuple[Shot, ...] = (
     ("settings-general", settings_page("General")),
     ("settings-appearance", settings_page("Appearance")),
     ("settings-folders", settings_page("Folders")),
+    ("settings-folders-loras", lora_folders),
     ("settings-about", settings_page("About")),
 )
 

@@ -204,7 +204,7 @@ def _stopped(event: GuardEvent | None, price: str) -> Message:
     note = note_for(event)
     curable = event.sound_in_float32 is True and event.why != "no-cure"
     check = (
-        Act("check", tr("Check the model file"), "activity", "primary"),
+        Act("check", tr("Check the model file") if event.lora is None else tr("Check the model"), "activity", "primary"),
         Act("copy", tr("Copy details"), "copy", "quiet"),
         Act("fold", tr("Not now"), "", "quiet"),
     )

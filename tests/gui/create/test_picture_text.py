@@ -146,6 +146,7 @@ def test_a_banner_names_the_lora_that_is_the_cause(happened: GuardEvent, state: 
     assert message is not None
     assert message.title.endswith("The cause: the LoRA glow.")
     assert "at 0.4 the same numbers stay in range." in message.text
+    assert not any(act.label == "Check the model file" for act in message.actions), "it is not the file that is at fault"
 
 
 def test_many_repairs_name_a_lora_once() -> None:

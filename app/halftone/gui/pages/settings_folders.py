@@ -25,7 +25,7 @@ class FoldersControl(QWidget):
         self._list = column(spacing=4)
         self.add = button(tr("Add folder…"), "", "folder-open", clicked=self._ask)
         self.setFixedWidth(WIDTH)
-        self.setLayout(column(self._list, row(-1, self.add), spacing=4))
+        self.setLayout(column(self._list, row(-1, self.add), spacing=8))
 
     def set_folders(self, folders: Sequence[str]) -> None:
         """Show these."""
