@@ -19,7 +19,7 @@ from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasu
 from halftone.contract.request import Numerics
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
-from halftone.gui.pages import health_files
+from halftone.gui.pages import health_files, health_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
@@ -55,6 +55,15 @@ def test_the_report_is_named_by_the_words_of_the_model() -> None:
     ):
         named = msgspec.structs.replace(report, model=msgspec.structs.replace(report.model, name=name))
         assert health_files.report_name(named) == file
+
+
+def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> None:
+    cure = next(cure for cure in kit.report().cures if cure.kind == "rescale")
+    for psnr, words in ((39.6, "40\u00a0dB"), (40.4, "40\u00a0dB"), (82.1, "82\u00a0dB")):
+        made = msgspec.structs.replace(cure, psnr=psnr)
+        assert health_words.price_picture(made) == words
+        told = f"{words.replace(chr(0xA0), ' ')} between this picture and the FP32 picture."
+        assert told in health_words.cure_tooltip(made, "FP16").replace("\u00a0", " ")
 
 
 def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:

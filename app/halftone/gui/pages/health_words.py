@@ -15,9 +15,6 @@ from halftone.health.judge import disk_price
 from halftone.health.report_words import FINDING_STATES
 from halftone.health.words import module_words
 
-SAME_DB = 40.0
-"""From here on two pictures are called the same."""
-
 
 def here(device: DeviceFacts | None) -> str:
     """on this GPU, or on this processor"""
@@ -86,7 +83,7 @@ def price_bytes(count: int | None) -> str:
 def price_picture(cure: Cure) -> str:
     if cure.psnr is None:
         return tr("Not measured")
-    return tr("Same") if cure.psnr >= SAME_DB else tr("{0} dB", figures.decimal(cure.psnr, 0)).replace(" ", figures.HARD)
+    return tr("{0} dB", figures.decimal(cure.psnr, 0)).replace(" ", figures.HARD)
 
 
 def upcast_blocks(plan: Plan) -> int:
@@ -180,7 +177,7 @@ def cure_tooltip(cure: Cure, name: str) -> str:
     if cure.memory_bytes is not None:
         parts.append(tr("The memory is computed, not measured."))
     if cure.psnr is not None:
-        parts.append(tr("{0} dB between this picture and the FP32 picture.", figures.decimal(cure.psnr, 1)))
+        parts.append(tr("{0} dB between this picture and the FP32 picture.", figures.decimal(cure.psnr, 0)))
     if cure.plan.error is not None:
         parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
     if cure.refusal:
