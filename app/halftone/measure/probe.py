@@ -148,6 +148,10 @@ class Probe:
 
     def __enter__(self) -> Self:
         for index, module in enumerate(self._modules):
+            if _leaves_its_input(module):
+                both = cast(Callable[..., None], partial(self._ran, index))
+                self._handles.append(module.register_forward_hook(both, with_kwargs=True))
+                continue
             before = cast(Callable[..., None], partial(self._before, index))
             after = cast(Callable[..., None], partial(self._after, index))
             self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
@@ -192,6 +196,23 @@ class Probe:
         return tuple(found.values())
 
     def _before(self, index: int, _module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        self._stack.append(_Frame(index, self._taken(index, args, kwargs)))
+
+    def _after(self, index: int, _module: nn.Module, _args: tuple[object, ...], output: object) -> None:
+        frame = _Frame(index, [])
+        while self._stack:
+            frame = self._stack.pop()
+            if frame.index == index:
+                break  # what stood above it are children that were left by an exception
+        if output is not None:
+            self._gave(frame, output)
+
+    def _ran(self, index: int, _module: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], output: object) -> None:
+        """Of a module that leaves its input as it is and runs no other: seen once, when it is done."""
+        self._gave(_Frame(index, self._taken(index, args, kwargs)), output)
+
+    def _taken(self, index: int, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[int]:
+        """Slots of what a module is given. What was not seen yet the running module's own code made."""
         if not self._stack:
             self._enter_top(index)
         inside = self._stack[-1].inside if self._stack else None
@@ -201,27 +222,20 @@ class Probe:
             inputs.append(slot)
             if fresh and inside is not None:
                 inside.append(slot)
-        self._stack.append(_Frame(index, inputs))
+        return inputs
 
-    def _after(self, index: int, _module: nn.Module, _args: tuple[object, ...], output: object) -> None:
-        frame = _Frame(index, [])
-        while self._stack:
-            frame = self._stack.pop()
-            if frame.index == index:
-                break  # what stood above it are children that were left by an exception
-        if output is None:
-            return
-        name = self._names[index]
-        self._watch_scores(name, output)
+    def _gave(self, frame: _Frame, output: object) -> None:
+        if self._roles:
+            self._watch_scores(self._names[frame.index], output)
         slots = [self._slot(tensor)[0] for tensor in _outputs(output)]
-        self._uses.append(_Use(index, self._call, frame.inputs, frame.inside, slots))
+        self._uses.append(_Use(frame.index, self._call, frame.inputs, frame.inside, slots))
         if self._until_origin and self._went_bad(self._uses[-1]):
             self.stopped = True
             raise OriginReachedError
 
     def _went_bad(self, use: _Use) -> bool:
         """What came in is finite, what was made is not, as far as the device has told yet."""
-        return self._all_finite(use.inputs) and not self._all_finite([*use.inside, *use.outputs])
+        return not self._all_finite((*use.outputs, *use.inside)) and self._all_finite(use.inputs)
 
     def _all_finite(self, slots: Sequence[int]) -> bool:
         return all(value is None or math.isfinite(value) for value in map(self._buffer.at_once, slots))
@@ -293,6 +307,12 @@ class Probe:
         return tuple(replace(r, weights_finite=False) if r.module in broken else r for r in readings)
 
 
+def _leaves_its_input(module: nn.Module) -> bool:
+    """One of torch's own layers that runs no other and does not write into what it is given."""
+    own = type(module).__module__.startswith("torch.nn.modules.") and "forward" not in vars(module)
+    return own and not any(True for _ in module.children()) and not getattr(module, "inplace", False)
+
+
 def _places(tensor: torch.Tensor) -> tuple[int, int]:
     """Where in its storage the numbers of a tensor begin, and the place behind the last one."""
     first = int(tensor.storage_offset())
@@ -333,28 +353,23 @@ def _largest(values: list[float], slots: list[int]) -> float:
     return found
 
 
-def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[torch.Tensor]:
-    yield from _outputs(args[0] if len(args) == 1 else args)
-    for name, value in kwargs.items():
-        if value is not None and not any(word in name for word in _NOT_VALUES):
-            yield from _floating(value)
+def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Sequence[torch.Tensor]:
+    found = _outputs(args[0] if len(args) == 1 else args)
+    if not kwargs:
+        return found
+    named = [value for name, value in kwargs.items() if value is not None and not any(word in name for word in _NOT_VALUES)]
+    return [*found, *_floating(named)]
 
 
-def _outputs(value: object) -> Iterator[torch.Tensor]:
+def _outputs(value: object) -> Sequence[torch.Tensor]:
     """Floating tensors of one value or several; of several, none with more dimensions than the first.
 
     (What has more is no signal: attention weights, position biases with -inf in them.)
     """
     if isinstance(value, torch.Tensor):  # nearly always
-        if value.is_floating_point() or value.is_complex():
-            yield value
-        return
-    dimensions = None
-    for tensor in _floating(value):
-        if dimensions is None:
-            dimensions = tensor.ndim
-        if tensor.ndim <= dimensions:
-            yield tensor
+        return (value,) if value.is_floating_point() or value.is_complex() else ()
+    found = list(_floating(value))
+    return [tensor for tensor in found if tensor.ndim <= found[0].ndim]
 
 
 def _floating(value: object) -> Iterator[torch.Tensor]:

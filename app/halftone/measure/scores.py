@@ -65,7 +65,7 @@ def find_score_watches(root: nn.Module) -> tuple[dict[str, ScoreWatch], dict[str
     watches: dict[str, ScoreWatch] = {}
     roles: dict[str, tuple[ScoreWatch, Role]] = {}
     for name, module in root.named_modules():
-        found = _watch(name, module)
+        found = _watch(name, module) if any(True for _ in module.children()) else None
         if found is None:
             continue
         watches[name] = found
@@ -140,7 +140,8 @@ def _roles(module: nn.Module) -> Iterator[tuple[str, Role]]:
 
 
 def _has(module: nn.Module, names: tuple[str, str]) -> bool:
-    return all(isinstance(getattr(module, name, None), nn.Module) for name in names)
+    children = vars(module)["_modules"]  # a miss by getattr is slow
+    return all(isinstance(children.get(name), nn.Module) for name in names)
 
 
 def _keys(key: torch.Tensor, query: torch.Tensor, heads: int, width: int) -> torch.Tensor | None:
@@ -174,7 +175,9 @@ def _longest(value: torch.Tensor) -> torch.Tensor:
     """The vectors of the LONGEST tokens in float32: (batch, heads, at most LONGEST, width)."""
     vectors = value.detach()
     if vectors.shape[2] > LONGEST:
-        lengths = torch.linalg.vector_norm(vectors.transpose(1, 2), dim=(2, 3), dtype=torch.float32)
+        by_token = vectors.transpose(1, 2)
+        lengths = torch.linalg.vector_norm(by_token, dim=(2, 3), dtype=torch.float32)
         tokens = lengths.topk(LONGEST, dim=-1, sorted=False).indices
-        vectors = vectors.gather(2, tokens[:, None, :, None].expand(-1, vectors.shape[1], -1, vectors.shape[3]))
+        rows = torch.arange(len(vectors), device=vectors.device)[:, None]
+        vectors = by_token[rows, tokens].transpose(1, 2)  # whole tokens: a third of the time of a gather
     return vectors.to(torch.float32)

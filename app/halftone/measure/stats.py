@@ -11,8 +11,8 @@ Which exact form is fastest was measured on a CPU with one thread, microseconds 
     integer view, mask, amax                     78         76       240
     linalg.vector_norm(ord=inf)                2700       2800      2650
 
-So on a CPU with one or two threads the bits are read in pieces that stay in the cache: as signed integers their maximum is the
-largest positive value, as unsigned ones the largest negative value, each the magnitude once its sign bit is cleared, and nothing
+So on a CPU with one or two threads the bits are read in pieces that stay in the cache (but for tensors so small that the call costs
+more than the reading): as signed integers their maximum is the largest positive value, as unsigned ones the largest negative value, each the magnitude once its sign bit is cleared, and nothing
 is written. numpy runs on one thread; with more of them torch.aminmax shares the work, and NaN propagates in it as well. On
 accelerators the integer form is taken, whose two kernels exist everywhere and need neither a synchronisation nor a float
 comparison.
@@ -57,6 +57,8 @@ _PLAIN: Final = {
 """Formats that a CPU compares as they are."""
 _PIECE: Final = 2**20
 """Bytes read twice in a row: they stay in the processor's cache in between."""
+_SMALL: Final = 2**17
+"""Up to so many bytes torch.aminmax, which is called at once, is done sooner."""
 _FEW_THREADS: Final = 2
 """Up to so many one thread that reads the bits is as fast as all of them that compare numbers."""
 
@@ -182,7 +184,7 @@ def _cpu_peak(tensor: torch.Tensor) -> float:
     values = tensor if tensor.grad_fn is None else tensor.detach()
     if values.dtype not in _PLAIN or values.layout is not torch.strided:
         values = _comparable(values)
-    elif values.numel() * values.itemsize > _PIECE and torch.get_num_threads() <= _FEW_THREADS:
+    elif values.numel() * values.itemsize > _SMALL and torch.get_num_threads() <= _FEW_THREADS:
         return _peak_of_bits(values)
     low, high = torch.aminmax(values)
     lowest, highest = low.item(), high.item()

@@ -230,6 +230,33 @@ def test_an_inplace_function_is_measured_anew() -> None:
     assert found["1"].output_peak == 0.0
 
 
+class Doubled(nn.Module):
+    """Writes into what it is given, without a word of it in its attributes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(2)
+
+
+def _replaced() -> nn.Module:
+    """A layer of torch with another forward put on it."""
+    layer = nn.Identity()
+    setattr(layer, "forward", lambda x: x.mul_(2))  # noqa: B010 - as casts of other programs do it
+    return layer
+
+
+@pytest.mark.parametrize("layer", [nn.LeakyReLU(2.0, inplace=True), Doubled(), _replaced()])
+def test_what_a_layer_was_given_is_measured_before_it_writes_into_it(layer: nn.Module) -> None:
+    found = by_name(probed(nn.Sequential(layer), torch.full((1, 4), -7.0)))
+    assert (found["0"].input_peak, found["0"].output_peak) == (7.0, 14.0)
+
+
+@pytest.mark.parametrize("layer", [nn.LeakyReLU(1e30, inplace=True), Doubled()])
+def test_a_layer_that_spoils_its_own_input_is_the_origin(layer: nn.Module) -> None:
+    found = origin(probed(nn.Sequential(layer), torch.full((1, 4), -3e38)).readings())
+    assert found is not None
+    assert (found.module, found.inputs_finite) == ("0", True)
+
+
 def test_inference_mode_works_without_versions() -> None:
     model = negated()
     with torch.inference_mode(), Probe(model, "net") as probe:
