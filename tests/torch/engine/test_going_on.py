@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.bench.bench_resume import QUICK, results
+from tests.bench.bench_resume import EXACT, QUICK, results
 from tests.bench.faults.architectures import flux
+from tests.bench.faults.families import FAMILIES
+from tests.bench.resume.rig import Case, Rig, standing, wide
 from tests.helpers.engine_runs import Recorder, generate, pixels
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -67,6 +69,16 @@ def test_the_cure_of_a_step_gives_the_picture_of_a_run_that_had_it_from_there(ca
     found = list(results([case], tmp_path))
     assert found
     assert [row for row in found if not row.met] == []
+
+
+def test_a_network_that_became_wider_is_seen_as_it_was_until_its_step(tmp_path: Path) -> None:
+    """Sana's pipeline rounds to the type its network has when it begins: widened too soon, the steps before would be others."""
+    rig, case = Rig(FAMILIES["sana"], tmp_path), Case("sana", steps=2, numerics=EXACT)
+    rig.prepare(case)
+    made = rig.make(case, fault=standing(1, wide, everywhere=True))
+    (event,) = made.report.events
+    assert (event.action, event.cure, event.step) == ("went-back-one-step", "float32-component", 2)
+    assert made.same(rig.cured_from(case, 1, made.plan))
 
 
 def test_a_fault_of_the_decoder_that_passed_leaves_no_trace(engine: DiffusersEngine, models: dict[str, Path]) -> None:
