@@ -171,7 +171,7 @@ def generate(
         typer.Option(
             "--latents",
             metavar="FILE",
-            help="Only decode and save a picture that was kept, as it was asked for.",
+            help="Finish a picture that was kept, as it was asked for: decode it, or go on from its last good step.",
             show_default=False,
         ),
     ] = None,

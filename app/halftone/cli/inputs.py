@@ -96,6 +96,9 @@ def kept_request(
     kept = read_kept(path)
     facts = known_model(model or kept.request.model, saved)
     check_same_model(kept, facts, latents)
+    if kept.asked is not None:
+        there = known_device(device or kept.asked.device, saved)
+        return replace(kept.asked, model=facts.id, device=there, output=None, overwrite=False, resume_latents=str(path))
     then = kept.request  # its options stay in the file: some belong to an input picture, which decoding does without
     return PictureRequest(
         prompt=then.prompt,

@@ -19,6 +19,7 @@ from halftone.contract.facts import (
     Finding,
     GenerateReport,
     GuardEvent,
+    PictureFacts,
     RepairReport,
     SelfTestReport,
 )
@@ -181,9 +182,8 @@ def show_pictures(
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
-        if picture.state == "asking" and picture.latents:
-            finish = command_line("generate", "--latents", picture.latents, "--on-black", "recover")
-            out.print(Text(f"  Finish it with:  {finish}", style="bold"), soft_wrap=True)
+        if picture.latents and (picture.state == "asking" or picture.kept_step is not None):
+            _show_how_to_finish(out, picture, picture.latents)
         if picture.dark:
             _put(out, "This picture is almost black, but its numbers are fine.", 2)
     if not report.images:
@@ -199,6 +199,16 @@ def _named(loras: Sequence[Lora]) -> str:
     """Which LoRAs, with their weights."""
     listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in loras)
     return f"the LoRA{'s' if len(loras) > 1 else ''} {listed}"
+
+
+def _show_how_to_finish(out: Console, picture: PictureFacts, latents: str) -> None:
+    if picture.only_decode:
+        _put(out, f"What its sampler holds could not be kept, so its steps cannot go on after step {picture.kept_step}.", 2)
+    does = "Decode it as far as it came with" if picture.only_decode else "Finish it with"
+    out.print(
+        Text(f"  {does}:  {command_line('generate', '--latents', latents, '--on-black', 'recover')}", style="bold"),
+        soft_wrap=True,
+    )
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -240,7 +240,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One written picture and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
 
     dark: finite, not flat, yet almost black (mean below 8 of 255): nothing is wrong with its numbers.
-    latents: file of the latents, kept when the picture could not be finished or the user is to be asked.
+    latents: file of the latents, kept when the picture could not be finished or the user is to be asked; kept_step: the step
+    (from 1) after which they were taken, None where all are done; only_decode: though steps are left, they can only be decoded.
     cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
     """
 
@@ -259,6 +260,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     events: tuple[GuardEvent, ...] = ()
     latents: str | None = None
+    kept_step: int | None = None
+    only_decode: bool = False
     cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
 
 

@@ -63,7 +63,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     overwrite: bool = False
     """Whether the file named by `output` may be replaced."""
     resume_latents: str | None = None
-    """A file of finished latents kept after a failed decode: only the decode runs."""
+    """A file of kept latents: after a failed decode only the decode runs, after a failed step the steps go on."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     loras: tuple[Lora, ...] = ()
     numerics: Numerics = Numerics()

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,9 @@ from halftone.engine.frames import Pixels, thumbnail, to_pixels
 from halftone.engine.latents import forget_latents, keep_if_possible
 from halftone.engine.picture import Picture
 from halftone.engine.saving import write_picture
+from halftone.engine.snapshot import Snapshot
+from halftone.engine.tensors import tensors_in
+from halftone.engine.unfinished import Loop, NotKeptError
 from halftone.health.kept import Kept
 from halftone.metadata.parameters import a1111_text, receipt_json
 from halftone.metadata.picture import next_name, numbered, output_error
@@ -71,23 +75,50 @@ class Delivery:
         self._hand_over(facts, thumbnail(image), now.failed)
 
     def give_up(
-        self, now: Picture, facts: PictureFacts, failed: torch.Tensor | None, resolved: ResolvedRequest, plan: Plan
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        failed: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+        loop: Callable[[Snapshot], Loop],
     ) -> None:
-        """A picture that could not be finished: keep the latents of a failed decode, say what happened.
-
-        Of a failed step nothing is kept: the picture is made again from its seed.
+        """A picture that could not be finished: keep the latents of a failed decode, or of the last good step, and say what
+        happened. loop: all that the steps after that state need.
         """
-        latents = self._keep(now.decoder_input, facts, resolved, plan)
-        self._hand_over(msgspec.structs.replace(facts, latents=latents), b"", failed)
+        good = now.good
+        if now.decoder_input is None and good is not None and self._request.resume_latents is None:
+            facts = self._keep_steps(good, facts, resolved, plan, loop)
+        else:
+            facts = msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
+        self._hand_over(facts, b"", failed)
+
+    def _keep_steps(
+        self, good: Snapshot, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
+    ) -> PictureFacts:
+        """With its latents, to go on from; where the loop's state cannot be written, to be decoded as they are."""
+        latents = next(tensors_in(good.result))
+        facts = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
+        asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1)
+        record = self._record(facts, resolved, plan)
+        try:
+            path = keep_if_possible(latents, msgspec.structs.replace(record, asked=asked), loop(good))
+        except NotKeptError as error:
+            log.info("the state of the sampler cannot be kept: %s", error)
+            facts = msgspec.structs.replace(facts, only_decode=True)
+            path = keep_if_possible(latents, self._record(facts, resolved, plan))
+        return facts if path is None else msgspec.structs.replace(facts, latents=str(path))
 
     def _keep(self, latents: torch.Tensor | None, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> str | None:
         """The file with the latents of this picture: the one they came from, else a new one."""
         if self._request.resume_latents is not None or latents is None:
             return self._request.resume_latents
-        alone = msgspec.structs.replace(resolved, seed=facts.seed, batch=1)
-        kept = Kept(request=alone, picture=facts, plan=plan, path=self._model.path, fingerprint=self._model.fingerprint)
-        path = keep_if_possible(latents, kept)
+        path = keep_if_possible(latents, self._record(facts, resolved, plan))
         return None if path is None else str(path)
+
+    def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
+        alone = msgspec.structs.replace(resolved, seed=facts.seed, batch=1)
+        return Kept(request=alone, picture=facts, plan=plan, path=self._model.path, fingerprint=self._model.fingerprint)
 
     def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
         """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""

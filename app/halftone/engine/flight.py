@@ -25,6 +25,7 @@ from halftone.engine.precision import invoke
 from halftone.engine.samplers import guiders, schedulers
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
+from halftone.engine.unfinished import Loop, NotKeptError
 from halftone.engine.wrapping import all_replaced
 from halftone.measure.sentinel import Health, Sentinel
 
@@ -132,6 +133,17 @@ class Flight:
     def seconds_per_step(self) -> list[float]:
         """Wall time of every step that was computed."""
         return self._real_steps
+
+    def loop(self, good: Snapshot) -> Loop:
+        """All that another flight needs to go on after that state. Raises NotKeptError where several loops run in turns."""
+        if len(self._schedulers) != 1:
+            raise NotKeptError("several schedulers")
+        return Loop(good, type(self._schedulers[0]).__name__, dict(self._shapes), dict(self._blank))
+
+    def adopt(self, loop: Loop) -> Snapshot:
+        """The state to resume from, of a loop that another flight left."""
+        self._shapes, self._blank = dict(loop.shapes), dict(loop.blank)
+        return loop.snapshot
 
     def run(
         self,

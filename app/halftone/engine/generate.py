@@ -34,6 +34,7 @@ from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, to
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
+from halftone.engine.unfinished import read_loop
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action, receipt_state
 from halftone.health.kept import check_same_model, read_kept
@@ -73,11 +74,14 @@ class Generation:
         self._dtype: DType = dtype
         self._states = states(tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
-        self._kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
+        kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
+        if kept is not None:
+            check_same_model(kept, loaded.facts, request.resume_latents or "")
+        self._unfinished = kept if kept is not None and kept.asked is not None else None
+        self._kept = kept if self._unfinished is None else None
         if self._kept is None:
             self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
         else:
-            check_same_model(self._kept, loaded.facts, request.resume_latents or "")
             self._resolved = self._kept.request
         self._plan, self._stored = first_plan(self._loaded, device, dtype, request.numerics)
         emit(JobStarted(kind="generate", plan=self._plan))
@@ -143,10 +147,11 @@ class Generation:
     # --- one picture -------------------------------------------------------------------------------
 
     def _begun(self, index: int) -> Picture:
-        """A new picture; of kept latents with what befell its steps (what this decode does is told anew)."""
+        """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
         picture = Picture(self._resolved.seed + index, index)
-        if self._kept is not None:
-            picture.events += [event for event in self._kept.picture.events if event.action in _BEFORE_DECODING]
+        kept = self._kept or self._unfinished
+        if kept is not None:
+            picture.events += [event for event in kept.picture.events if event.action in _BEFORE_DECODING]
         return picture
 
     def _one(self, flight: Flight) -> None:
@@ -170,8 +175,7 @@ class Generation:
 
         What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
         """
-        resume: Snapshot | None = None
-        entering: Callable[[], None] | None = None
+        resume, entering = self._begin(flight)
         while True:
             generator = torch.Generator("cpu").manual_seed(self._picture.seed)
             try:
@@ -186,9 +190,23 @@ class Generation:
                     flight.watch_every_step()
                     resume = None
                     continue
+                self._picture.good = failure.good
                 resume, entering = failure.good, self._recover_step(failure)
                 continue
             return result[0]
+
+    def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
+        """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
+        the plan it was made under, so that all its pipeline computes beside the steps is as it was.
+        """
+        if self._unfinished is None:
+            return None, None
+        path = Path(self._request.resume_latents or "")
+        state = flight.adopt(read_loop(path, self._loaded.pipe.scheduler, self._loaded.device))
+        if self._request.numerics.nan_check != "off":
+            flight.watch_every_step()  # this step failed before
+        apply_plan(self._loaded, self._unfinished.plan)
+        return state, lambda: apply_plan(self._loaded, self._recovery.plan)
 
     def _refused(self, error: Exception) -> Exception:
         """What the pipeline does not take: so many steps, a sampler, an option; any other error is a fault and stays as it is."""
@@ -379,5 +397,7 @@ class Generation:
         """Leave the picture with what happened to it."""
         self._picture.events.append(stopped.event)
         facts = self._facts(stopped.state, None, finite=False)
-        self._delivery.give_up(self._picture, facts, stopped.failed, self._resolved, self._whole_plan())
+        if self._unfinished is not None:
+            facts = msgspec.structs.replace(facts, kept_step=self._unfinished.picture.kept_step)
+        self._delivery.give_up(self._picture, facts, stopped.failed, self._resolved, self._whole_plan(), flight.loop)
         flight.decoded_input = None

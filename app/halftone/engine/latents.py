@@ -1,4 +1,4 @@
-"""Latents on disk: kept when a finished picture could not be decoded or saved, and read back to decode them again."""
+"""Latents on disk: kept when a picture could not be finished, decoded or saved, and read back to go on with them."""
 
 import logging
 from pathlib import Path
@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from halftone.contract.errors import HalftoneError
+from halftone.engine.unfinished import LOOP, Loop, packed_loop
 from halftone.health.kept import RECORD, Kept
 from halftone.settings.atomic import create_atomically
 from halftone.settings.places import latents_dir
@@ -21,13 +22,18 @@ LIMIT: Final = 2**30
 _TENSOR: Final = "latents"
 
 
-def keep_latents(latents: torch.Tensor, kept: Kept, limit: int = LIMIT) -> Path:
-    """Write what the decoder is given, and whose it is, atomically into the folder of kept latents.
+def keep_latents(latents: torch.Tensor, kept: Kept, limit: int = LIMIT, loop: Loop | None = None) -> Path:
+    """Write what the decoder is given, and whose it is, atomically into the folder of kept latents. loop: where steps are left,
+    what they go on from.
 
-    Raises OSError; then no part of them is left.
+    Raises OSError, or NotKeptError for a loop that cannot be written; then no part of them is left.
     """
     folder = latents_dir()
-    content = save({_TENSOR: latents.detach().cpu().contiguous()}, {RECORD: msgspec.json.encode(kept).decode()})
+    tensors, texts = {_TENSOR: latents.detach().cpu().contiguous()}, {RECORD: msgspec.json.encode(kept).decode()}
+    if loop is not None:
+        more, texts[LOOP] = packed_loop(loop)
+        tensors |= more
+    content = save(tensors, texts)
     number = 0
     while True:
         path = folder / f"{kept.picture.seed}-{number}.safetensors"
@@ -40,10 +46,10 @@ def keep_latents(latents: torch.Tensor, kept: Kept, limit: int = LIMIT) -> Path:
             return path
 
 
-def keep_if_possible(latents: torch.Tensor, kept: Kept) -> Path | None:
-    """`keep_latents`; None, with a line in the log, where they cannot be written either."""
+def keep_if_possible(latents: torch.Tensor, kept: Kept, loop: Loop | None = None) -> Path | None:
+    """`keep_latents`; None, with a line in the log, where they cannot be written either. Raises NotKeptError."""
     try:
-        return keep_latents(latents, kept)
+        return keep_latents(latents, kept, loop=loop)
     except OSError:
         log.exception("the latents of seed %d could not be kept", kept.picture.seed)
         return None

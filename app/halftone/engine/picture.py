@@ -14,6 +14,7 @@ from halftone.engine.frames import Pixels
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState
+from halftone.engine.snapshot import Snapshot
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 
 
@@ -40,6 +41,8 @@ class Picture:
     steps: int = 0
     decoder_input: torch.Tensor | None = None
     """Of a decode that failed."""
+    good: Snapshot | None = None
+    """The state before a step that failed."""
     phase: str = ""
     repeated: set[int] = field(default_factory=set[int])
     """Steps that were done once more without a change."""

@@ -28,6 +28,7 @@ from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.plans import apply_plan, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
+from halftone.health.kept import going_on
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.loras import check_loras
@@ -63,14 +64,14 @@ class DiffusersEngine:
         return self._self_tests.keep(report)
 
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
-        request = command.request
-        check_request(request)
+        check_request(command.request)
+        request, only_decode = going_on(command.request)
         facts = describe(request.model)
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
-            # with kept latents only the decoder runs, no LoRA reaches that, and its cures are those of the model alone
-            put_loras(loaded, request.loras if request.resume_latents is None else ())
+            # no LoRA reaches the decoder, and its cures are those of the model alone
+            put_loras(loaded, () if only_decode else request.loras)
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:

@@ -28,7 +28,7 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
             return _recovered_often(picture, event, price)
         return _recovered_steps(event, price) if event.step is not None else _recovered_decode(event, price, steps)
     if picture.state == "asking":
-        return _asking(event, kept=picture.latents is not None)
+        return _asking(picture, event)
     if picture.state == "not-recovered":
         return _stopped(event, price)
     if picture.dark:
@@ -218,13 +218,15 @@ def _stopped(event: GuardEvent | None, price: str) -> Message:
     )
 
 
-def _asking(event: GuardEvent | None, *, kept: bool) -> Message:
-    """kept: the result before the decode is there; without it the picture is made again."""
+def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
+    """Without the result before the decode, or before the step, the picture is made again."""
     again = tr("Halftone can make it again from the same seed and repair the part that failed.")
     title, text = tr("This picture came out black."), again
     if event is not None:
         note = note_for(event)
-        title, text = note.title.text(tr), note.text.text(tr) if kept else again
+        title, text = note.title.text(tr), note.text.text(tr) if picture.latents is not None else again
+    if picture.latents is not None and picture.only_decode:
+        text = tr("Its steps cannot go on: what its sampler holds could not be kept. It can be decoded as far as it came.")
     return Message(
         level="warn",
         title=title,

@@ -18,7 +18,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the receipt of the picture needs once it is decoded.
 
     request: of this picture alone (its own seed, a batch of one); picture: what was known when the latents were kept; plan: under
-    which its steps were made; path, fingerprint: of the model.
+    which its steps were made; path, fingerprint: of the model. asked: of a picture whose step failed, what its steps are to go on
+    with; None where only the decode is left.
     """
 
     request: ResolvedRequest
@@ -26,6 +27,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     path: str
     fingerprint: str
+    asked: PictureRequest | None = None
 
 
 def read_kept(path: Path) -> Kept:
@@ -45,6 +47,19 @@ def check_kept(request: PictureRequest) -> None:
     if request.batch != 1:
         raise HalftoneError("setting-bad-value", name="Number of pictures", value=request.batch, allowed="1 with kept latents")
     read_kept(Path(request.resume_latents))
+
+
+def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
+    """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
+    for where it runs, in what precision, and where it goes. Raises latents-missing, latents-unreadable.
+    """
+    if request.resume_latents is None:
+        return request, False
+    asked = read_kept(Path(request.resume_latents)).asked
+    if asked is None:
+        return request, True
+    now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
+    return msgspec.structs.replace(asked, **{name: getattr(request, name) for name in now}), False
 
 
 def check_same_model(kept: Kept, model: ModelFacts, path: str) -> None:

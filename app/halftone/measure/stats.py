@@ -11,11 +11,11 @@ Which exact form is fastest was measured on a CPU with one thread, microseconds 
     integer view, mask, amax                     78         76       240
     linalg.vector_norm(ord=inf)                2700       2800      2650
 
-So on a CPU with one or two threads the bits are read in pieces that stay in the cache (but for tensors so small that the call costs
-more than the reading): as signed integers their maximum is the largest positive value, as unsigned ones the largest negative value, each the magnitude once its sign bit is cleared, and nothing
-is written. numpy runs on one thread; with more of them torch.aminmax shares the work, and NaN propagates in it as well. On
-accelerators the integer form is taken, whose two kernels exist everywhere and need neither a synchronisation nor a float
-comparison.
+So on a CPU with one or two threads the bits are read in pieces that stay in the cache: as signed integers their maximum is the
+largest positive value, as unsigned ones the largest negative value, each the magnitude once its sign bit is cleared, and nothing
+is written. (Of a small tensor that takes longer to begin than to do.) numpy runs on one thread; with more of them torch.aminmax
+shares the work, and NaN propagates in it as well. On accelerators the integer form is taken, whose two kernels exist everywhere
+and need neither a synchronisation nor a float comparison.
 """
 
 import math

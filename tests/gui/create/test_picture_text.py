@@ -115,6 +115,15 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
     assert unknown == []
 
 
+def test_what_can_only_be_decoded_is_not_said_to_go_on() -> None:
+    happened = msgspec.structs.replace(samples.GUARDED, action="asked", cure="none", step=3, component="unet")
+    picture = msgspec.structs.replace(samples.picture_facts("", "asking"), events=(happened,), latents="/kept", kept_step=2)
+    for only_decode, text in ((False, "finish the picture with a cure"), (True, "It can be decoded as far as it came.")):
+        message = picture_message(msgspec.structs.replace(picture, only_decode=only_decode))
+        assert message is not None
+        assert text in message.text
+
+
 def test_a_cure_is_offered_only_where_one_may_hold() -> None:
     stopped = msgspec.structs.replace(samples.GUARDED, action="stopped", cure="none")
     offered: dict[str, bool] = {}

@@ -141,3 +141,15 @@ def test_a_copy_is_compared_with_what_it_was_made_of(loras: tuple[str, ...], oth
     show_repair(replace(samples.repair_report("copy"), loras=loras, float32_error=error), console=out)
     assert isinstance(out.file, io.StringIO)
     assert f"{said} {other} in FP32" in out.file.getvalue()
+
+
+def test_latents_that_can_only_be_decoded_are_not_called_a_way_to_finish() -> None:
+    kept = replace(samples.picture_facts("", "not-recovered"), latents="/kept/7-0.safetensors", kept_step=3, only_decode=True)
+    report = GenerateReport(images=(kept,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+    out = Console(file=io.StringIO(), width=120, highlight=False)
+    show_pictures(report, "pocket", AS_SET, console=out)
+    assert isinstance(out.file, io.StringIO)
+    told = out.file.getvalue()
+    assert "so its steps cannot go on after step 3." in told
+    assert "  Decode it as far as it came with:  halftone generate --latents /kept/7-0.safetensors" in told
+    assert "Finish it with" not in told

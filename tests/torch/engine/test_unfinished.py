@@ -1,0 +1,201 @@
+"""A picture whose step failed is kept with all that its loop remembers, and goes on from there to the last bit."""
+
+import math
+import shutil
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import numpy as np
+import pytest
+import torch
+from tests.bench.bench_resume import EXACT
+from tests.bench.faults.families import FAMILIES
+from tests.bench.resume.rig import Case, Rig, standing, wide
+from tests.helpers.engine_runs import Recorder, Steady, generate, pixels
+from tests.helpers.loras import make_lora
+from tests.helpers.read_back import read_picture
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import PictureFacts
+from halftone.contract.messages import Generate, StepDone
+from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.engine.latents import keep_latents
+from halftone.engine.service import DiffusersEngine
+from halftone.engine.snapshot import Snapshot
+from halftone.engine.unfinished import Loop, NotKeptError, packed_loop, read_loop
+from halftone.health.kept import read_kept
+from halftone.settings.places import data_dir, latents_dir
+
+LAYER = "mid_block.resnets.0.conv1"
+
+
+@contextmanager
+def failing(engine: DiffusersEngine, after: int = 0) -> Generator[None]:
+    """One layer fails in float16 from its call `after` on; a model must be in memory. What is known of cures is forgotten."""
+    shutil.rmtree(data_dir() / "cures", ignore_errors=True)
+    assert engine.loaded is not None
+    calls: list[int] = []
+
+    def strike(module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor | None:
+        calls.append(1)
+        return output * math.nan if len(calls) > after and module.weight.dtype == torch.float16 else None
+
+    handle = engine.loaded.modules["unet"].get_submodule(LAYER).register_forward_hook(strike)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def stopped(engine: DiffusersEngine, model: Path, after: int = 3, **changes: Any) -> PictureFacts:
+    generate(engine, model, "float16", steps=1)
+    with failing(engine, after):
+        report, _ = generate(engine, model, "float16", on_black="stop", steps=6, **changes)
+    return report.images[-1]
+
+
+@pytest.mark.parametrize(
+    "sampler", ["Euler", "Euler a", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM", "DDPM", "UniPC", "PNDM", "LCM"]
+)
+def test_going_on_gives_the_picture_that_was_never_interrupted(
+    engine: DiffusersEngine, models: dict[str, Path], sampler: str
+) -> None:
+    kept = stopped(engine, models["sd15"], sampler=sampler)
+    assert kept.kept_step is not None
+    with failing(engine, 3):
+        whole, told = generate(engine, models["sd15"], "float16", sampler=sampler, steps=6)
+    assert whole.images[0].state == "recovered"
+    fresh = DiffusersEngine()
+    generate(fresh, models["sd15"], "float16", steps=1)
+    with failing(fresh):
+        again, events = generate(fresh, models["sd15"], "float16", resume_latents=kept.latents, prompt="other", steps=1, seed=1)
+    assert (pixels(again) == pixels(whole)).all()
+    steps = [event.step for event in events.of(StepDone)]
+    assert min(steps) == kept.kept_step + 1
+    assert max(steps) == max(event.step for event in told.of(StepDone))
+    receipts = [(read_picture(Path(report.images[0].path)).parameters or "") for report in (again, whole)]
+    assert receipts[0].partition(", Precision")[0] == receipts[1].partition(", Precision")[0]
+    assert not list(latents_dir().iterdir())
+
+
+@pytest.mark.parametrize("family", ["sd15", "sana", "sd3", "cogvideox"])
+def test_in_another_precision_it_is_the_run_that_had_it_from_that_step_on(family: str, tmp_path: Path) -> None:
+    rig = Rig(FAMILIES[family], tmp_path)
+    case = Case(family, steps=3, numerics={**EXACT, "on_black": "stop"})
+    rig.prepare(case)
+    (kept,) = rig.make(case, fault=standing(1, wide, everywhere=True)).report.images
+    assert kept.kept_step == 1
+    numerics = Numerics(precision="float32", vae_float32="always")
+    request = PictureRequest(prompt="", model=str(rig.folder), resume_latents=kept.latents, numerics=numerics)
+    again = rig.engine.generate(Generate(job="b", request=request), Recorder(), Steady())
+    assert set(again.images[0].dtypes.values()) == {"float32"}
+    assert (pixels(again) == rig.cured_from(case, 1, again.plan).pixels).all()
+
+
+def test_what_was_asked_for_then_is_what_goes_on(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    lora = Lora(path=str(make_lora(models["sd15"], tmp_path / "a.safetensors")))
+    kept = stopped(engine, models["sd15"], loras=(lora,), options={"guidance_rescale": 0.5}, batch=2, after=9)
+    with failing(engine, 9):
+        whole, _ = generate(
+            engine, models["sd15"], "float16", loras=(lora,), options={"guidance_rescale": 0.5}, steps=6, seed=kept.seed
+        )
+    again, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents)
+    assert (again.images[0].seed, again.images[0].state) == (kept.seed, "clean")
+    assert (pixels(again) == pixels(whole)).all()
+
+
+def test_a_step_that_fails_again_loses_nothing(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    kept = stopped(engine, models["sd15"])
+    with failing(engine):
+        again, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
+    assert (again.images[0].latents, again.images[0].kept_step) == (kept.latents, kept.kept_step)
+    assert [str(path) for path in latents_dir().iterdir()] == [kept.latents]
+
+
+def test_of_the_first_step_nothing_is_kept(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    kept = stopped(engine, models["sd15"], after=0)
+    assert (kept.latents, kept.kept_step) == (None, None)
+
+
+class Remembering(diffusers.DDIMScheduler):
+    """A sampler that holds more than numbers."""
+
+    def set_timesteps(self, *args: Any, **kwargs: Any) -> None:
+        super().set_timesteps(*args, **kwargs)
+        self.memory = iter(())
+
+
+def test_a_sampler_that_cannot_be_kept_leaves_latents_to_decode(models: dict[str, Path]) -> None:
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], "float16", steps=1)
+    assert engine.loaded is not None
+    object.__setattr__(engine.loaded, "native_scheduler", Remembering.from_config(engine.loaded.native_scheduler.config))
+    kept = stopped(engine, models["sd15"])
+    assert (kept.only_decode, kept.kept_step) == (True, 3)
+    again, events = generate(engine, models["sd15"], "float16", resume_latents=kept.latents)
+    assert not events.of(StepDone)
+    assert again.images[0].path
+
+
+def test_the_folder_is_bounded_for_unfinished_pictures_too(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    path = Path(str(stopped(engine, models["sd15"]).latents))
+    record, loop = read_kept(path), loop_of({})
+    size = keep_latents(torch.zeros(1, 4, 4, 4), record, loop=loop).stat().st_size
+    written = [keep_latents(torch.zeros(1, 4, 4, 4), record, 5 * size // 2, loop) for _ in range(3)]
+    assert sorted(latents_dir().iterdir()) == sorted(written[1:])
+
+
+def loop_of(state: dict[str, Any], sampler: str = "DDIMScheduler") -> Loop:
+    generator = torch.Generator().manual_seed(1).get_state()
+    snapshot = Snapshot(2, (torch.ones(1, 2),), state, generator, 0, ({"momentum": torch.ones(3)},))
+    return Loop(snapshot, sampler, {(0, 0): (torch.empty(2, 3, device="meta", dtype=torch.float16),)}, {})
+
+
+def test_every_kind_of_value_comes_back_as_it_was(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    path = Path(str(stopped(engine, models["sd15"]).latents))
+    shared = torch.arange(4.0)
+    state: dict[str, Any] = {
+        "sigmas": shared,
+        "also": shared,
+        "wide": torch.tensor(1.5, dtype=torch.float64),
+        "flags": [None, True, 3, 0.1, math.inf, "text", (1, 2)],
+        "counts": {3: torch.int64, "a": {1, 2}},
+        "last": deque([1], 2),
+        "numbers": np.arange(3),
+        "number": np.float32(0.1),
+    }
+    written = keep_latents(torch.ones(1, 2), read_kept(path), loop=loop_of(state))
+    read = read_loop(written, diffusers.DDIMScheduler(), torch.device("cpu"))
+    found = read.snapshot.scheduler
+    assert torch.equal(found["sigmas"], shared)
+    assert torch.equal(found["also"], shared)
+    assert (found["wide"].dtype, found["wide"].item()) == (torch.float64, 1.5)
+    assert found["flags"] == state["flags"]
+    assert found["counts"] == state["counts"]
+    assert (found["last"], found["last"].maxlen) == (deque([1]), 2)
+    assert (found["numbers"] == state["numbers"]).all()
+    assert (type(found["number"]), found["number"]) == (np.float32, state["number"])
+    assert read.shapes[(0, 0)][0].shape == (2, 3)
+    assert read.shapes[(0, 0)][0].is_meta
+    assert torch.equal(read.snapshot.guiders[0]["momentum"], torch.ones(3))
+
+
+def test_what_could_run_is_not_written() -> None:
+    with pytest.raises(NotKeptError):
+        packed_loop(loop_of({"noise_sampler": lambda: 0}))
+
+
+@pytest.mark.parametrize("sampler", [None, "DDIMScheduler"])
+def test_a_loop_of_another_sampler_or_none_is_refused(
+    engine: DiffusersEngine, models: dict[str, Path], sampler: str | None
+) -> None:
+    path = Path(str(stopped(engine, models["sd15"]).latents))
+    loop = None if sampler is None else loop_of({}, sampler)
+    written = keep_latents(torch.ones(1, 2), read_kept(path), loop=loop)
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], "float16", resume_latents=str(written), steps=6)
+    assert caught.value.code == "latents-unreadable"
