@@ -246,13 +246,14 @@ class Examination:
             found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
         failing = {name: target.failing for name, target in targets.items() if target.failing is not None}
         found = with_lora_causes(self._loaded, found, failing, self._masters, self._control.check)
-        return self._explained(found, {name: {r.module: r.order for r in own} for name, own in wide.readings.items()}, origins)
+        running = dict.fromkeys((*(call.component for call, _ in wide.calls), *wide.readings))
+        return self._explained(found, {name: {r.module: r.order for r in wide.readings[name]} for name in running}, origins)
 
     def _explained(
         self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]], origins: Mapping[str, str] | None = None
     ) -> tuple[Finding, ...]:
         """In running order and with their sentences, told one by one."""
-        explained = tuple(explain(finding) for finding in ordered(found, orders, list(self._loaded.modules), origins))
+        explained = tuple(explain(finding) for finding in ordered(found, orders, origins))
         for finding in explained:
             self._emit(FindingMade(finding=finding))
         return explained

@@ -206,16 +206,17 @@ def _numbered(prefix: str) -> bool:
 def ordered(
     findings: Iterable[Finding],
     orders: Mapping[str, Mapping[str, int]],
-    components: Sequence[str],
     origins: Mapping[str, str] | None = None,
 ) -> tuple[Finding, ...]:
     """In execution order; the device before all, tight layers after everything that fails.
 
+    orders: component -> module -> its place, the components in the order in which they first ran.
     origins: by component the module at which the target pass failed first. It goes before what else passes the limit there: an
     earlier module that was inside it then passes it at a later step.
     """
     far = 1 << 30
     first = origins or {}
+    components = list(orders)
 
     def key(finding: Finding) -> tuple[bool, bool, int, bool, int]:
         order = orders.get(finding.component, {}).get(finding.module, far)

@@ -1,5 +1,6 @@
 """Which layers a finding stands for: every origin is told, and what follows from it is counted there."""
 
+import msgspec
 import pytest
 
 from halftone.contract.facts import Finding
@@ -63,6 +64,12 @@ def test_without_an_overflow_in_the_target_pass_a_large_peak_is_no_finding() -> 
 def test_the_origin_of_the_first_failure_goes_before_what_passes_the_limit_at_a_later_step() -> None:
     orders = {"vae": {"a": 0, "b": 1, "c": 2}}
     found = [finding("c"), finding("a"), finding("b"), finding("a", "tight")]
-    told = ordered(found, orders, ["vae"], {"vae": "b"})
+    told = ordered(found, orders, {"vae": "b"})
     assert [(one.code == "tight", one.module) for one in told] == [(False, "b"), (False, "a"), (False, "c"), (True, "a")]
-    assert [one.module for one in ordered(found, orders, ["vae"])] == ["a", "b", "c", "a"]
+    assert [one.module for one in ordered(found, orders)] == ["a", "b", "c", "a"]
+
+
+def test_what_ran_first_is_told_first_whatever_the_pipeline_lists_first() -> None:
+    found = [msgspec.structs.replace(finding("a"), component=name) for name in ("image_encoder", "prior", "unknown")]
+    first = ordered(found, {"prior": {"a": 3}, "image_encoder": {"a": 0}})
+    assert [one.component for one in first] == ["prior", "image_encoder", "unknown"]
