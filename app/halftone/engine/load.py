@@ -1,9 +1,10 @@
-"""Brings a diffusers folder into memory: offline, in the stored dtype, weights straight from the file."""
+"""Brings a model into memory: offline, in the stored dtype, weights straight from the file."""
 
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +22,14 @@ from halftone.contract.request import Lora
 from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
+from halftone.engine.single_file import component_from_file, load_single
 from halftone.engine.tensors import NAMES
 from halftone.engine.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.copies import exponents_in
 from halftone.library.header import read_header
 from halftone.library.models import weight_files
+from halftone.library.single import kinds_by_component
 
 log = logging.getLogger(__name__)
 
@@ -68,12 +71,9 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, model-too-
     large.
     """
-    folder = Path(facts.path)
-    if folder.is_file():
-        raise HalftoneError("model-unsupported", path=facts.path, detail="single files are not supported yet")
     started = time.perf_counter()
-    stored = stored_dtypes(folder)
-    pipe = _from_folder(folder, stored, facts)
+    stored = _stored(facts)
+    pipe = _pipeline(facts, stored)
     pipe.set_progress_bar_config(disable=True)
     loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
     _leave_upcast_to_the_plan(loaded)
@@ -87,7 +87,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     return loaded
 
 
-def _from_folder(folder: Path, stored: dict[str, torch.dtype], facts: ModelFacts) -> Any:
+def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     import diffusers
     import transformers
 
@@ -95,17 +95,30 @@ def _from_folder(folder: Path, stored: dict[str, torch.dtype], facts: ModelFacts
     diffusers.utils.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
     diffusers.utils.logging.set_verbosity_error()
+    with _told(facts, Path(facts.path)):
+        return load_single(facts, stored) if Path(facts.path).is_file() else _from_folder(Path(facts.path), stored)
+
+
+def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
+    import diffusers
+
     options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if _has_checker(folder) else {}
+    return diffusers.DiffusionPipeline.from_pretrained(
+        folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
+    )
+
+
+@contextmanager
+def _told(facts: ModelFacts, path: Path) -> Iterator[None]:
+    """What the libraries raise while they load becomes one sentence."""
     try:
-        return diffusers.DiffusionPipeline.from_pretrained(
-            folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
-        )
+        yield
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
         raise_if_too_large(error, facts, torch.device("cpu"))
-        log.exception("loading %s failed", folder)
+        log.exception("loading %s failed", path)
         detail = str(error).strip().splitlines()
         raise HalftoneError(
-            "model-load-failed", path=str(folder), detail=(detail[0] if detail else type(error).__name__).rstrip(".")
+            "model-load-failed", path=str(path), detail=(detail[0] if detail else type(error).__name__).rstrip(".")
         ) from error
 
 
@@ -136,6 +149,13 @@ def raise_if_too_large(error: BaseException, model: ModelFacts, device: torch.de
         raise HalftoneError("model-too-large", first_line(error), model=model.name, device=str(device)) from error
 
 
+def _stored(facts: ModelFacts) -> dict[str, torch.dtype]:
+    path = Path(facts.path)
+    if not path.is_file():
+        return stored_dtypes(path)
+    return {name: _narrowest(kinds) for name, kinds in kinds_by_component(facts.family, read_header(path)).items()}
+
+
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
     """The narrowest dtype that holds every number of each component exactly, from the headers alone.
 
@@ -143,22 +163,25 @@ def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
     """
     found: dict[str, torch.dtype] = {}
     for part in sorted(child for child in folder.iterdir() if (child / "config.json").is_file()):
-        kinds: set[torch.dtype] = set()
-        for file in part.glob("*.safetensors"):
-            kinds |= _header_dtypes(file)
-        if kinds:
-            found[part.name] = kinds.pop() if len(kinds) == 1 else torch.float32
+        kinds = {kind for file in part.glob("*.safetensors") for kind in _header_dtypes(file)}
+        if any(kind.startswith(("F", "BF")) for kind in kinds):
+            found[part.name] = _narrowest(kinds)
     return found
 
 
-def _header_dtypes(file: Path) -> set[torch.dtype]:
-    """Of the tensors of floating-point numbers: float16, bfloat16, and float32 for every other kind."""
+def _narrowest(kinds: Iterable[str]) -> torch.dtype:
+    """That holds every number of these types, as a file spells them."""
+    found = {_STORED.get(kind, torch.float32) for kind in kinds if kind.startswith(("F", "BF"))}
+    return found.pop() if len(found) == 1 else torch.float32
+
+
+def _header_dtypes(file: Path) -> set[str]:
+    """Of its tensors, as the file spells them."""
     try:
         with safe_open(file, "pt") as opened:
-            kinds = {str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118 - a handle, no mapping
+            return {str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118 - a handle, no mapping
     except (OSError, SafetensorError) as error:
         raise HalftoneError("model-bad-header", path=str(file), detail=str(error).splitlines()[0]) from error
-    return {_STORED.get(kind, torch.float32) for kind in kinds if kind.startswith(("F", "BF"))}
 
 
 def fresh_component(loaded: Loaded, name: str) -> nn.Module:
@@ -176,11 +199,13 @@ def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn
     add_adapters(adapters, name, module, {key: k for header in headers for key, k in exponents_in(header).items()})
 
 
-def component_from(loaded: Loaded, name: str, folder: Path) -> nn.Module:
-    """The same component as another folder holds it, in the dtype it is stored in there. Raises model-load-failed."""
+def component_from(loaded: Loaded, name: str, path: Path) -> nn.Module:
+    """The same component as another folder or file holds it, in the dtype it is stored in there. Raises model-load-failed."""
     kind = cast("Any", type(loaded.modules[name]))
-    dtype = stored_dtypes(folder).get(name, torch.float32)
-    try:
-        return cast("nn.Module", kind.from_pretrained(folder / name, dtype=dtype, local_files_only=True))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise HalftoneError("model-load-failed", path=str(folder / name), detail=str(error).splitlines()[0]) from error
+    if path.is_file():
+        with _told(loaded.facts, path):
+            dtype = _narrowest(kinds_by_component(loaded.facts.family, read_header(path))[name])
+            return component_from_file(path, loaded.facts.family, name, kind, dtype)
+    with _told(loaded.facts, path / name):
+        dtype = stored_dtypes(path).get(name, torch.float32)
+        return cast("nn.Module", kind.from_pretrained(path / name, dtype=dtype, local_files_only=True))

@@ -16,6 +16,7 @@ from halftone.library.families import NOT_WHOLE, Family, of_pipeline, of_tensors
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part, stored_dtype
 from halftone.library.header import Header, read_header
 from halftone.library.samplers import samplers_of
+from halftone.library.single import SINGLES, missing_parts
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -62,10 +63,16 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported for a single file: it is described and listed, but only folders run."""
+    """Raise HalftoneError model-unsupported for a single file of which not all parts are known: it is described and listed, but
+    cannot run.
+    """
     if facts.format == "diffusers":
         return
-    what = "it is a single file, and only diffusers folders run"
+    if facts.family in SINGLES:
+        if lacking := missing_parts(facts.family, read_header(Path(facts.path))):
+            raise HalftoneError("model-unsupported", path=facts.path, detail=f"it does not hold {' and '.join(lacking)}")
+        return
+    what = "it is a single file of a kind that only runs as a diffusers folder"
     if facts.family in NOT_WHOLE:
         what = "it is not clear what model it is" if facts.family == "Unknown" else f"it is a {facts.family}, not a whole model"
     raise HalftoneError("model-unsupported", path=facts.path, detail=what)

@@ -1,0 +1,93 @@
+"""Brings a whole model in one file into memory: offline, every component by diffusers' own reader of that format.
+
+What such a file does not hold (how the parts are built, the scheduler, the words of the tokenizer) comes with Halftone.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from halftone.contract.facts import ModelFacts
+from halftone.library.clip_words import merges, vocabulary
+from halftone.library.header import Header, read_header
+from halftone.library.single import Config, component_of, configs
+
+
+def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
+    """The pipeline, every component in its stored dtype. Raises what the libraries raise."""
+    import diffusers
+    import transformers
+
+    path = Path(facts.path)
+    header = read_header(path)
+    found = configs(facts.family, header)
+    index = found.pop("model_index")
+    parts: dict[str, Any] = {}
+    with _opened(path) as file, _written(found) as folder:
+        for name, value in index.items():
+            if not isinstance(value, list):
+                continue
+            library, kind = cast("list[str | None]", value)
+            if library is None or kind is None:
+                parts[name] = None
+            elif name.startswith("tokenizer"):
+                parts[name] = _tokenizer(found[name])
+            elif name == "scheduler":
+                parts[name] = getattr(diffusers, kind).from_config(found[name])
+            else:
+                own = getattr(diffusers if library == "diffusers" else transformers, kind)
+                parts[name] = _component(own, name, _tensors(file, header, facts.family, name), folder, stored[name])
+    options = {name: value for name, value in index.items() if not isinstance(value, list) and not name.startswith("_")}
+    return getattr(diffusers, index["_class_name"])(**parts, **options)
+
+
+def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: torch.dtype) -> nn.Module:
+    """One component of such a file."""
+    header = read_header(path)
+    found = configs(family, header)
+    with _opened(path) as file, _written({name: found[name]}) as folder:
+        return _component(kind, name, _tensors(file, header, family, name), folder, dtype)
+
+
+def _component(kind: Any, name: str, tensors: dict[str, torch.Tensor], folder: str, dtype: torch.dtype) -> nn.Module:
+    if hasattr(kind, "from_single_file"):
+        return kind.from_single_file(tensors, config=folder, subfolder=name, torch_dtype=dtype, local_files_only=True)
+    from diffusers.loaders.single_file_utils import create_diffusers_clip_model_from_ldm
+
+    make = cast("Any", create_diffusers_clip_model_from_ldm)
+    return make(kind, checkpoint=tensors, config=folder, subfolder=name, torch_dtype=dtype, local_files_only=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    with safe_open(path, "pt") as file:
+        yield file
+
+
+def _tensors(file: Any, header: Header, family: str, name: str) -> dict[str, torch.Tensor]:
+    """Those of one component, under the names that the file gives them, mapped and not yet read."""
+    return {tensor.name: file.get_tensor(tensor.name) for tensor in header.tensors if component_of(family, tensor.name) == name}
+
+
+@contextmanager
+def _written(found: dict[str, Config]) -> Iterator[str]:
+    """A folder with these configurations, where diffusers looks for them."""
+    with TemporaryDirectory(prefix="halftone-configs-") as folder:
+        for name, config in found.items():
+            (Path(folder) / name).mkdir()
+            (Path(folder) / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        yield folder
+
+
+def _tokenizer(config: Config) -> Any:
+    from transformers import CLIPTokenizer
+
+    marks = {name: config[name] for name in ("bos_token", "eos_token", "unk_token", "pad_token", "model_max_length")}
+    return CLIPTokenizer(vocab=vocabulary(), merges=cast("Any", merges()), **marks)
