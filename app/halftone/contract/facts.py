@@ -120,6 +120,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default_steps: int = 28
     default_guidance: float = 6.0
     prompt_tokens: int = 77
+    pipeline: str = ""
+    """The class of diffusers that runs it; empty where that is not known."""
     components: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
     """Names of those that its pipeline takes; empty where that is not known."""

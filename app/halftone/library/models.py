@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from halftone.library.families import NOT_WHOLE, Family, of_pipeline, of_tensors
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part, stored_dtype
 from halftone.library.header import Header, read_header
 from halftone.library.samplers import samplers_of
-from halftone.library.single import SINGLES, missing_parts
+from halftone.library.single import SINGLES, Config, configs, missing_parts
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -146,6 +146,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         default_steps=family.steps,
         default_guidance=family.guidance,
         prompt_tokens=_prompt_tokens(parts, family),
+        pipeline=pipeline,
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
@@ -194,7 +195,7 @@ def _file(model: str, path: Path) -> ModelFacts:
         raise HalftoneError("model-not-a-model", path=str(path))
     family = of_tensors(tuple(tensor.name for tensor in header.tensors))
     known = family if isinstance(family, Family) else Family(name=family, size=512, steps=28, guidance=6.0)
-    return ModelFacts(
+    facts = ModelFacts(
         id=str(path) if model != POCKET else model,
         name=path.stem,
         path=str(path),
@@ -209,6 +210,24 @@ def _file(model: str, path: Path) -> ModelFacts:
         default_guidance=known.guidance,
         prompt_tokens=known.tokens,
         components=("model",),
+    )
+    whole = known.name in SINGLES and not missing_parts(known.name, header)
+    return _with_parts(facts, configs(known.name, header)) if whole else facts
+
+
+def _with_parts(facts: ModelFacts, found: Mapping[str, Config]) -> ModelFacts:
+    """What is known of a whole model in one file, from the configurations of its parts."""
+    pipeline = str(found["model_index"]["_class_name"])
+    parts = {name: Part(name, config, ()) for name, config in found.items()}
+    width, height = native_edges(parts, facts.native_width)
+    return msgspec.structs.replace(
+        facts,
+        native_width=width,
+        native_height=height,
+        pipeline=pipeline,
+        components=component_names(found["model_index"]),
+        samplers=samplers_of(pipeline, found["scheduler"]),
+        own_sampler=str(found["scheduler"]["_class_name"]).removesuffix("Scheduler"),
     )
 
 

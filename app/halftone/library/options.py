@@ -4,13 +4,11 @@ A table of what diffusers 0.37 and newer take; `tests/torch/test_options.py` hol
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue
-from halftone.library.folder import INDEX, read_json
 
 Kind = Literal["number", "whole number", "text", "switch"]
 
@@ -75,8 +73,8 @@ def check_options(
 
     image, mask, num_frames: whether they are given; with a picture or a mask a sibling of the pipeline runs.
     """
-    own = read_json(Path(facts.path) / INDEX).get("_class_name") if facts.format == "diffusers" else None
-    if not isinstance(own, str) or own not in OPTIONS:
+    own = facts.pipeline
+    if own not in OPTIONS:
         return
     task = _TASKS[1] if mask else _TASKS[0] if image else None
     pipeline = own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task

@@ -25,6 +25,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.words import DType
 from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
+from halftone.library.single import SINGLES, module_names
 
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
@@ -115,8 +116,16 @@ def scan_weights(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     threads: int = THREADS,
 ) -> tuple[TensorScan, ...]:
-    """Every floating-point tensor of the model's weight files; see `scan_files`."""
-    return scan_files(weight_files(facts), dtype, cancelled, progress, threads)
+    """Every floating-point tensor that a part of the model reads; see `scan_files`."""
+    found = scan_files(weight_files(facts), dtype, cancelled, progress, threads)
+    if facts.format != "single-file" or facts.family not in SINGLES:
+        return found
+    names = module_names(facts.family, read_header(Path(facts.path)))
+    return tuple(
+        msgspec.structs.replace(scan, component=names[scan.tensor][0], tensor=names[scan.tensor][1])
+        for scan in found
+        if scan.tensor in names
+    )
 
 
 def scan_files(

@@ -14,6 +14,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.library.families import SD1, SD2, SDXL
 from halftone.library.folder import read_json
 from halftone.library.header import Header
+from halftone.library.original_names import text_names, unet_names, vae_names
 from halftone.settings.places import resources
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -49,6 +50,7 @@ SINGLES: Final[dict[str, Single]] = {
 }
 """By the name of the family."""
 
+_NAMES: Final = {"unet": unet_names, "vae": vae_names}
 _UNUSED: Final = 23
 """The text encoder of Stable Diffusion 2 has one layer more, which is never used: diffusers reads the result before it."""
 _PARTS: Final = {
@@ -80,6 +82,16 @@ def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
     for tensor in header.tensors:
         if (name := component_of(family, tensor.name)) is not None:
             found.setdefault(name, set()).add(tensor.dtype)
+    return found
+
+
+def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
+    """Tensor of the file -> (component, name of the parameter there), of all that a component reads."""
+    found: dict[str, tuple[str, str]] = {}
+    for component, prefix in SINGLES[family].prefixes.items():
+        own = [tensor.name.removeprefix(prefix) for tensor in header.tensors if tensor.name.startswith(prefix)]
+        names = _NAMES.get(component, text_names)(own)
+        found |= {prefix + given: (component, name) for given, name in names.items()}
     return found
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from halftone.contract.facts import ModelFacts
+from halftone.library.clip_words import clip_tokenizer
+from halftone.library.single import SINGLES
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -40,8 +42,10 @@ def cut_prompt(model: ModelFacts, prompt: str) -> tuple[int, str] | None:
 
 
 def _own_tokenizer(model: ModelFacts) -> "Tokenizer | None":
+    if model.format == "single-file":
+        return clip_tokenizer() if model.family in SINGLES else None
     file = Path(model.path) / "tokenizer" / "tokenizer.json"
-    if model.format != "diffusers" or not file.is_file():
+    if not file.is_file():
         return None
     from tokenizers import Tokenizer
 
