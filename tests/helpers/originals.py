@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from diffusers import AutoencoderKL
@@ -33,21 +33,26 @@ _OPEN = {"layer_norm1": "ln_1", "layer_norm2": "ln_2", "mlp.fc1": "mlp.c_fc", "m
 
 def save_original(pipe: Any, path: Path, *, dtype: torch.dtype = torch.float16, metadata: dict[str, str] | None = None) -> Path:
     """A StableDiffusionPipeline (its text encoder as CLIP or, from 2.x on, OpenCLIP has it) or StableDiffusionXLPipeline."""
-    tensors = {f"model.diffusion_model.{_unet(name, pipe.unet)}": value for name, value in pipe.unet.state_dict().items()}
-    tensors |= {
-        f"first_stage_model.{_vae(name, pipe.vae)}": _as_convolution(name, value) for name, value in pipe.vae.state_dict().items()
-    }
-    if hasattr(pipe, "text_encoder_2"):
-        tensors |= _clip(pipe.text_encoder, "conditioner.embedders.0.transformer.")
-        tensors |= _open_clip(pipe.text_encoder_2, "conditioner.embedders.1.model.")
-    elif pipe.unet.config.use_linear_projection:
-        tensors |= _open_clip(pipe.text_encoder, "cond_stage_model.model.")
-    else:
-        tensors |= _clip(pipe.text_encoder, "cond_stage_model.transformer.")
+    tensors = original_names({name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)})
     tensors["alphas_cumprod"] = torch.linspace(1, 0, 1000)
     kept = {name: value.to(dtype).contiguous() if value.is_floating_point() else value for name, value in tensors.items()}
     save_file({name: value.clone() for name, value in kept.items()}, path, metadata)
     return path
+
+
+def original_names(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors of such a pipeline's parts, by the names that such a file gives them."""
+    unet, vae = parts["unet"], parts["vae"]
+    tensors = {f"model.diffusion_model.{_unet(name, unet)}": value for name, value in unet.state_dict().items()}
+    tensors |= {f"first_stage_model.{_vae(name, vae)}": _as_convolution(name, value) for name, value in vae.state_dict().items()}
+    if "text_encoder_2" in parts:
+        tensors |= _clip(parts["text_encoder"], "conditioner.embedders.0.transformer.")
+        tensors |= _open_clip(parts["text_encoder_2"], "conditioner.embedders.1.model.")
+    elif unet.config.use_linear_projection:
+        tensors |= _open_clip(parts["text_encoder"], "cond_stage_model.model.")
+    else:
+        tensors |= _clip(parts["text_encoder"], "cond_stage_model.transformer.")
+    return tensors
 
 
 def _unet(name: str, unet: Any) -> str:
@@ -148,9 +153,9 @@ def tiny_original(kind: str, seed: int = 0) -> Any:
         **added,
     )
     vae = AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D", "DownEncoderBlock2D"),
-        up_block_types=("UpDecoderBlock2D", "UpDecoderBlock2D"),
-        block_out_channels=(32, 64),
+        down_block_types=cast("Any", ("DownEncoderBlock2D", "DownEncoderBlock2D")),
+        up_block_types=cast("Any", ("UpDecoderBlock2D", "UpDecoderBlock2D")),
+        block_out_channels=cast("Any", (32, 64)),
         layers_per_block=1,
         latent_channels=4,
         sample_size=32,
@@ -158,7 +163,7 @@ def tiny_original(kind: str, seed: int = 0) -> Any:
     parts: dict[str, Any] = {
         "vae": vae,
         "unet": unet,
-        "scheduler": DDIMScheduler(),
+        "scheduler": DDIMScheduler(steps_offset=1, clip_sample=False),
         "tokenizer": clip_tokenizer(),
         "text_encoder": _text(width),
     }

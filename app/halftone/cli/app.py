@@ -218,8 +218,8 @@ def generate(
 
 def repair(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="A diffusers folder, or pocket.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="The new folder.")],
+    model: Annotated[str, typer.Argument(help="A .safetensors file, a diffusers folder, or pocket.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The new folder; of a file the new file.")],
     lora: given.Merged = None,
     device: given.Device = None,
     json: given.Json = False,

@@ -22,7 +22,7 @@ _INPUTS: Final = "What to make"
 _SHORT: Final = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "full": "float32"}
 _NUMERICS: Final = "Numerics (the rest comes from your settings; --no-… turns a switch off)"
 
-_WHICH: Final = "A diffusers folder, or pocket, the bundled model. Left out: the last used one."
+_WHICH: Final = "A .safetensors file, a diffusers folder, or pocket, the bundled model. Left out: the last used one."
 _WHERE: Final = "auto, cpu, cuda:0, mps, xpu:0 … Left out: from your settings."
 
 Model = Annotated[str | None, typer.Argument(help=_WHICH, show_default=False)]

@@ -66,7 +66,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "model-empty-folder": ("The folder {path} is empty.", "Choose a folder that holds a diffusers model (model_index.json)."),
     "model-not-a-model": (
         "{path} is not a model that Halftone can read.",
-        "Choose a diffusers folder: one that holds a model_index.json.",
+        "Choose a .safetensors file, or a diffusers folder: one that holds a model_index.json.",
     ),
     "model-truncated": (
         "{path} is cut off: its header promises {expected} bytes, the file has {actual}.",
@@ -78,7 +78,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Use the .safetensors version of this model.",
     ),
     "model-incomplete": ("The model {path} has no {missing}.", "Download the missing part again, or choose another model."),
-    "model-unsupported": ("Halftone cannot run {path} yet: {detail}.", "Choose a diffusers folder of this model."),
+    "model-unsupported": (
+        "Halftone cannot run {path} yet: {detail}.",
+        "Choose a diffusers folder of this model, or a whole file of Stable Diffusion 1.x, 2.x or SDXL.",
+    ),
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",
         "The log tells more; downloading it again often helps.",

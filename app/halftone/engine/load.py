@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,7 +29,7 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.copies import exponents_in
 from halftone.library.header import read_header
 from halftone.library.models import weight_files
-from halftone.library.single import kinds_by_component
+from halftone.library.single import kinds_by_component, places
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
 
 
 @contextmanager
-def _told(facts: ModelFacts, path: Path) -> Iterator[None]:
+def _told(facts: ModelFacts, path: Path) -> Generator[None]:
     """What the libraries raise while they load becomes one sentence."""
     try:
         yield
@@ -195,8 +195,23 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
 
 def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:
     """Add LoRAs to a component that holds the file's weights: scaled as those are, if the file is a rescaled copy."""
-    headers = [read_header(path) for component, path in weight_files(loaded.facts) if component == name]
-    add_adapters(adapters, name, module, {key: k for header in headers for key, k in exponents_in(header).items()})
+    add_adapters(adapters, name, module, _exponents(loaded.facts, name))
+
+
+def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:
+    """By which powers of two a component of a rescaled copy is larger than it was made: parameter -> k."""
+    path = Path(facts.path)
+    if not path.is_file():
+        headers = [read_header(file) for component, file in weight_files(facts) if component == name]
+        return {key: k for header in headers for key, k in exponents_in(header).items()}
+    header = read_header(path)
+    told = exponents_in(header)
+    found: dict[str, int] = {}
+    for (component, parameter), place in places(facts.family, header).items() if told else ():
+        rows = place.rows and f"{place.tensor}[{place.rows[0]}:{place.rows[1]}]"
+        if component == name and (k := told.get(place.tensor, 0) + told.get(rows or "", 0)):
+            found[parameter] = k
+    return found
 
 
 def component_from(loaded: Loaded, name: str, path: Path) -> nn.Module:

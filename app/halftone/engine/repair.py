@@ -13,7 +13,7 @@ import torch
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import CheckReport, DeviceFacts, RepairReport, SelfTestReport
+from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import Examine, PhaseChanged, Repair
 from halftone.contract.request import CheckInputs
 from halftone.engine.calls import run_call
@@ -25,10 +25,11 @@ from halftone.engine.lora import changed_components
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights, split_rows
 from halftone.engine.rewrite import rewrite
+from halftone.engine.single_file import exponents_in_file, merged_in_file
 from halftone.engine.tensors import relative_error
 from halftone.library.copies import REPAIRED, check_copy
 from halftone.metadata.picture import output_error
-from halftone.settings.folders import new_folder
+from halftone.settings.folders import new_file, new_folder
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,7 @@ def repair(
     disk-full.
     """
     started = time.perf_counter()
-    target = Path(command.output).expanduser().absolute()
-    check_copy(loaded.facts, str(target))
+    target = check_copy(loaded.facts, command.output)
     numerics = msgspec.structs.replace(command.numerics, precision="float16")
     examination = Examination(
         loaded,
@@ -68,10 +68,14 @@ def repair(
     if cure is None or not cure.plan.rescale or examination.wide is None:
         raise HalftoneError("no-rescale", model=loaded.facts.name)
     try:
-        with new_folder(target) as part:
+        is_file = loaded.facts.format == "single-file"
+        with new_file(target) if is_file else new_folder(target) as part:
             merged = _merged(loaded)
             named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
-            changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged, named)
+            if is_file:
+                changed = _write_file(loaded.facts, part, cure.plan.rescale, emit, merged, named)
+            else:
+                changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged, named)
             emit(PhaseChanged(phase="verify"))
             error, finite = _compare(loaded, part, {*cure.plan.rescale, *merged}, examination.wide, control)
     except OSError as problem:
@@ -138,6 +142,23 @@ def write_copy(
                 "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
             )
     return len({(component, split_rows(name)[0]) for component, own in found.items() for name, differs in own.items() if differs})
+
+
+def _write_file(
+    facts: ModelFacts,
+    target: Path,
+    rescale: Mapping[str, Mapping[str, int]],
+    emit: Emit,
+    merged: Mapping[str, Mapping[str, torch.Tensor]],
+    loras: Sequence[str],
+) -> int:
+    """The same of a model in one file."""
+    source = Path(facts.path)
+    emit(PhaseChanged(phase="write", done=0, total=facts.size_bytes))
+    exponents = exponents_in_file(source, facts.family, rescale)
+    differs = rewrite(source, target, exponents, REPAIRED, merged_in_file(source, facts.family, merged), loras)
+    emit(PhaseChanged(phase="write", done=facts.size_bytes, total=facts.size_bytes))
+    return len({split_rows(name)[0] for name, differ in differs.items() if differ})
 
 
 def _compare(loaded: Loaded, copy: Path, changed: Collection[str], wide: Range, control: Control) -> tuple[float, bool]:

@@ -4,7 +4,7 @@ What such a file does not hold (how the parts are built, the scheduler, the word
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,9 +15,10 @@ from safetensors import safe_open
 from torch import nn
 
 from halftone.contract.facts import ModelFacts
+from halftone.engine.precision import split_rows
 from halftone.library.clip_words import merges, vocabulary
 from halftone.library.header import Header, read_header
-from halftone.library.single import Config, component_of, configs
+from halftone.library.single import Config, component_of, configs, place_of, places
 
 
 def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
@@ -56,6 +57,35 @@ def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: to
         return _component(kind, name, _tensors(file, header, family, name), folder, dtype)
 
 
+def exponents_in_file(path: Path, family: str, rescale: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """What is rescaled (component -> parameter -> k), by the names that the file gives its tensors."""
+    found = places(family, read_header(path))
+    exponents: dict[str, int] = {}
+    for component, own in rescale.items():
+        for name, k in own.items():
+            base, rows = split_rows(name)
+            tensor, part = place_of(found, component, base)
+            start, end = part or (0, None)
+            first, last = start + (rows.start or 0), end if rows.stop is None else start + rows.stop
+            exponents[tensor if (first, last) == (0, None) else f"{tensor}[{first}:{'' if last is None else last}]"] = k
+    return exponents
+
+
+def merged_in_file(path: Path, family: str, merged: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Values that take the place of the file's (component -> parameter -> value), by the file's names and in its shapes."""
+    found = places(family, read_header(path))
+    tensors: dict[str, torch.Tensor] = {}
+    with _opened(path) as file:
+        for component, own in merged.items():
+            for name, value in own.items():
+                tensor, rows = place_of(found, component, name)
+                if tensor not in tensors:
+                    tensors[tensor] = file.get_tensor(tensor).to(value.dtype, copy=True)
+                part = tensors[tensor][slice(*rows)] if rows else tensors[tensor]
+                part.copy_(value.T if tensor.endswith("text_projection") else value.reshape(part.shape))
+    return tensors
+
+
 def _component(kind: Any, name: str, tensors: dict[str, torch.Tensor], folder: str, dtype: torch.dtype) -> nn.Module:
     if hasattr(kind, "from_single_file"):
         return kind.from_single_file(tensors, config=folder, subfolder=name, torch_dtype=dtype, local_files_only=True)
@@ -66,7 +96,7 @@ def _component(kind: Any, name: str, tensors: dict[str, torch.Tensor], folder: s
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Generator[Any]:
     with safe_open(path, "pt") as file:
         yield file
 
@@ -77,7 +107,7 @@ def _tensors(file: Any, header: Header, family: str, name: str) -> dict[str, tor
 
 
 @contextmanager
-def _written(found: dict[str, Config]) -> Iterator[str]:
+def _written(found: dict[str, Config]) -> Generator[str]:
     """A folder with these configurations, where diffusers looks for them."""
     with TemporaryDirectory(prefix="halftone-configs-") as folder:
         for name, config in found.items():

@@ -83,10 +83,10 @@ TEMPLATES: Final = (
     "Half-precision math attention reduction acts only with the math backend.",
 )
 FRAGMENTS: Final = (
-    "single files are not supported yet",
     "the model {0} is larger than the free memory of {1}",
     "{0} tensors of {1} are not in its files, first {2}",
-    "it is a single file, and only diffusers folders run",
+    "it is a single file of a kind that only runs as a diffusers folder",
+    "it does not hold {0}",
     "it is not clear what model it is",
     "it is a {0}, not a whole model",
     "it has no weight_map",

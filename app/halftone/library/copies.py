@@ -14,6 +14,7 @@ from halftone.settings.disk import need_room, no_folder
 
 REPAIRED: Final = "rescaled exactly so that float16 does not overflow"
 """What the rescaled weight files of a repaired copy say of themselves."""
+SUFFIX: Final = ".safetensors"
 MERGED: Final = "LoRAs merged"
 """What those say into which only LoRAs were merged."""
 
@@ -43,7 +44,7 @@ def _change(note: str | None) -> _Change:
 
 
 def check_copy(facts: ModelFacts, output: str) -> Path:
-    """The path of the copy: a new or empty folder.
+    """The path of the copy: a new or empty folder; of a model in one file a new file, with the ending of such.
 
     Raises HalftoneError output-exists, output-folder-missing, output-not-folder, output-read-only, output-failed or disk-full.
     """
@@ -51,7 +52,10 @@ def check_copy(facts: ModelFacts, output: str) -> Path:
     folder = path.parent
     if not os.path.isdir(folder):
         raise no_folder(folder)
-    if os.path.lexists(path) and not (os.path.isdir(path) and not any(path.iterdir())):
+    is_file = facts.format == "single-file"
+    if is_file and path.suffix.lower() != SUFFIX:
+        path = path.with_name(f"{path.name}{SUFFIX}")
+    if os.path.lexists(path) and (is_file or not os.path.isdir(path) or any(path.iterdir())):
         raise HalftoneError("output-exists", path=str(path))
     if path.resolve().is_relative_to(Path(facts.path).resolve()):
         raise HalftoneError("output-failed", path=str(path), detail="it lies inside the model's own folder")

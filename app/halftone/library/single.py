@@ -6,7 +6,7 @@ or pruned variant is read as what it is. No weight is read.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -53,6 +53,15 @@ SINGLES: Final[dict[str, Single]] = {
 _NAMES: Final = {"unet": unet_names, "vae": vae_names}
 _UNUSED: Final = 23
 """The text encoder of Stable Diffusion 2 has one layer more, which is never used: diffusers reads the result before it."""
+
+
+class Place(NamedTuple):
+    """A tensor of a file, or only these rows of it."""
+
+    tensor: str
+    rows: tuple[int, int] | None = None
+
+
 _PARTS: Final = {
     "unet": "the denoiser (UNet)",
     "vae": "the VAE",
@@ -86,13 +95,35 @@ def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
 
 
 def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
-    """Tensor of the file -> (component, name of the parameter there), of all that a component reads."""
+    """Tensor of the file -> (component, name of the parameter there), of all that a component reads. Of three projections that
+    lie in one tensor, the first.
+    """
     found: dict[str, tuple[str, str]] = {}
     for component, prefix in SINGLES[family].prefixes.items():
         own = [tensor.name.removeprefix(prefix) for tensor in header.tensors if tensor.name.startswith(prefix)]
         names = _NAMES.get(component, text_names)(own)
         found |= {prefix + given: (component, name) for given, name in names.items()}
     return found
+
+
+def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
+    """(component, parameter) -> where it lies in the file."""
+    rows = {tensor.name: tensor.shape[0] for tensor in header.tensors if tensor.shape}
+    found: dict[tuple[str, str], Place] = {}
+    for tensor, (component, name) in module_names(family, header).items():
+        if ".in_proj_" not in tensor:
+            found[component, name] = Place(tensor)
+            continue
+        third = rows[tensor] // 3
+        for index, part in enumerate(("q_proj", "k_proj", "v_proj")):
+            found[component, name.replace("q_proj", part)] = Place(tensor, (index * third, (index + 1) * third))
+    return found
+
+
+def place_of(found: Mapping[tuple[str, str], Place], component: str, parameter: str) -> Place:
+    """Where a parameter of a loaded component lies; the libraries wrap some text encoders. Raises KeyError."""
+    name = parameter if (component, parameter) in found else parameter.removeprefix("text_model.")
+    return found[component, name]
 
 
 def configs(family: str, header: Header) -> dict[str, Config]:

@@ -21,7 +21,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 def create_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path`, which must not exist. Raises FileExistsError and other OSErrors; never replaces a file."""
     with _temporary(path, data) as temporary:
-        _rename_without_replacing(temporary, path)
+        rename_new(temporary, path)
     _flush_folder(path.parent)
 
 
@@ -40,7 +40,7 @@ def _temporary(path: Path, data: bytes) -> Generator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _rename_without_replacing(temporary: Path, path: Path) -> None:
+def rename_new(temporary: Path, path: Path) -> None:
     """A hard link fails if the name is taken; where there are no links (FAT), the name is reserved first."""
     try:
         os.link(temporary, path)

@@ -4,9 +4,11 @@ import contextlib
 import secrets
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import IO, Final
+
+from halftone.settings.atomic import rename_new
 
 _ENDING: Final = ".halftone-part"
 _MARK: Final = ".halftone-part"
@@ -20,6 +22,29 @@ def new_folder(target: Path) -> Generator[Path]:
 
     Raises OSError.
     """
+
+    def finish(part: Path) -> None:
+        if target.is_dir():
+            target.rmdir()
+        part.rename(target)
+
+    with _unfinished(target, finish) as part:
+        yield part
+
+
+@contextlib.contextmanager
+def new_file(target: Path) -> Generator[Path]:
+    """The path of a file to write, of any size. It becomes `target`, which must be new, when the block ends well; else it goes.
+
+    Raises OSError; FileExistsError where there is one by now.
+    """
+    with _unfinished(target, lambda part: rename_new(part / target.name, target)) as part:
+        yield part / target.name
+
+
+@contextlib.contextmanager
+def _unfinished(target: Path, finish: Callable[[Path], None]) -> Generator[Path]:
+    """A hidden folder beside `target`, removed in the end if `finish` left anything of it."""
     clear_leftovers(target.parent)
     part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}{_ENDING}")
     part.mkdir()
@@ -32,15 +57,13 @@ def new_folder(target: Path) -> Generator[Path]:
             yield part
             mark.truncate(0)
         (part / _MARK).unlink()
-        if target.is_dir():
-            target.rmdir()
-        part.rename(target)
+        finish(part)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove unfinished folders of `new_folder` that nobody fills any more."""
+    """Remove unfinished folders that nobody fills any more."""
     for part in folder.glob(f".*{_ENDING}"):
         if not part.is_symlink() and _is_abandoned(part / _MARK):
             shutil.rmtree(part, ignore_errors=True)

@@ -162,8 +162,11 @@ def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, key: str, fami
     assert (facts.family, facts.format, facts.stored_dtype) == (family, "single-file", "bfloat16")
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
-    whole = "it is a single file, and only diffusers folders run"
-    why = {"LoRA": "it is a LoRA", "VAE": "it is a VAE", "Unknown": "it is not clear"}.get(family, whole)
+    part = "it does not hold "
+    whole = "it is a single file of a kind that only runs as a diffusers folder"
+    why = {"LoRA": "it is a LoRA", "VAE": "it is a VAE", "Unknown": "it is not clear", "SD 3": whole, "FLUX": whole}.get(
+        family, part
+    )
     assert caught.value.code == "model-unsupported"
     assert f"cannot run {path} yet: {why}" in str(caught.value)
     assert "Choose a diffusers folder" in str(caught.value)

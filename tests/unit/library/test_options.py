@@ -49,4 +49,4 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
 
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:
     check_options(of(tmp_path, "KolorsPipeline"), {"anything": 1}, image=True, mask=False)
-    check_options(replace(describe(POCKET), format="single-file"), {"anything": 1}, image=False, mask=False)
+    check_options(replace(describe(POCKET), pipeline=""), {"anything": 1}, image=False, mask=False)

@@ -22,6 +22,6 @@ def test_the_part_that_is_read_is_the_users_own_text() -> None:
 
 
 def test_without_a_tokenizer_nothing_is_said() -> None:
-    other = replace(describe(POCKET), format="single-file")
+    other = replace(describe(POCKET), format="single-file", family="FLUX")
     assert make_counter(other) is None
     assert cut_prompt(other, "sun " * 100) is None

@@ -1,17 +1,17 @@
 """The model row of the Create form and the list it opens."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
-from PySide6.QtWidgets import QFileDialog, QFrame, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.gui import icons, reasons, text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.pages import health_files
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
 from halftone.health.judge import Badge
@@ -218,7 +218,7 @@ class ModelList(QFrame):
             self._layout.addLayout(row(entry, self._forget_button(model, leaving) if leaving else 32, spacing=0))
         self._layout.addWidget(hline())
         for words, icon, signal in (
-            (tr("Open a model folder…"), "folder-plus", self.open_folder),
+            (tr("Open a model…"), "folder-plus", self.open_folder),
             (tr("Make the fragile demo model"), "flask-conical", self.make_fragile),
         ):
             made = button(words, "row", icon)
@@ -265,12 +265,8 @@ class ModelList(QFrame):
 
 
 def ask_model(parent: QWidget, controller: Controller) -> None:
-    """Let the user choose a diffusers folder, and use it."""
-    dialog = QFileDialog(parent, tr("Open a model"))
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.setFileMode(QFileDialog.FileMode.Directory)
-    dialog.fileSelected.connect(lambda path: controller.select_model(str(Path(path))))
-    dialog.open()
+    """Let the user choose a model, and use it."""
+    health_files.ask_model(parent, controller.select_model)
 
 
 def problem_words(error: ErrorFacts) -> str:

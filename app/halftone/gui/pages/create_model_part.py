@@ -27,7 +27,7 @@ class ModelPart(QWidget):
         """The newest picture that a model made, a null image where there is none."""
         self.row = ModelRow(framed=True)
         self.row.setToolTip(tr("The model that makes the picture. The badge says how its numbers behave on this device."))
-        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model folder of your own"))
+        self.open_link = button(tr("Open…"), "link", tip=tr("Open a model of your own: a file or a folder"))
         self.open_link.setFont(theme.current().font("small"))
         self.note_icon = IconLabel("info", "text-muted", 14)
         self.note = label("", "caption", "muted", wrap=True)

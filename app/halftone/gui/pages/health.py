@@ -372,9 +372,8 @@ class HealthPage(Page):
         model = self.model
         if model is None:
             return
-        place = Path(model.path)
-        copy = place.parent / f"{place.name}-rescaled-fp16"
-        health_files.ask_save(self, tr("Save repaired copy"), copy, "", "", self.save_copy)
+        place, kind, ending = health_files.copy_place(model)
+        health_files.ask_save(self, tr("Save repaired copy"), place, kind, ending, self.save_copy)
 
     def save_copy(self, path: str) -> None:
         model = self.model

@@ -94,7 +94,7 @@ class HealthHeader(QWidget):
             group.addAction(action)
             self.menu.addAction(action)
         self.menu.addSeparator()
-        self.menu.addAction(icons.icon("folder-open"), tr("Open a model folder…")).triggered.connect(self.open_folder.emit)
+        self.menu.addAction(icons.icon("folder-open"), tr("Open a model…")).triggered.connect(self.open_folder.emit)
 
     def set_model(self, name: str, tags: Sequence[str], *, narrow: bool) -> None:
         self.model.setText(f"{name} ")

@@ -6,11 +6,13 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from halftone.contract.facts import CheckReport, RepairReport
+from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
 from halftone.gui import text
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import Ended
+from halftone.library.copies import SUFFIX
+from halftone.library.folder import INDEX
 
 
 def _open(dialog: QFileDialog, chosen: Callable[[str], object]) -> QFileDialog:
@@ -33,10 +35,24 @@ def ask_save(owner: QWidget, title: str, place: Path, kind: str, ending: str, ch
 
 
 def ask_model(owner: QWidget, chosen: Callable[[str], object]) -> QFileDialog:
-    """A model to open: a diffusers folder."""
-    dialog = QFileDialog(owner, tr("Open a model folder"))
-    dialog.setFileMode(QFileDialog.FileMode.Directory)
-    return _open(dialog, chosen)
+    """A model to open: a file, or a diffusers folder by the list of its parts."""
+    dialog = QFileDialog(owner, tr("Open a model"))
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setNameFilter(tr("Models (*.safetensors {0})", INDEX))
+    return _open(dialog, lambda path: chosen(str(model_of(Path(path)))))
+
+
+def model_of(path: Path) -> Path:
+    """The model that a chosen file stands for."""
+    return path.parent if path.name == INDEX else path
+
+
+def copy_place(model: ModelFacts) -> tuple[Path, str, str]:
+    """Where a repaired copy of a model is proposed, with the words of the filter and the ending of `ask_save`."""
+    place = Path(model.path)
+    if model.format == "single-file":
+        return place.with_name(f"{place.stem}-rescaled-fp16{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
+    return place.with_name(f"{place.name}-rescaled-fp16"), "", ""
 
 
 def ask_folder(owner: QWidget, start: Path, chosen: Callable[[str], object]) -> QFileDialog:
