@@ -156,6 +156,9 @@ PARTS: Final = (
     "none",
     "a picture decoder overflows",
     "attention scores overflow",
+    "the denoiser (UNet)",
+    "the VAE",
+    "a text encoder",
 )
 """What may stand inside a template, alone or in a list."""
 LISTS: Final = (

@@ -66,12 +66,10 @@ def runnable(facts: ModelFacts) -> None:
     """Raise HalftoneError model-unsupported for a single file of which not all parts are known: it is described and listed, but
     cannot run.
     """
-    if facts.format == "diffusers":
+    if facts.format == "diffusers" or facts.pipeline:
         return
-    if facts.family in SINGLES:
-        if lacking := missing_parts(facts.family, read_header(Path(facts.path))):
-            raise HalftoneError("model-unsupported", path=facts.path, detail=f"it does not hold {' and '.join(lacking)}")
-        return
+    if lacking := missing_parts(facts.family, read_header(Path(facts.path))):
+        raise HalftoneError("model-unsupported", path=facts.path, detail=f"it does not hold {', '.join(lacking)}")
     what = "it is a single file of a kind that only runs as a diffusers folder"
     if facts.family in NOT_WHOLE:
         what = "it is not clear what model it is" if facts.family == "Unknown" else f"it is a {facts.family}, not a whole model"

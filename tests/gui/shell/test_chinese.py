@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import msgspec
+import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QFileSystemModel, QLabel, QTreeView, QWidget
@@ -14,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
 from tests.helpers import samples
+from tests.helpers.model_files import safetensors
 
 from halftone.client.session import describe_end
 from halftone.contract.errors import ERROR_CODES, WORDS, ErrorFacts, HalftoneError
@@ -32,7 +34,7 @@ from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.state import Ended, Job, Notice, NoticeKind
 from halftone.health.troubles import Trouble, all_troubles, helps_words, origin_words
 from halftone.health.words import module_words
-from halftone.library.models import runnable
+from halftone.library.models import describe, runnable
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
@@ -134,11 +136,17 @@ def test_the_end_of_a_worker_is_said_in_chinese(code: int | None, signal: str | 
     assert english(text.error_sentence(error)) == []
 
 
-@pytest.mark.parametrize("family", ["Unknown", "LoRA", "SDXL"])
-def test_a_model_that_does_not_run_says_so_in_chinese(family: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["something.else", "lora_unet_a.lora_down.weight", "double_blocks.0.x", "conditioner.embedders.1.x"]
+)
+def test_a_model_that_does_not_run_says_so_in_chinese(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(safetensors({name: ("BF16", np.zeros(4, np.uint16))}))
     with pytest.raises(HalftoneError) as caught:
-        runnable(msgspec.structs.replace(samples.POCKET, format="safetensors", family=family))
-    assert english(text.error_sentence(caught.value.as_facts())) == []
+        runnable(describe(str(path)))
+    error = caught.value.as_facts()
+    error = msgspec.structs.replace(error, facts={**error.facts, "path": "/"})
+    assert english(text.error_sentence(error)) == []
 
 
 def test_known_names_are_listed_in_chinese() -> None:
