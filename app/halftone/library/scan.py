@@ -1,4 +1,4 @@
-"""Looks at every weight of a model without torch: bad numbers, peaks, zeros, and what a run dtype would flush.
+"""Looks at every weight of a model without torch: bad numbers and peaks.
 
 The numbers are read as the integers of their bits, which sort like the numbers but for the sign bit. So the largest as signed
 integers is the largest positive number and the largest as unsigned ones the largest negative one: two maxima, nothing written,
@@ -30,25 +30,17 @@ from halftone.library.single import SINGLES, module_names
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
 
-COUNTED: Final = 2**16
-"""Bytes at the beginning of a tensor, and of each further WINDOW bytes of it, in which zeros and subnormals are counted."""
-
 THREADS: Final = 2
 WINDOW: Final = 2**25
 """Bytes of the file that one thread maps at a time."""
 _LOT: Final = 2
 """Windows between two looks at `cancelled`."""
 
-_SMALLEST_EXPONENT: Final[dict[DType, int]] = {"float16": -14, "bfloat16": -126, "float32": -126}
-"""Of the smallest normal number; what is smaller has fewer bits, and GPUs often flush it to zero."""
-
 
 class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor of floating-point numbers. dtype: as stored ("F16").
 
-    nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones; zeros: share that is zero;
-    subnormals_in_run_dtype: share that is not zero but below the run dtype's smallest normal number; constant: all equal. Both
-    shares are of the COUNTED bytes: to count all would take twice as long.
+    nonfinite: how many are NaN or infinite; peak: largest absolute value of the finite ones.
     """
 
     component: str
@@ -58,9 +50,6 @@ class TensorScan(msgspec.Struct, frozen=True, kw_only=True):
     shape: tuple[int, ...]
     nonfinite: int
     peak: float
-    zeros: float
-    subnormals_in_run_dtype: float
-    constant: bool
 
 
 class _Format(msgspec.Struct, frozen=True):
@@ -97,16 +86,10 @@ class _Part(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """Of some numbers of one tensor. counted: how many of them were looked at for zeros and for what is below the smallest normal
-    number; same: the bits of all of them, None where they differ.
-    """
+    """Of some numbers of one tensor. peak: bits of the largest finite magnitude."""
 
     nonfinite: int = 0
     peak: int = 0
-    counted: int = 0
-    zeros: int = 0
-    below: int = 0
-    same: int | None = None
 
 
 def scan_weights(
@@ -130,14 +113,14 @@ def scan_weights(
 
 def scan_files(
     files: Iterable[tuple[str, Path]],
-    dtype: DType,
+    _dtype: DType,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     threads: int = THREADS,
 ) -> tuple[TensorScan, ...]:
     """Every floating-point tensor of these files (component, path), in their order; integers are left out.
 
-    dtype: what the model is to run in. progress: called with bytes done and bytes in all, from the calling thread.
+    progress: called with bytes done and bytes in all, from the calling thread.
     Raises JobCancelled; HalftoneError as `read_header`, and model-load-failed if a file cannot be read.
     """
     sources = [_Source(component, path, read_header(path).tensors) for component, path in files]
@@ -150,7 +133,7 @@ def scan_files(
             for lot in _lots(_windows(source.tensors)):
                 if cancelled():
                     raise JobCancelled
-                for window, found in zip(lot, pool.map(partial(_look, source, dtype), lot), strict=True):
+                for window, found in zip(lot, pool.map(partial(_look, source), lot), strict=True):
                     for part, tally in zip(window, found, strict=True):
                         tallies.setdefault(part.tensor, []).append(tally)
                         done += part.end - part.start
@@ -188,7 +171,7 @@ def _lots(windows: Iterator[list[_Part]]) -> Iterator[list[list[_Part]]]:
         yield lot
 
 
-def _look(source: _Source, run: DType, window: list[_Part]) -> list[_Tally]:
+def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
     """What the numbers of each part are, in their order."""
     first = window[0].start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     try:
@@ -199,7 +182,7 @@ def _look(source: _Source, run: DType, window: list[_Part]) -> list[_Tally]:
     data = np.frombuffer(mapped, np.uint8)
     kinds = [_FORMATS[source.tensors[part.tensor].dtype] for part in window]
     return [
-        _tally(data[part.start - first : part.end - first].view(kind.bits), kind, _pattern_below(kind, _SMALLEST_EXPONENT[run]))
+        _tally(data[part.start - first : part.end - first].view(kind.bits), kind)
         for part, kind in zip(window, kinds, strict=True)
     ]
 
@@ -213,15 +196,12 @@ def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
         return mmap.mmap(file.fileno(), end - start, access=mmap.ACCESS_READ, offset=start)
 
 
-def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format, small: int) -> _Tally:
-    """values: bits, at least one; small: those of the smallest normal number of the run dtype."""
+def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format) -> _Tally:
+    """values: bits, at least one."""
     step = CHUNK // values.itemsize
-    chunks = [values[start : start + step] for start in range(0, values.size, step)]
-    first = values[: COUNTED // values.itemsize] & kind.bits(kind.magnitude)
-    zeros = first.size - int(np.count_nonzero(first))
-    below = int(np.count_nonzero(first < kind.bits(small))) - zeros if small > 1 else 0
     nonfinite = peak = 0
-    for chunk in chunks:
+    for start in range(0, values.size, step):
+        chunk = values[start : start + step]
         highest = max(int(chunk.view(kind.signed).max()) & kind.magnitude, int(chunk.max()) & kind.magnitude)
         if highest >= kind.nonfinite:
             magnitudes = chunk & kind.bits(kind.magnitude)
@@ -229,13 +209,11 @@ def _tally(values: NDArray[np.unsignedinteger[Any]], kind: _Format, small: int) 
             nonfinite += chunk.size - finite.size
             highest = int(finite.max(initial=0))
         peak = max(peak, highest)
-    alike = values[0] == values[-1] and all(bool((chunk == values[0]).all()) for chunk in chunks)
-    return _Tally(nonfinite, peak, first.size, zeros, below, int(values[0]) if alike else None)
+    return _Tally(nonfinite, peak)
 
 
 def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> TensorScan:
     """tallies: of the tensor's parts; of an empty one there are none, and it has peak 0 and nothing else."""
-    counted = max(sum(tally.counted for tally in tallies), 1)
     return TensorScan(
         component=source.component,
         file=str(source.path),
@@ -244,19 +222,7 @@ def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> Tenso
         shape=info.shape,
         nonfinite=sum(tally.nonfinite for tally in tallies),
         peak=_value(max((tally.peak for tally in tallies), default=0), _FORMATS[info.dtype]),
-        zeros=sum(tally.zeros for tally in tallies) / counted,
-        subnormals_in_run_dtype=sum(tally.below for tally in tallies) / counted,
-        constant=math.prod(info.shape) > 1 and None is not tallies[0].same and all(t.same == tallies[0].same for t in tallies),
     )
-
-
-def _pattern_below(kind: _Format, exponent: int) -> int:
-    """The bits of 2**exponent in the stored format: everything below is smaller. At most 1 if nothing but zero can be."""
-    biased = exponent + kind.bias
-    if biased >= 1:
-        return biased << kind.mantissa
-    steps = biased - 1 + kind.mantissa
-    return 1 << steps if steps >= 0 else 0
 
 
 def _value(pattern: int, kind: _Format) -> float:
