@@ -91,12 +91,17 @@ class History:
         return [entry for row in self._database.execute(statement, (limit,)) if (entry := _entry(row)) is not None]
 
     def forget_missing(self) -> int:
-        """Take pictures off the list whose file is gone although its folder is there (a drive that is away is no loss)."""
+        """Take pictures off the list whose file is gone."""
         rows = self._database.execute("SELECT id, path FROM picture").fetchall()
-        gone = [(number,) for number, path in rows if Path(path).parent.is_dir() and not Path(path).exists()]
+        gone = [(number,) for number, path in rows if is_gone(Path(path))]
         with self._database:
             self._database.executemany("DELETE FROM picture WHERE id = ?", gone)
         return len(gone)
+
+
+def is_gone(path: Path) -> bool:
+    """Whether the file is not there although its folder is (a drive that is away is no loss)."""
+    return path.parent.is_dir() and not path.exists()
 
 
 def _opened(path: Path) -> sqlite3.Connection:

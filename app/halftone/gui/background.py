@@ -25,6 +25,12 @@ class _Task:
     failed: Callable[[Exception], None] | None
     result: object = None
     error: Exception | None = None
+    receiver: QObject | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether those who would take the answer are still there."""
+        return shiboken6.isValid(self.owner) and (self.receiver is None or shiboken6.isValid(self.receiver))
 
 
 _tasks: dict[int, _Task] = {}
@@ -43,7 +49,7 @@ class _Post(QObject):
     @Slot(int)
     def deliver(self, number: int) -> None:
         task = _tasks.pop(number)
-        if not shiboken6.isValid(task.owner):
+        if not task.wanted:
             return
         if task.error is None:
             task.ready(task.result)
@@ -74,9 +80,19 @@ class Background(QObject):
         self._in_order = _one_by_one()
         _post()  # made on this thread
 
-    def run(self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None) -> None:
-        """Call `work` on another thread, then `ready(result)` or `failed(error)` on this one."""
-        self._start(self._pool, _Task(self, work, ready, failed))
+    def run(
+        self,
+        work: Callable[[], T],
+        ready: Callable[[T], None],
+        failed: Callable[[Exception], None] | None = None,
+        *,
+        receiver: QObject | None = None,
+    ) -> None:
+        """Call `work` on another thread, then `ready(result)` or `failed(error)` on this one.
+
+        receiver: a page or a part of one that the answer is for; it may go before the owner, and the answer is dropped then.
+        """
+        self._start(self._pool, _Task(self, work, ready, failed, receiver=receiver))
 
     def run_in_order(
         self, work: Callable[[], T], ready: Callable[[T], None], failed: Callable[[Exception], None] | None = None

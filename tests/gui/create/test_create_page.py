@@ -415,6 +415,53 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     stage.close()
 
 
+def test_a_picture_in_the_bin_comes_back_though_the_list_was_read_meanwhile(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_bin(tmp_path, monkeypatch)
+    stage = Stage(qtbot)
+    page = stage.page
+    stage.picture()
+    shown, (binned,) = page.centre.shown, page.history.paths()
+    assert shown is not None
+    page.delete()
+    notice = stage.controller.state.notices[-1]
+    if notice.kind != "deleted":
+        pytest.skip("no bin here")
+    other = tmp_path / "there.png"
+    Image.new("RGB", (64, 64)).save(other)
+    with History() as elsewhere:
+        elsewhere.add(msgspec.structs.replace(shown.facts, path=str(other)), shown.request, b"")
+    stage.wait(lambda: page.history.paths() == [str(other)])
+    stage.workspace.act(notice, "undo")
+    stage.wait(lambda: page.history.paths() == [str(other), binned])
+    assert page.centre.shown is not None
+    assert page.centre.shown.facts.path == binned
+    stage.close()
+
+
+def test_a_picture_that_comes_back_counts_once_in_the_estimate(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_bin(tmp_path, monkeypatch)
+    stage = Stage(qtbot)
+    page = stage.page
+    stage.picture()
+    stage.picture()
+    facts = stage.controller.state.pictures[0]
+    page.form.size_field.set_size(facts.width, facts.height)
+    page.form.steps.set_value(facts.steps)
+    page.delete()
+    notice = stage.controller.state.notices[-1]
+    if notice.kind != "deleted":
+        pytest.skip("no bin here")
+    stage.workspace.act(notice, "undo")
+    stage.wait(lambda: len(page.history.paths()) == 2)
+    stage.idle()
+    assert page.form.estimate.toolTip() == "Measured with your last 2 pictures of this size."
+    stage.close()
+
+
 def test_a_model_wears_its_own_pictures_only(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     stage.picture()

@@ -49,6 +49,18 @@ def test_what_work_caught_ends_on_the_ui_thread(qtbot: QtBot, fail: bool) -> Non
     assert set(ends) == {threading.get_ident()}
 
 
+def test_an_answer_for_a_page_that_is_gone_is_dropped(qtbot: QtBot) -> None:
+    parent, page = QObject(), QObject()
+    owner = Background(parent)
+    held = threading.Event()
+    answers: list[object] = []
+    owner.run(held.wait, answers.append, receiver=page)
+    shiboken6.delete(page)
+    held.set()
+    qtbot.waitUntil(lambda: not owner.busy, timeout=PATIENCE)
+    assert answers == []
+
+
 def test_work_of_an_owner_that_is_gone_is_let_go(qtbot: QtBot) -> None:
     ends: list[int] = []
     answers: list[object] = []

@@ -1,6 +1,8 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,8 +37,9 @@ class CreatePage(QWidget):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._shelf = Shelf(controller.background)
+        self._shelf = Shelf(controller.background, self)
         self._first_time = False
+        self._learned: set[str] = set()
         self._compact = (False, False)
         self._build()
         self._connect()
@@ -145,6 +148,7 @@ class CreatePage(QWidget):
         if job is None or not isinstance(job.command, Generate):
             return
         request = request_of(job.command.request, event.facts)
+        self._learned.add(event.facts.path)
         self.form.learn(event.facts, request.model)
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
@@ -171,8 +175,7 @@ class CreatePage(QWidget):
         shown = [made for made in found if made.is_file]
         self.history.set_thumbs([made.thumb for made in shown])
         self._first_time = not found
-        for made in reversed(found):
-            self.form.learn(made.facts, made.request.model)
+        self._learn(reversed(found))
         self.form.model_part.refresh()
         if shown and self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
             self.centre.show_picture(shown[0])
@@ -183,8 +186,15 @@ class CreatePage(QWidget):
         for made in reversed(found):
             if made.is_file and self.history.thumb(made.facts.path) is None:
                 self.history.add(made.thumb)
-                self.form.learn(made.facts, made.request.model)
+        self._learn(reversed(found))
         self.form.model_part.refresh()
+
+    def _learn(self, found: Iterable[Made]) -> None:
+        """What pictures took, each once however often the list is read."""
+        for made in found:
+            if made.facts.path not in self._learned:
+                self._learned.add(made.facts.path)
+                self.form.learn(made.facts, made.request.model)
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""
@@ -301,9 +311,12 @@ class CreatePage(QWidget):
 
     def picture_restored(self, path: str) -> None:
         """A picture came back from the bin."""
+        self._shelf.load(partial(self._show_restored, path))
+
+    def _show_restored(self, path: str, found: list[Made]) -> None:
+        self._history_read(found)
         made = self._shelf.get(path)
         if made is not None:
-            self._shelf.load(self._history_read)
             self.centre.show_picture(made)
 
     def reuse_settings(self) -> None:

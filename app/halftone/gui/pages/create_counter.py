@@ -29,7 +29,7 @@ class PromptCounter(QLabel):
     def follow(self, model: ModelFacts) -> None:
         """Count for this model from now on."""
         self._model, self._counter = model, None
-        self._background.run(partial(make_counter, model), self._ready)
+        self._background.run(partial(make_counter, model), self._ready, receiver=self)
 
     def count(self, prompt: str) -> None:
         """Of this prompt, without the LoRAs that it names: these are not read."""

@@ -297,7 +297,9 @@ class CreateForm(QWidget):
             self._restore()
             self.counter.follow(model)
             self._channels = None
-            self._controller.background.run(partial(decoder_channels, model), partial(self._channels_known, model.id))
+            self._controller.background.run(
+                partial(decoder_channels, model), partial(self._channels_known, model.id), receiver=self
+            )
             self.lora_part.look()
         self._refresh_footer()
 

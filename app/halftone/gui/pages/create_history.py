@@ -10,7 +10,7 @@ from PySide6.QtGui import QImage
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
-from halftone.gallery.history import Entry, History
+from halftone.gallery.history import Entry, History, is_gone
 from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
 from halftone.settings.places import data_dir
@@ -51,12 +51,13 @@ def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made
     return Made(facts, request, thumb, QImage.fromData(failed) if failed else QImage())
 
 
-def read_recent() -> list[Made]:
-    """The latest pictures whose files are there, newest first. Runs on another thread."""
+def read_recent(*, forget: bool) -> list[Made]:
+    """The latest pictures whose files are there, newest first. forget: take the others off the list. Runs on another thread."""
     with History() as history:
-        history.forget_missing()
+        if forget:
+            history.forget_missing()
         entries = history.recent(_LIMIT)
-    return [_made(entry) for entry in entries if entry.facts.path]
+    return [_made(entry) for entry in entries if entry.facts.path and not is_gone(entry.path)]
 
 
 def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:
@@ -126,11 +127,13 @@ class HistoryWatch(QObject):
 
 
 class Shelf:
-    """The pictures that this window knows, by path."""
+    """The pictures that this window knows, by path. page: answers are for it alone."""
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, background: Background, page: QObject) -> None:
         self._background = background
+        self._page = page
         self._made: dict[str, Made] = {}
+        self._read = False
 
     def get(self, path: str) -> Made | None:
         return self._made.get(path)
@@ -140,13 +143,17 @@ class Shelf:
         return next((made.thumb.image for made in self._made.values() if made.request.model == model and made.is_file), QImage())
 
     def load(self, ready: Callable[[list[Made]], None]) -> None:
-        """Read the list; pictures of this session keep what they know."""
+        """Read the list; pictures of this session keep what they know.
+
+        Only the first time, those whose files are gone are forgotten: later one may lie in the bin and come back.
+        """
+        forget, self._read = not self._read, True
 
         def take(found: list[Made]) -> None:
             self._made = {made.facts.path: self._made.get(made.facts.path, made) for made in found}
             ready(list(self._made.values()))
 
-        self._background.run(read_recent, take)
+        self._background.run(lambda: read_recent(forget=forget), take, receiver=self._page)
 
     def add(
         self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes, ready: Callable[[Made], None]
@@ -155,8 +162,8 @@ class Shelf:
             self._made = {made.facts.path: made, **self._made}
             ready(made)
 
-        self._background.run(lambda: remember(facts, request, thumbnail, failed), take)
+        self._background.run(lambda: remember(facts, request, thumbnail, failed), take, receiver=self._page)
 
     def image(self, path: str, ready: Callable[[QImage], None]) -> None:
         """The picture file, decoded."""
-        self._background.run(lambda: read_image(path), ready)
+        self._background.run(lambda: read_image(path), ready, receiver=self._page)

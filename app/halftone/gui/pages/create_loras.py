@@ -120,7 +120,9 @@ class LoraPart(QWidget):
     def add(self, path: str) -> None:
         """Add a LoRA's file, if it is one; what it is instead is said below the list."""
         lora = Lora(path=path)
-        self._controller.background.run(lambda: check_loras((lora,)), lambda _none: self._added(lora), self._refused)
+        self._controller.background.run(
+            lambda: check_loras((lora,)), lambda _none: self._added(lora), self._refused, receiver=self
+        )
 
     def _added(self, lora: Lora) -> None:
         self.set_loras((*self._loras, lora))
