@@ -75,6 +75,12 @@ def cured() -> HealthPage:
     return HealthPage(kit.desk(report=kit.report(applied=True), self_test=kit.measured())[0])
 
 
+def cured_opened() -> HealthPage:
+    page = cured()
+    page.findings.view.toggle(0)
+    return page
+
+
 def stale() -> HealthPage:
     report = kit.report(numerics=Numerics(fp16_accumulation=True))
     return HealthPage(kit.desk(report=report, self_test=kit.measured())[0])
@@ -192,6 +198,7 @@ SHOTS: tuple[Shot, ...] = (
     ("health-healthy", healthy),
     ("health-tight", tight),
     ("health-cured", cured),
+    ("health-cured-opened", cured_opened),
     ("health-stale", stale),
     ("health-broken", broken),
     ("health-checking", checking),

@@ -28,6 +28,7 @@ ErrorCode = Literal[
     "prompt-too-long",
     "image-missing",
     "image-unreadable",
+    "image-gone",
     "latents-missing",
     "latents-unreadable",
     "latents-other-model",
@@ -104,6 +105,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "End the name with .png, or shorten the prompt.",
     ),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
+    "image-gone": (
+        "The unfinished picture goes on from {path}, which is not there any more.",
+        "Put it back, or make the picture again.",
+    ),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
     "latents-missing": ("There are no kept latents at {path}.", "Check the path, or make the picture again with its seed."),
     "latents-unreadable": (

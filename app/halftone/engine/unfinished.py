@@ -90,7 +90,8 @@ def _packed(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         if value.is_meta:
             return {"shape": list(value.shape), "dtype": _name(value.dtype)}
-        return {"tensor": _added(value.detach().cpu(), tensors), "cpu": value.is_cpu}
+        order = _order(value)
+        return {"tensor": _added(value.detach().cpu().permute(order), tensors), "cpu": value.is_cpu, "order": order}
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "fiub":
         return {"array": _added(torch.from_numpy(np.array(value)), tensors), "scalar": isinstance(value, np.generic)}
     if type(value) is torch.dtype:
@@ -113,6 +114,16 @@ def _added(tensor: torch.Tensor, tensors: dict[str, torch.Tensor]) -> str:
     return name
 
 
+def _order(tensor: torch.Tensor) -> list[int]:
+    """The dimensions as they lie in memory, the widest stride first: another layout lets a network round otherwise."""
+    return sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim))
+
+
+def _laid_out(tensor: torch.Tensor, order: list[int]) -> torch.Tensor:
+    """The dimensions in their places again, in memory as they were."""
+    return tensor.permute(sorted(range(len(order)), key=lambda dim: order[dim]))
+
+
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -124,8 +135,9 @@ def _read(told: Any, tensor: Callable[[str], torch.Tensor], device: torch.device
             return float.fromhex(digits)
         case {"shape": shape, "dtype": dtype}:
             return torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
-        case {"tensor": name, "cpu": on_cpu}:
-            return tensor(name) if on_cpu else tensor(name).to(device)
+        case {"tensor": name, "cpu": on_cpu, **more}:
+            found = _laid_out(tensor(name), more["order"]) if "order" in more else tensor(name)
+            return found if on_cpu else found.to(device)
         case {"array": name, "scalar": scalar}:
             array = tensor(name).numpy()
             return array[()] if scalar else array

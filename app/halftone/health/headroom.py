@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from halftone.contract.facts import Finding, LayerPeak
+from halftone.contract.facts import Finding, GuardEvent, LayerPeak
 from halftone.contract.plan import Plan
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.health.judge import held_in
@@ -223,15 +223,15 @@ def _marks(layers: Sequence[LayerPeak], findings: Sequence[Finding]) -> tuple[Ma
     return tuple(marks)
 
 
-def layer_of(layers: Sequence[LayerPeak], finding: Finding) -> int | None:
-    """The layer a finding speaks of: the module itself, else the highest one inside it, else none."""
-    own = [index for index, one in enumerate(layers) if one.component == finding.component and one.module == finding.module]
+def layer_of(layers: Sequence[LayerPeak], named: Finding | GuardEvent) -> int | None:
+    """The layer a finding or an event speaks of: the module itself, else the highest one inside it, else none."""
+    own = [index for index, one in enumerate(layers) if one.component == named.component and one.module == named.module]
     if own:
         return own[0]
     inside = [
         index
         for index, one in enumerate(layers)
-        if one.component == finding.component and _within(one.module, (finding.module,)) and finding.module
+        if one.component == named.component and _within(one.module, (named.module,)) and named.module
     ]
     return max(inside, key=lambda index: log2_peak(layers[index].peak), default=None)
 

@@ -51,13 +51,16 @@ def check_kept(request: PictureRequest) -> None:
 
 def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
-    for where it runs, in what precision, and where it goes. Raises latents-missing, latents-unreadable.
+    for where it runs, in what precision, and where it goes. Raises latents-missing, latents-unreadable, image-gone.
     """
     if request.resume_latents is None:
         return request, False
     asked = read_kept(Path(request.resume_latents)).asked
     if asked is None:
         return request, True
+    for path in (asked.image, asked.mask):
+        if path is not None and not Path(path).is_file():
+            raise HalftoneError("image-gone", path=path)
     now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
     return msgspec.structs.replace(asked, **{name: getattr(request, name) for name in now}), False
 

@@ -5,16 +5,18 @@ import math
 import msgspec
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QMouseEvent, QWheelEvent
+from PySide6.QtGui import QAccessible, QImage, QMouseEvent, QWheelEvent
 from PySide6.QtTest import QSignalSpy, QTest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
+from tests.helpers import samples
 
 from halftone.contract.facts import LayerPeak
+from halftone.gui.pages.create_banner import Evidence
 from halftone.gui.widgets import headroom_chart_words
 from halftone.gui.widgets.headroom_chart import HeadroomChart
-from halftone.gui.widgets.headroom_chart_paint import frame_for, place_discs
+from halftone.gui.widgets.headroom_chart_paint import bar_top, frame_for, place_discs
 from halftone.health.headroom import (
     axis_range,
     block_name,
@@ -123,6 +125,30 @@ def test_compact_groups_the_decoder_into_blocks(qtbot: QtBot) -> None:
     made.set_layers(layers, "float16")
     made.resize(318, 128)
     assert not made.grab().isNull()
+
+
+@pytest.mark.parametrize("named", ["decoder.up_blocks.1.resnets.0.conv1", "decoder.up_blocks.3.resnets.2.conv2"])
+def test_the_compact_chart_rings_the_layer_that_the_words_name(qtbot: QtBot, named: str) -> None:
+    names = [f"decoder.up_blocks.{block}.resnets.{unit}.conv{conv}" for block in range(4) for unit in range(3) for conv in (1, 2)]
+    layers = tuple(
+        LayerPeak(component="vae", module=name, kind="Conv2d", peak=2.0 ** (10 - abs(index - 15)))
+        for index, name in enumerate(names)
+    )
+    place = next(index for index, one in enumerate(layers) if one.module == named)
+    evidence = Evidence()
+    qtbot.addWidget(evidence)
+    event = msgspec.structs.replace(samples.GUARDED, component="vae", module=named, layers=layers)
+    evidence.show_event(event, "float16", QImage(), QImage())
+    chart = evidence.chart
+    chart.resize(318, 118)
+    chart.grab()
+    ring, frame = chart.marker(), chart._frame
+    assert ring is not None
+    assert ring.y() + 1 == bar_top(frame, chart.data.layers[place], after=False)
+    assert abs((ring.x() - frame.plot.left()) / frame.plot.width() - (place + 0.5) / len(layers)) < 0.06
+    evidence.show_event(msgspec.structs.replace(event, module="", step=1), "float16", QImage(), QImage())
+    chart.grab()
+    assert chart.marker() is None, "no layer is named"
 
 
 def test_wheel_zooms_around_the_pointer_and_back(chart: HeadroomChart) -> None:

@@ -212,7 +212,11 @@ def test_findings_of_a_cured_model_are_history(qtbot: QtBot) -> None:
     assert (first.badge, first.tone) == ("Cured", "unknown")
     assert (first.peak, first.peak_caption) == ("17\u202f240", "was 275\u202f800")
     assert (first.room, first.room_caption, first.room_tone) == ("1.9 bits", "was \u22122.1 bits", "warn")
+    assert first.details[0].startswith("Before the cure: Picture decoder (VAE)")
+    assert first.details[-1] == "The cure in use takes care of it."
+    assert not any("Apply the cure" in line or "becomes infinity" in line for line in first.details)
     assert rows.row(3).badge == "Tight", "the cure did not touch it"
+    assert rows.row(3).details[-1] != first.details[-1]
     assert page.findings._count.text() == "Before the cure: 3 overflow · 1 tight"
     image = page.findings.view.grab().toImage()
     pixels = {image.pixelColor(x, y).rgb() for x in range(0, image.width(), 2) for y in range(0, 3 * 53, 2)}

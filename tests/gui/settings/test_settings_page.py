@@ -1,10 +1,11 @@
 """The Settings page: every declared setting has a row, every row changes its setting, effects are measured or said to be not."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QStandardItemModel
+from PySide6.QtGui import QFontMetricsF, QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from pytestqt.qtbot import QtBot
@@ -14,11 +15,14 @@ from halftone.contract.facts import SelfTestReport, SettingEffect
 from halftone.contract.messages import SelfTest
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType, Precision
+from halftone.gui import theme
+from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages import settings_effects
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.pages.settings_folders import FoldersControl
 from halftone.gui.pages.settings_program import FolderControl, ProgramSection
 from halftone.gui.pages.settings_rows import Control, SettingRow
+from halftone.gui.widgets.effect_cell import TIME_WORDS
 from halftone.settings import store
 from halftone.settings.declared import DECLARED, declared
 
@@ -293,3 +297,14 @@ def test_every_control_has_a_name(qtbot: QtBot) -> None:
         page.show_section(name)
         buttons = [one for one in page.findChildren(QAbstractButton) if one.isVisible()]
         assert [one for one in buttons if not (one.text() or one.accessibleName())] == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+@pytest.mark.parametrize("frame", ["Always: {0}", "Off: {0}", "{0}: {1}"])
+def test_what_a_setting_costs_is_not_cut_off(qtbot: QtBot, language: Literal["en", "zh_CN"], frame: str) -> None:
+    set_language(language)
+    words = tr(frame, "{0}") if frame != "{0}: {1}" else tr(frame, "BF16", "{0}")
+    metrics = QFontMetricsF(theme.current().font("small", numbers=True))
+    wide = [words.format(settings_effects.time_words(ratio)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
+    set_language("en")
+    assert [one for one in wide if metrics.horizontalAdvance(one) > TIME_WORDS] == []

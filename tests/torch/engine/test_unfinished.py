@@ -1,10 +1,7 @@
 """A picture whose step failed is kept with all that its loop remembers, and goes on from there to the last bit."""
 
 import math
-import shutil
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +9,16 @@ import diffusers
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tests.bench.bench_resume import EXACT
 from tests.bench.faults.families import FAMILIES
 from tests.bench.resume.rig import Case, Rig, standing, wide
 from tests.helpers.engine_runs import Recorder, Steady, generate, pixels
+from tests.helpers.interrupted import failing, stopped
 from tests.helpers.loras import make_lora
 from tests.helpers.read_back import read_picture
 
-from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import PictureFacts
+from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.engine.latents import keep_latents
@@ -28,34 +26,7 @@ from halftone.engine.service import DiffusersEngine
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.unfinished import Loop, NotKeptError, packed_loop, read_loop
 from halftone.health.kept import read_kept
-from halftone.settings.places import data_dir, latents_dir
-
-LAYER = "mid_block.resnets.0.conv1"
-
-
-@contextmanager
-def failing(engine: DiffusersEngine, after: int = 0) -> Generator[None]:
-    """One layer fails in float16 from its call `after` on; a model must be in memory. What is known of cures is forgotten."""
-    shutil.rmtree(data_dir() / "cures", ignore_errors=True)
-    assert engine.loaded is not None
-    calls: list[int] = []
-
-    def strike(module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor | None:
-        calls.append(1)
-        return output * math.nan if len(calls) > after and module.weight.dtype == torch.float16 else None
-
-    handle = engine.loaded.modules["unet"].get_submodule(LAYER).register_forward_hook(strike)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def stopped(engine: DiffusersEngine, model: Path, after: int = 3, **changes: Any) -> PictureFacts:
-    generate(engine, model, "float16", steps=1)
-    with failing(engine, after):
-        report, _ = generate(engine, model, "float16", on_black="stop", steps=6, **changes)
-    return report.images[-1]
+from halftone.settings.places import latents_dir
 
 
 @pytest.mark.parametrize(
@@ -106,6 +77,50 @@ def test_what_was_asked_for_then_is_what_goes_on(engine: DiffusersEngine, models
     again, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents)
     assert (again.images[0].seed, again.images[0].state) == (kept.seed, "clean")
     assert (pixels(again) == pixels(whole)).all()
+
+
+def drawing(path: Path, seed: int) -> str:
+    """A picture to begin with, or where to paint: black at the left, white at the right, and noise."""
+    noise = np.random.default_rng(seed).integers(0, 64, (32, 32, 3), dtype=np.uint8)
+    noise[:, 16:] += 191
+    Image.fromarray(noise).save(path)
+    return str(path)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
+    given: dict[str, Any] = {name: drawing(tmp_path / f"{name}.png", len(name)) for name in request.param}
+    return {**given, "options": {"strength": 0.9}}
+
+
+@pytest.mark.parametrize("inputs", [("image",), ("image", "mask")], indirect=True, ids=["image", "inpainting"])
+def test_a_picture_made_of_another_goes_on_as_if_never_interrupted(
+    engine: DiffusersEngine, models: dict[str, Path], inputs: dict[str, Any]
+) -> None:
+    kept = stopped(engine, models["sd15"], **inputs)
+    assert kept.kept_step is not None
+    with failing(engine, 3):
+        whole, _ = generate(engine, models["sd15"], "float16", steps=6, **inputs)
+    fresh = DiffusersEngine()
+    generate(fresh, models["sd15"], "float16", steps=1)
+    with failing(fresh):
+        again, events = generate(fresh, models["sd15"], "float16", resume_latents=kept.latents)
+    assert (pixels(again) == pixels(whole)).all()
+    assert min(event.step for event in events.of(StepDone)) == kept.kept_step + 1
+
+
+@pytest.mark.parametrize("inputs", [("image", "mask")], indirect=True, ids=["inpainting"])
+@pytest.mark.parametrize("name", ["image", "mask"])
+def test_what_an_unfinished_picture_is_made_of_must_be_there(
+    engine: DiffusersEngine, models: dict[str, Path], inputs: dict[str, Any], name: str
+) -> None:
+    kept = stopped(engine, models["sd15"], **inputs)
+    Path(inputs[name]).unlink()
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], "float16", resume_latents=kept.latents)
+    what = f"The unfinished picture goes on from {inputs[name]}, which is not there any more."
+    assert say(caught.value.as_facts()) == f"{what} Put it back, or make the picture again."
+    assert Path(str(kept.latents)).exists()
 
 
 def test_a_step_that_fails_again_loses_nothing(engine: DiffusersEngine, models: dict[str, Path]) -> None:

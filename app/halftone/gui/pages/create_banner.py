@@ -12,6 +12,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import LEVEL_ICONS, Message, announce
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling
 from halftone.gui.widgets.headroom_chart import HeadroomChart
+from halftone.health.headroom import layer_of
 
 _RIGHT = 330
 
@@ -95,7 +96,7 @@ class Evidence(QWidget):
             limit = FLOAT_LIMITS[dtype]
             shown = figures.group(int(limit)) if limit < 1e9 else figures.power(128)
             self._limit_words.setText(tr("{0} limit {1}", DTYPE_NAMES[dtype], shown))
-            self.chart.set_layers(event.layers, dtype)
+            self.chart.set_layers(event.layers, dtype, origin=layer_of(event.layers, event))
 
 
 class _Fold(HoverButton):

@@ -85,7 +85,8 @@ def cured_row(number: int, finding: Finding, layer: Layer | None, plan: Plan) ->
     bits = None if layer is None or layer.exp_after == -math.inf else room_bits(layer.exp_after, layer.dtype_after)
     if layer is not None and finding.code == "tight" and not layer.changed and bits is not None and bits < TIGHT_BITS:
         return before
-    row = replace(before, badge=tr("Cured"), tone="unknown", icon="bandage", room_tone="text-muted", past=True)
+    details = tuple(health_words.cured_details(finding))
+    row = replace(before, badge=tr("Cured"), tone="unknown", icon="bandage", room_tone="text-muted", past=True, details=details)
     if layer is None or bits is None or not before.peak:
         caption = tr("before the cure")
         return replace(row, peak_caption=caption if row.peak else "", room_caption=caption if row.room else "")

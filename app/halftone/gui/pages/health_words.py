@@ -52,6 +52,12 @@ def finding_title(finding: Finding) -> str:
     return extra.get(finding.code, where)
 
 
+def cured_details(finding: Finding) -> list[str]:
+    """The same of a finding that the cure in use took care of: what was, and that nothing is left to do."""
+    what = finding_words(finding)[0].text(tr)
+    return [tr("Before the cure: {0}", what), *_more_details(finding), tr("The cure in use takes care of it.")]
+
+
 def finding_details(finding: Finding) -> list[str]:
     """What happened, in which type, what it would be in others: shown when a row is open."""
     lines: list[str] = []
@@ -62,11 +68,14 @@ def finding_details(finding: Finding) -> list[str]:
             if finding.peak > finding.limit
             else tr("In FP16 it fits; BF16 and FP32 leave far more room.")
         )
-    if finding.step is not None:
-        lines.append(tr("It appeared at step {0}.", finding.step))
-    if (further := further_words(finding)) is not None:
-        lines.append(further.text(tr))
-    return [what.text(tr), *lines, remedy.text(tr)]
+    return [what.text(tr), *lines, *_more_details(finding), remedy.text(tr)]
+
+
+def _more_details(finding: Finding) -> list[str]:
+    """When, and how many more layers."""
+    lines = [] if finding.step is None else [tr("It appeared at step {0}.", finding.step)]
+    further = further_words(finding)
+    return lines if further is None else [*lines, further.text(tr)]
 
 
 def price_time(cure: Cure) -> str:

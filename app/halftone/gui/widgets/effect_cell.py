@@ -11,7 +11,9 @@ from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-TIME, CLOSENESS = 196, 196
+TIME, CLOSENESS = 204, 196
+TIME_WORDS = TIME - 74
+"""Pixels that the words beside the bar have."""
 DOTS = 8
 
 
@@ -107,7 +109,7 @@ class EffectCell(QWidget):
             painter.fillRect(QRectF(zero, middle - 3, length, 6), style.color("text-muted"))
         painter.setPen(QPen(style.color("text-muted"), 1))
         painter.drawLine(QPointF(zero + 0.5, middle - 6), QPointF(zero + 0.5, middle + 6))
-        self._words(painter, 70, TIME - 74, effect.time_words, quiet=effect.quiet_time)
+        self._words(painter, 70, TIME_WORDS, effect.time_words, quiet=effect.quiet_time)
 
     def _paint_closeness(self, painter: QPainter, effect: Effect) -> None:
         x = float(TIME)

@@ -33,7 +33,8 @@ class HeadroomChart(QWidget):
         super().__init__(parent)
         self._compact = compact
         self._data: ChartData = EMPTY
-        self._given: tuple[Sequence[LayerPeak], DType, tuple[Finding, ...], Plan | None, float] | None = None
+        self._given: tuple[Sequence[LayerPeak], DType, tuple[Finding, ...], Plan | None, float, int | None] | None = None
+        self._origin: int | None = None
         self._after = False
         self._share = 1.0
         self._zoom = 1.0
@@ -65,12 +66,16 @@ class HeadroomChart(QWidget):
         findings: Sequence[Finding] = (),
         plan: Plan | None = None,
         share: float = 1.0,
+        origin: int | None = None,
     ) -> None:
-        """Show these layers. share: how much of the check is done. Painted at most every 100 ms."""
-        given = (layers, dtype, tuple(findings), plan, share)
+        """Show these layers. share: how much of the check is done; origin: the layer that the compact chart rings, by its place.
+        Painted at most every 100 ms.
+        """
+        given = (layers, dtype, tuple(findings), plan, share, origin)
         if self._given is not None and layers is self._given[0] and given[1:] == self._given[1:]:
             return
         self._given = given
+        self._origin = origin
         if self._compact:
             self._data = build_blocks(layers, dtype)
         else:
@@ -182,12 +187,18 @@ class HeadroomChart(QWidget):
         return image
 
     def _paint_marker(self, painter: QPainter) -> None:
-        """The compact chart rings its highest bar."""
-        columns = [column for box in self._boxes for column in box.columns]
-        if columns:
-            top = max(columns, key=lambda column: column.top.exp)
-            y = headroom_chart_paint.bar_top(self._frame, top.top, after=False)
-            headroom_chart_paint.paint_marker(painter, theme.current(), QPointF(top.x + top.width / 2 - 1, y - 1))
+        """The compact chart rings the layer where the bad number began."""
+        if (at := self.marker()) is not None:
+            headroom_chart_paint.paint_marker(painter, theme.current(), at)
+
+    def marker(self) -> QPointF | None:
+        """Where the ring is; None while no layer is named."""
+        found = ((column, layer) for box in self._boxes for column in box.columns for layer in column.members)
+        column, layer = next(((column, layer) for column, layer in found if layer.index == self._origin), (None, None))
+        if column is None or layer is None:
+            return None
+        y = headroom_chart_paint.bar_top(self._frame, layer, after=False)
+        return QPointF(column.x + column.width / 2 - 1, y - 1)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self._cache is None or self._cache.devicePixelRatio() != self.devicePixelRatioF():
