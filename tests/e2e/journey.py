@@ -13,17 +13,21 @@ import msgspec
 from PIL import Image
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples
+from tests.helpers.interrupted import stopped
 from tests.helpers.read_back import parse_parameters, read_picture
 
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Numerics
 from halftone.engine.fragile import make_fragile
+from halftone.engine.service import DiffusersEngine
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import set_language
+from halftone.gui.pages.create_history import unsaved
 from halftone.gui.process import WorkerLink
 from halftone.gui.window import MainWindow
 from halftone.gui.workspace import Workspace
+from halftone.health.kept import read_kept
 from halftone.library import models, records
 from halftone.measure.devices import find_device
 from halftone.settings import store
@@ -160,6 +164,36 @@ def test_the_fragile_model_is_told_recovered_and_fixed(qtbot: QtBot, tmp_path: P
     person.leave()
 
 
+def test_an_unfinished_picture_goes_on_with_a_click(qtbot: QtBot) -> None:
+    kept = stopped(DiffusersEngine(), resources() / "pocket", on_black="ask", prompt=PROMPT)
+    file = Path(str(kept.latents))
+    asked = read_kept(file).asked
+    assert asked is not None
+    assert (kept.state, kept.kept_step) == ("asking", 3)
+    person = Person(qtbot, settings(precision="float16", on_black="ask"))
+    person.page.centre.show_picture(unsaved(kept, asked, b""))
+    person.wait(person.page.centre.banner.isVisible)
+    message = person.page.centre.banner.message
+    assert message is not None
+    assert message.title == "A bad number appeared at step 4."
+    assert message.text == "Halftone can go back one step and finish the picture with a cure."
+    person.shot("9-unfinished")
+    recover = person.page.centre.banner.first_button()
+    assert recover is not None
+    assert recover.text().strip() == "Recover"
+    recover.click()
+    person.wait(lambda: len(person.pictures) == 1)
+    person.idle()
+    (ready,) = person.pictures
+    assert [event.step for event in person.steps] == [4, 5, 6]
+    assert (ready.facts.state, ready.facts.seed) == ("clean", kept.seed)
+    assert Path(ready.facts.path).exists()
+    assert not file.exists()
+    assert person.page.centre.receipt.word.text() == "Clean"
+    person.shot("10-went-on")
+    person.leave()
+
+
 def test_a_killed_worker_costs_one_job(qtbot: QtBot) -> None:
     person = Person(qtbot, settings(precision="float32"))
     person.page.form.steps.set_value(60)
@@ -169,14 +203,14 @@ def test_a_killed_worker_costs_one_job(qtbot: QtBot) -> None:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     person.wait(lambda: any(notice.kind == "failed" for notice in person.controller.state.notices))
-    person.shot("9-worker-lost")
+    person.shot("11-worker-lost")
     person.idle()
     assert person.pictures == []
     person.page.form.steps.set_value(4)
     person.generate(6)
     person.wait(lambda: len(person.pictures) == 1)
     person.idle()
-    person.shot("10-goes-on")
+    person.shot("12-goes-on")
     person.leave()
 
 
@@ -193,7 +227,7 @@ def test_cancel_ends_within_one_step(qtbot: QtBot) -> None:
     assert ended.outcome == "cancelled"
     # One step may have been told before the click arrived, and one may have been under way.
     assert person.steps[-1].step <= asked_at + 2
-    person.shot("11-cancelled")
+    person.shot("13-cancelled")
     person.leave()
 
 

@@ -201,8 +201,10 @@ class Stage:
         events: tuple[GuardEvent, ...] = (),
         side: int = 512,
         seconds: float = 20.6,
+        latents: str | None = None,
+        kept_step: int | None = None,
     ) -> None:
-        """A whole job, from request to picture."""
+        """A whole job, from request to picture. latents: of one that is not finished, and has no file."""
         request = msgspec.structs.replace(self.page.request(), seed=seed)
         job = self.controller.generate(request)
         self.play(JobStarted(job=job, kind="generate", plan=PLAN))
@@ -211,7 +213,7 @@ class Stage:
         path = Path(self.folder) / f"{seed}.png"
         image.save(str(path))
         facts = PictureFacts(
-            path=str(path), seed=seed, index=0, width=1024, height=1024, state=state,
+            path="" if latents else str(path), seed=seed, latents=latents, kept_step=kept_step, index=0, width=1024, height=1024, state=state,
             dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float32" if events else "float16"},
             black=False, finite=True, dark=False, room_bits=3.6, seconds=seconds, steps=28, events=events,
         )  # fmt: skip
@@ -295,6 +297,17 @@ def recovered_zh(stage: Stage) -> None:
     stage.page.centre.banner.fold.setChecked(True)
 
 
+def unfinished_zh(stage: Stage) -> None:
+    """A picture whose step failed, kept with all that its steps go on from."""
+    stage.prompt(ZH, "文字，水印，裁切，多余物体")
+    stage.history(5)
+    lost = msgspec.structs.replace(
+        EVENT, step=18, component="unet", module="mid_block.resnets.0.conv1", action="asked", cure="none", sound_in_float32=True
+    )
+    stage.picture(9, "asking", (lost,), latents=str(Path(stage.folder) / "9-0.safetensors"), kept_step=17)
+    stage.page.centre.banner.fold.setChecked(True)
+
+
 def receipt(stage: Stage) -> None:
     done(stage)
     stage.page.centre.receipt.setChecked(False)
@@ -349,6 +362,8 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "generating": ({}, generating),
     "recovered": ({}, recovered),
     "recovered-zh": ({"language": "zh_CN"}, recovered_zh),
+    "unfinished-zh": ({"language": "zh_CN"}, unfinished_zh),
+    "unfinished-small-zh": ({"language": "zh_CN", "size": (1024, 640)}, unfinished_zh),
     "light": ({"theme_name": "light"}, done),
     "light-recovered": ({"theme_name": "light"}, recovered),
     "small": ({"size": (1024, 640)}, done),

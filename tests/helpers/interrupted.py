@@ -11,6 +11,7 @@ import torch
 from tests.helpers.engine_runs import generate
 
 from halftone.contract.facts import PictureFacts
+from halftone.contract.words import OnBlack
 from halftone.engine.service import DiffusersEngine
 from halftone.settings.places import data_dir
 
@@ -35,8 +36,9 @@ def failing(engine: DiffusersEngine, after: int = 0) -> Generator[None]:
         handle.remove()
 
 
-def stopped(engine: DiffusersEngine, model: Path, after: int = 3, **changes: Any) -> PictureFacts:
+def stopped(engine: DiffusersEngine, model: Path, after: int = 3, on_black: OnBlack = "stop", **changes: Any) -> PictureFacts:
+    """The picture that was left where call `after` failed, as the setting says."""
     generate(engine, model, "float16", steps=1)
     with failing(engine, after):
-        report, _ = generate(engine, model, "float16", on_black="stop", steps=6, **changes)
+        report, _ = generate(engine, model, "float16", on_black=on_black, steps=6, **changes)
     return report.images[-1]

@@ -32,11 +32,12 @@ log = logging.getLogger(__name__)
 
 class Delivery:
     """Where the pictures of one job go. pictures: what was handed over so far; unsaved: why the first picture that could not be
-    written was not.
+    written was not. unfinished: what the picture goes on from, where steps of it were left.
     """
 
-    def __init__(self, request: PictureRequest, model: ModelFacts, emit: Emit) -> None:
+    def __init__(self, request: PictureRequest, model: ModelFacts, emit: Emit, unfinished: Kept | None) -> None:
         self._request = request
+        self._unfinished = unfinished
         self._model = model
         self._emit = emit
         self.pictures: list[PictureFacts] = []
@@ -85,10 +86,13 @@ class Delivery:
     ) -> None:
         """A picture that could not be finished: keep the latents of a failed decode, or of the last good step, and say what
         happened. loop: all that the steps after that state need.
+
+        What it went on from stays until that is written, and is what there is where nothing new came of it.
         """
-        good = now.good
-        if now.decoder_input is None and good is not None and self._request.resume_latents is None:
-            facts = self._keep_steps(good, facts, resolved, plan, loop)
+        if now.decoder_input is None and now.good is not None:
+            facts = self._keep_steps(now.good, facts, resolved, plan, loop)
+        elif now.decoder_input is None and self._unfinished is not None:
+            facts = self._as_before(facts)
         else:
             facts = msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
         self._hand_over(facts, b"", failed)
@@ -98,23 +102,36 @@ class Delivery:
     ) -> PictureFacts:
         """With its latents, to go on from; where the loop's state cannot be written, to be decoded as they are."""
         latents = next(tensors_in(good.result))
-        facts = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
-        asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1)
-        record = self._record(facts, resolved, plan)
+        told = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
+        asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1, resume_latents=None)
+        record = self._record(told, resolved, plan)
         try:
             path = keep_if_possible(latents, msgspec.structs.replace(record, asked=asked), loop(good))
         except NotKeptError as error:
             log.info("the state of the sampler cannot be kept: %s", error)
-            facts = msgspec.structs.replace(facts, only_decode=True)
-            path = keep_if_possible(latents, self._record(facts, resolved, plan))
-        return facts if path is None else msgspec.structs.replace(facts, latents=str(path))
+            told = msgspec.structs.replace(told, only_decode=True)
+            path = keep_if_possible(latents, self._record(told, resolved, plan))
+        return self._as_before(facts) if path is None else msgspec.structs.replace(told, latents=self._replaced(path))
+
+    def _as_before(self, facts: PictureFacts) -> PictureFacts:
+        """With what the picture went on from, if it did."""
+        if self._unfinished is None:
+            return facts
+        return msgspec.structs.replace(facts, latents=self._request.resume_latents, kept_step=self._unfinished.picture.kept_step)
 
     def _keep(self, latents: torch.Tensor | None, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> str | None:
         """The file with the latents of this picture: the one they came from, else a new one."""
-        if self._request.resume_latents is not None or latents is None:
-            return self._request.resume_latents
+        old = self._request.resume_latents
+        if latents is None or (old is not None and self._unfinished is None):
+            return old
         path = keep_if_possible(latents, self._record(facts, resolved, plan))
-        return None if path is None else str(path)
+        return old if path is None else self._replaced(path)
+
+    def _replaced(self, path: Path) -> str:
+        """A new file is there: the one that the picture went on from goes."""
+        if self._request.resume_latents is not None:
+            forget_latents(Path(self._request.resume_latents))
+        return str(path)
 
     def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
         alone = msgspec.structs.replace(resolved, seed=facts.seed, batch=1)

@@ -87,7 +87,7 @@ class Generation:
         emit(JobStarted(kind="generate", plan=self._plan))
         self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
-        self._delivery = Delivery(request, self._loaded.facts, emit)
+        self._delivery = Delivery(request, self._loaded.facts, emit, self._unfinished)
         self._more_reasons: tuple[str, ...] = ()
         self._switches = ExitStack()
 
@@ -176,6 +176,7 @@ class Generation:
         What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
         """
         resume, entering = self._begin(flight)
+        begun = resume
         while True:
             generator = torch.Generator("cpu").manual_seed(self._picture.seed)
             try:
@@ -190,7 +191,7 @@ class Generation:
                     flight.watch_every_step()
                     resume = None
                     continue
-                self._picture.good = failure.good
+                self._picture.good = None if failure.good is begun else failure.good
                 resume, entering = failure.good, self._recover_step(failure)
                 continue
             return result[0]
@@ -397,7 +398,5 @@ class Generation:
         """Leave the picture with what happened to it."""
         self._picture.events.append(stopped.event)
         facts = self._facts(stopped.state, None, finite=False)
-        if self._unfinished is not None:
-            facts = msgspec.structs.replace(facts, kept_step=self._unfinished.picture.kept_step)
         self._delivery.give_up(self._picture, facts, stopped.failed, self._resolved, self._whole_plan(), flight.loop)
         flight.decoded_input = None

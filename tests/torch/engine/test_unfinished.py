@@ -1,6 +1,7 @@
 """A picture whose step failed is kept with all that its loop remembers, and goes on from there to the last bit."""
 
 import math
+import resource
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ from halftone.health.kept import read_kept
 from halftone.settings.places import latents_dir
 
 
+@pytest.mark.filterwarnings("ignore:__array:DeprecationWarning")  # diffusers' DEIS hands tensors to NumPy in a way of NumPy 1
 @pytest.mark.parametrize(
-    "sampler", ["Euler", "Euler a", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM", "DDPM", "UniPC", "PNDM", "LCM"]
+    "sampler", ["Euler", "Euler a", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM", "DDPM", "UniPC", "PNDM", "DEIS", "LCM"]
 )
 def test_going_on_gives_the_picture_that_was_never_interrupted(
     engine: DiffusersEngine, models: dict[str, Path], sampler: str
@@ -129,6 +131,51 @@ def test_a_step_that_fails_again_loses_nothing(engine: DiffusersEngine, models: 
         again, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
     assert (again.images[0].latents, again.images[0].kept_step) == (kept.latents, kept.kept_step)
     assert [str(path) for path in latents_dir().iterdir()] == [kept.latents]
+
+
+def test_a_later_step_that_fails_replaces_what_the_picture_went_on_from(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    kept = stopped(engine, models["sd15"])
+    with failing(engine, 2):
+        later, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
+    assert (kept.kept_step, later.images[0].kept_step) == (3, 5)
+    assert [str(path) for path in latents_dir().iterdir()] == [later.images[0].latents]
+    with failing(engine, 5):
+        whole, _ = generate(engine, models["sd15"], "float16", steps=6)
+    with failing(engine):
+        again, _ = generate(engine, models["sd15"], "float16", resume_latents=later.images[0].latents)
+    assert (pixels(again) == pixels(whole)).all()
+    assert not list(latents_dir().iterdir())
+
+
+@pytest.mark.logs("could not be kept")
+def test_a_later_failure_that_cannot_be_written_leaves_what_the_picture_went_on_from(
+    engine: DiffusersEngine, models: dict[str, Path]
+) -> None:
+    kept = stopped(engine, models["sd15"])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with failing(engine, 2):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
+        try:
+            later, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (later.images[0].latents, later.images[0].kept_step) == (kept.latents, kept.kept_step)
+    assert [str(path) for path in latents_dir().iterdir()] == [kept.latents]
+
+
+def test_a_decode_that_fails_after_going_on_keeps_the_finished_steps(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    kept = stopped(engine, models["sd15"])
+    assert engine.loaded is not None
+    decoder = engine.loaded.modules["vae"].get_submodule("decoder.conv_in")
+    handle = decoder.register_forward_hook(lambda _module, _args, output: output * math.nan)
+    try:
+        later, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
+    finally:
+        handle.remove()
+    assert later.images[0].kept_step is None
+    assert [str(path) for path in latents_dir().iterdir()] == [later.images[0].latents]
+    _, events = generate(engine, models["sd15"], "float16", resume_latents=later.images[0].latents)
+    assert not events.of(StepDone)
 
 
 def test_of_the_first_step_nothing_is_kept(engine: DiffusersEngine, models: dict[str, Path]) -> None:
