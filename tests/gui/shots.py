@@ -213,7 +213,8 @@ class Stage:
         path = Path(self.folder) / f"{seed}.png"
         image.save(str(path))
         facts = PictureFacts(
-            path="" if latents else str(path), seed=seed, latents=latents, kept_step=kept_step, index=0, width=1024, height=1024, state=state,
+            path="" if latents else str(path), latents=latents, kept_step=kept_step,
+            seed=seed, index=0, width=1024, height=1024, state=state,
             dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float32" if events else "float16"},
             black=False, finite=True, dark=False, room_bits=3.6, seconds=seconds, steps=28, events=events,
         )  # fmt: skip

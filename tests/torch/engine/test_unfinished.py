@@ -167,7 +167,11 @@ def test_a_decode_that_fails_after_going_on_keeps_the_finished_steps(engine: Dif
     kept = stopped(engine, models["sd15"])
     assert engine.loaded is not None
     decoder = engine.loaded.modules["vae"].get_submodule("decoder.conv_in")
-    handle = decoder.register_forward_hook(lambda _module, _args, output: output * math.nan)
+
+    def spoil(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor:
+        return output * math.nan
+
+    handle = decoder.register_forward_hook(spoil)
     try:
         later, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
     finally:
