@@ -13,20 +13,8 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from tests.bench.common import (
-    Going,
-    Options,
-    Ratio,
-    Row,
-    alone,
-    judged,
-    one_thread,
-    overflowing,
-    ratio,
-    silent,
-    timed,
-    write_large,
-)
+from tests.bench.common import Options, Ratio, Row, alone, judged, one_thread, overflowing, ratio, timed, write_large
+from tests.helpers.silence import Going, silent
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics

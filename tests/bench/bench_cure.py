@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from tests.bench.common import Going, Options, Row, alone, judged, one_thread, overflowing, silent, timed, write_large
+from tests.bench.common import Options, Row, alone, judged, one_thread, overflowing, timed, write_large
+from tests.helpers.silence import Going, silent
 
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Plan

@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from safetensors.torch import load_file
-from tests.bench.common import Going, Options, Row, alone, one_thread, silent
+from tests.bench.common import Options, Row, alone, one_thread
 from tests.bench.faults import truth
 from tests.bench.faults.families import FAMILIES, arguments, load, make_sound
 from tests.bench.faults.inject import make_case
+from tests.helpers.silence import Going, silent
 from torch import nn
 
 from halftone.contract.messages import Repair

@@ -21,7 +21,6 @@ import torch
 from diffusers import UNet2DConditionModel
 from tests.helpers import tiny
 
-from halftone.contract.messages import AnyEvent
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.fragile import exponents_up
 from halftone.engine.quiet import quiet_libraries
@@ -41,23 +40,6 @@ class Options(NamedTuple):
 
     small: bool = False
     device: str = "cpu"
-
-
-class Going:
-    """A control that never stops the job."""
-
-    def cancelled(self) -> bool:
-        return False
-
-    def keep(self) -> bool:
-        return False
-
-    def check(self) -> None:
-        return
-
-
-def silent(event: AnyEvent, blob: bytes = b"") -> None:
-    del event, blob
 
 
 def processor_seconds() -> float:

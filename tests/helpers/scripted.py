@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 from tests.helpers import samples
+from tests.helpers.silence import Going, silent
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorCode, Fact, HalftoneError
@@ -197,7 +198,7 @@ class ScriptedEngine:
         self._loaded = 0
 
     def devices(self) -> tuple[DeviceFacts, ...]:
-        self._play("devices", "devices", _emit_nothing, _NoControl(), None)
+        self._play("devices", "devices", silent, Going(), None)
         return (samples.CPU,)
 
     def self_test(self, command: SelfTest, emit: Emit, control: Control) -> SelfTestReport:
@@ -222,14 +223,14 @@ class ScriptedEngine:
         return samples.repair_report(command.output)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
-        self._play("load", "load", emit, _NoControl(), None)
+        self._play("load", "load", emit, Going(), None)
         self._loaded = 5_000_000
         model = msgspec.structs.replace(samples.POCKET, id=command.model)
         emit(ModelChanged(model=model, device="cpu", seconds=0.5))
         return model
 
     def unload(self) -> None:
-        self._play("unload", "unload", _emit_nothing, _NoControl(), None)
+        self._play("unload", "unload", silent, Going(), None)
         self._loaded = 0
 
     def memory(self) -> MemoryFacts:
@@ -312,21 +313,6 @@ class _Player:
             if heed:
                 self._control.check()
             never.wait(_LOOK_SECONDS)
-
-
-class _NoControl:
-    def cancelled(self) -> bool:
-        return False
-
-    def keep(self) -> bool:
-        return False
-
-    def check(self) -> None:
-        return
-
-
-def _emit_nothing(event: AnyEvent, blob: bytes = b"") -> None:
-    return
 
 
 def _output(command: Generate | None) -> str:

@@ -2,7 +2,6 @@
 
 import math
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import diffusers
@@ -13,6 +12,7 @@ from tests.bench.faults import truth
 from tests.bench.faults.families import PROMPT, SEED, STEPS, Sound
 from tests.bench.faults.inject import Case
 from tests.bench.faults.kinds import CONTROLS
+from tests.helpers.silence import Going, silent
 
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.messages import Examine, Generate
@@ -23,25 +23,6 @@ from halftone.library.records import set_applied
 
 CURED: float = 30.0
 """dB against the float32 picture from which a cured picture counts as the same."""
-
-
-@dataclass
-class _Silent:
-    """A listener and a control that let the job run."""
-
-    events: list[Any] = field(default_factory=list[Any])
-
-    def __call__(self, event: object, blob: bytes = b"") -> None:
-        del event, blob
-
-    def cancelled(self) -> bool:
-        return False
-
-    def keep(self) -> bool:
-        return False
-
-    def check(self) -> None:
-        return
 
 
 def measure(engine: DiffusersEngine, sound: Sound, case: Case) -> dict[str, Any]:
@@ -68,7 +49,7 @@ def _check(engine: DiffusersEngine, sound: Sound, case: Case) -> CheckReport:
         loras=_loras(case),
     )
     command = Examine(job="c", model=str(case.folder), numerics=Numerics(precision="float16"), inputs=inputs)
-    return engine.examine(command, _Silent(), _Silent())
+    return engine.examine(command, silent, Going())
 
 
 def _loras(case: Case) -> tuple[Lora, ...]:
@@ -163,7 +144,7 @@ def _picture(engine: DiffusersEngine, sound: Sound, case: Case, precision: Preci
         loras=_loras(case),
         numerics=Numerics(precision=precision),
     )
-    made = engine.generate(Generate(job="g", request=request), _Silent(), _Silent()).images[0]
+    made = engine.generate(Generate(job="g", request=request), silent, Going()).images[0]
     if not made.path:
         return None, made.state
     with Image.open(made.path) as image:
