@@ -26,12 +26,12 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType, Precision, either
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
 from halftone.library.decoder import decoder_channels, least_bytes
-from halftone.library.records import load_report, load_selftest, save_report, set_applied
+from halftone.library.records import load_report, load_selftest, save_report, set_applied, staleness
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.places import checks_dir
@@ -78,6 +78,15 @@ def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype
         raise HalftoneError("out-of-memory", detail=f"{said}, and there are {most / 1e9:.1f}\u00a0GB for {device.name}")
     if device.backend == "cpu" and least > (free := psutil.virtual_memory().available):
         _note(f"{said}, and only {free / 1e9:.1f}\u00a0GB are free: the system may become very slow or end Halftone.")
+
+
+def tell_unused_cure(tools: Tools, device: str, facts: ModelFacts, dtype: DType, numerics: Numerics) -> None:
+    """Say so where a cure was applied to the model and this picture goes without it."""
+    chosen = _chosen(list_devices(tools), device)
+    report = load_report(facts, chosen, dtype)
+    changed = staleness(report, facts, chosen, numerics) if report is not None and report.applied else None
+    if changed is not None:
+        _note(f"The cure that was applied to {facts.name} is not used. {changed} Check the model again with --apply.")
 
 
 def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTestReport | None:

@@ -10,7 +10,7 @@ from halftone.contract.words import CureKind, DType
 
 RESULT: Final = ".(result)"
 """Ends the name of a layer that runs as it is and hands on what it makes in float32."""
-_HANDED_ON: Final = re.compile(r"(?P<module>.*)\.\(result(?:\*2\^(?P<k>\d+))?\)")
+_HANDED_ON: Final = re.compile(r"(?P<module>.*)\.\(result(?:\*2\^(?P<k>\d{1,2}))?\)")
 
 
 def result_of(module: str, k: int = 0) -> str:

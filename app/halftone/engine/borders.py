@@ -124,6 +124,11 @@ def put_result(layer: nn.Module, k: int) -> list[RemovableHandle]:
     return [left, layer.register_forward_pre_hook(enter, with_kwargs=True, prepend=True)] if k else [left]
 
 
+def can_hand_on(module: nn.Module | None, name: str) -> bool:
+    """Whether a name of a plan means something for a module: what computes with a scaled input multiplies and adds, no more."""
+    return module is not None and (not handed_on(name)[1] or isinstance(module, (nn.Linear, _ConvNd)))
+
+
 def scaled_up(k: int, tensor: torch.Tensor) -> torch.Tensor:
     """tensor times 2**k, in float32."""
     wide = as_dtype(torch.float32)(tensor)
@@ -199,14 +204,15 @@ def put_input_casts(module: nn.Module) -> None:
     if _CASTS in module.__dict__:
         return
     layers = [child for child in module.modules() if isinstance(child, (nn.Linear, _ConvNd)) or type(child) in _NORMS]
-    module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights) for layer in layers]
+    module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights, with_kwargs=True) for layer in layers]
 
 
-def _as_weights(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _as_weights(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
     weight = getattr(layer, "weight", None)
     if not isinstance(weight, torch.Tensor) or not weight.is_floating_point():
         return None
     if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].dtype is weight.dtype:
         return None  # nearly always, and every layer of every step asks
-    cast_args = map_tensors(args, as_dtype(weight.dtype))
-    return None if cast_args is args else cast_args
+    given = args, kwargs
+    cast_given = map_tensors(given, as_dtype(weight.dtype))
+    return None if cast_given is given else cast_given

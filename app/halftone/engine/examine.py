@@ -15,7 +15,7 @@ from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Fi
 from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.words import CureKind, DType
-from halftone.engine.calls import Call, run_call
+from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.capture import Range, draw, effective, range_pass
 from halftone.engine.departure import departure_finding
 from halftone.engine.findings import (
@@ -37,7 +37,7 @@ from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing
 from halftone.engine.prompts import pictures_to_check, prompts_to_read
-from halftone.engine.recover import ASSUMED, CLOSE, layer_peaks, measure_call
+from halftone.engine.recover import ASSUMED, layer_peaks, measure_call
 from halftone.engine.tally import closest, picture_psnr
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.engine.timing import Bare
@@ -244,7 +244,7 @@ class Examination:
             origins |= {name: own[0].module} if own else {}
             dtype = base.dtypes[name]
             found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
-        failing = {name: target.failing for name, target in targets.items() if target.failing is not None}
+        failing = {name: _first(target.failing, wide.of(name)) for name, target in targets.items() if target.failing is not None}
         found = with_lora_causes(self._loaded, found, failing, self._masters, self._control.check)
         running = dict.fromkeys((*(call.component for call, _ in wide.calls), *wide.readings))
         return self._explained(found, {name: {r.module: r.order for r in wide.readings[name]} for name in running}, origins)
@@ -372,6 +372,11 @@ class Examination:
             seconds=target.seconds / target.calls if target.calls else None,
             modules=len(own),
         )
+
+
+def _first(failing: Call, calls: Sequence[tuple[Call, Any]]) -> list[Call]:
+    """All calls of a component, the one that failed before the others."""
+    return [failing, *(call for call, _ in calls if call is not failing)]
 
 
 def _is_flat(result: Any) -> bool:

@@ -7,7 +7,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded
-from halftone.engine.plans import base_plan, merged, permitted
+from halftone.engine.plans import base_plan, fitting, merged, permitted
 from halftone.engine.recover import kind_of
 from halftone.health.explain import remembered
 from halftone.library.learned import recall, remember
@@ -36,6 +36,7 @@ def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Nume
 
 def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Numerics) -> Plan:
     """A cure without the components that the settings already moved to another precision, and without what they rule out."""
+    cure = fitting(loaded, cure)
     cure = permitted(loaded, cure, numerics) if dtype != "float32" else cure
     free = {name for name, own in base.dtypes.items() if own == dtype and not base.upcast.get(name)}
     return msgspec.structs.replace(

@@ -13,6 +13,7 @@ No names and no shapes of known architectures are used; what is found is verifie
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -121,6 +122,8 @@ class Growth:
         self._changes = changes_by_tensor(rescale)
         self._check = check
         self._deadline = time.monotonic() + patience
+        owners = Counter(id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False))
+        self._shared = {key for key, count in owners.items() if count > 1}
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
         self._leaves = {name: own for name, own in module.named_modules() if name and is_layer(module, name)}
         self._layers = {name: own for name, own in self._leaves.items() if any(p.is_floating_point() for p in own.parameters())}
@@ -264,7 +267,7 @@ class Growth:
     def _with_scaled_input(self, name: str, layer: nn.Module, given: tuple[tuple[Any, ...], dict[str, Any]], wide: Any) -> Any:
         """What a layer makes with its input scaled, where that is as good as what it made in float32 (wide); it stays so."""
         largest = max(peak_of(given), peak_of(wide))
-        if not isinstance(layer, (nn.Linear, _ConvNd)) or not largest < float("inf"):
+        if not isinstance(layer, (nn.Linear, _ConvNd)) or not 0 < largest < float("inf") or id(layer.bias) in self._shared:
             return wide
         k = max(1, math.ceil(math.log2(largest / self._limit)) + _ROOM)
         self._hold(name, k)

@@ -4,27 +4,30 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import torch
 from torch import nn
 
+from halftone.contract.errors import JobCancelled
 from halftone.contract.facts import Finding, LoraCause
 from halftone.contract.words import FLOAT_LIMITS, DType
-from halftone.engine.calls import Call, run_call
+from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, add_loras, component_from
 from halftone.engine.lora import Adapter
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights
-from halftone.health.faults import ends_the_job
+from halftone.engine.tensors import relative_error
+from halftone.health.faults import is_device_lost
 from halftone.health.judge import BEYOND
 from halftone.library.loras import lora_key
 from halftone.measure.probe import Probe, Reading
 
 log = logging.getLogger(__name__)
 
+_WIDE: Final = ComponentState(dtype="float32")
 _SHARES: Final = (0.5, 0.25, 0.125)
 """Of a LoRA's weight: what is tried until one holds."""
 
@@ -36,7 +39,7 @@ Found = TypeVar("Found")
 def with_lora_causes(
     loaded: Loaded,
     findings: Sequence[Finding],
-    failing: Mapping[str, Call],
+    failing: Mapping[str, Sequence[Call]],
     masters: Mapping[str, Mapping[str, torch.Tensor]],
     check: Callable[[], None],
 ) -> list[Finding]:
@@ -44,11 +47,11 @@ def with_lora_causes(
 
     Where the whole call holds without them, that is said once, of the origin; else each layer is decided by itself.
 
-    failing: by component the call that gave bad numbers; masters: the exact weights, which are put back.
+    failing: by component all of its calls, the first of them gave bad numbers; masters: the exact weights, which are put back.
     """
     trials = {
-        name: _Trial(loaded, name, call, masters[name], check)
-        for name, call in failing.items()
+        name: _Trial(loaded, name, calls, masters[name], check)
+        for name, calls in failing.items()
         if any(name in adapter.layers for adapter in loaded.adapters)
     }
     told: list[Finding] = []
@@ -83,23 +86,23 @@ def cause_of(
     if not any(name in adapter.layers for adapter in loaded.adapters):
         return None
     try:
-        return _Trial(loaded, name, call, masters, check).cause(module)
+        return _Trial(loaded, name, [call], masters, check).cause(module)
     except Exception as failure:
-        if ends_the_job(failure):
+        if isinstance(failure, JobCancelled) or is_device_lost(failure):
             raise
         log.info("whether a LoRA makes %s fail cannot be told", name, exc_info=True)
         return None
 
 
 class _Trial:
-    """One failing call, to be run again with other LoRAs than those that are applied. Each run is made once."""
+    """Calls, the first of which failed, to be run again with other LoRAs than those that are applied. Each run is made once."""
 
     def __init__(
-        self, loaded: Loaded, name: str, call: Call, masters: Mapping[str, torch.Tensor], check: Callable[[], None]
+        self, loaded: Loaded, name: str, calls: Sequence[Call], masters: Mapping[str, torch.Tensor], check: Callable[[], None]
     ) -> None:
         self._loaded = loaded
         self._name = name
-        self._call = call
+        self._calls = calls
         self._masters = masters
         self._check = check
         self._state = loaded.states[name]
@@ -120,18 +123,24 @@ class _Trial:
         return LoraCause(names=tuple(one.lora.name for one in culprits), weight=culprits[0].lora.weight, share=share, alone=alone)
 
     def holds(self, adapters: Sequence[Adapter]) -> bool:
-        """Whether the whole call is finite with the file's weights and these LoRAs, in the state that the component is in."""
+        """Whether every call gives, with the file's weights and these LoRAs, in the state that the component is in, numbers that
+        are finite and close to those of float32.
+        """
         key = _key(adapters)
         if key not in self._whole:
-            self._whole[key] = self._run(adapters, self._state, self._is_finite)
+            results = self._run(adapters, self._state, self._results)
+            self._whole[key] = bool(results) and self._are_close(results, self._run(adapters, _WIDE, self._results))
         return self._whole[key]
+
+    def _are_close(self, results: Sequence[Any], references: Sequence[Any]) -> bool:
+        return len(results) == len(references) and all(map(_is_close, results, references))
 
     def _layer_holds(self, module: str, adapters: Sequence[Adapter]) -> bool:
         """Whether one layer stays in range. Where what it is given is bad already, its peak in float32 decides."""
         reading = self._measured(adapters, self._state).get(module)
         if reading is not None and (reading.failed_at is None or reading.inputs_finite):
             return reading.failed_at is None
-        wide = self._measured(adapters, ComponentState(dtype="float32")).get(module)
+        wide = self._measured(adapters, _WIDE).get(module)
         return wide is None or wide.peak <= FLOAT_LIMITS[self._state.dtype]
 
     def _measured(self, adapters: Sequence[Adapter], state: ComponentState) -> Readings:
@@ -140,12 +149,19 @@ class _Trial:
             self._readings[key] = self._run(adapters, state, self._probed)
         return self._readings[key]
 
-    def _is_finite(self, module: nn.Module, dtype: DType) -> bool:
-        return is_finite(run_call(self._call, module, dtype))
+    def _results(self, module: nn.Module, dtype: DType) -> list[Any]:
+        """Of all calls; nothing where one of them is not finite."""
+        results: list[Any] = []
+        for call in self._calls:
+            self._check()
+            results.append(run_call(call, module, dtype))
+            if not is_finite(results[-1]):
+                return []
+        return results
 
     def _probed(self, module: nn.Module, dtype: DType) -> Readings:
         with Probe(module, self._name, scores=False) as probe:
-            run_call(self._call, module, dtype)
+            run_call(self._calls[0], module, dtype)
         return {reading.module: reading for reading in probe.readings()}
 
     def _run(self, adapters: Sequence[Adapter], state: ComponentState, look: Callable[[nn.Module, DType], Found]) -> Found:
@@ -161,6 +177,10 @@ class _Trial:
             for key, parameter in self._file.named_parameters():
                 parameter.data = before[key]
             apply_state(loaded, name, self._state, self._masters, force=True)
+
+
+def _is_close(result: Any, reference: Any) -> bool:
+    return relative_error(result, reference) <= CLOSE
 
 
 def _key(adapters: Sequence[Adapter]) -> str:

@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
+from halftone.engine.borders import can_hand_on
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.lora import changed_components, left_out, read_adapters
 from halftone.engine.parts import role
-from halftone.engine.precision import ComponentState, exact_weights, realise, state_in, upcast_parameters
+from halftone.engine.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,24 @@ def permitted(loaded: Loaded, plan: Plan, numerics: Numerics) -> Plan:
         crossing = {name: cross_attentions(module) for name, module in loaded.modules.items()}
         upcast = {name: own for name, own in upcast.items() if own != crossing.get(name)}
     return msgspec.structs.replace(plan, dtypes=dtypes, upcast=upcast, settings=settings)
+
+
+def fitting(loaded: Loaded, plan: Plan) -> Plan:
+    """A plan from a file without modules and tensors that the model has not: another version may have given it."""
+    upcast: dict[str, tuple[str, ...]] = {}
+    rescale: dict[str, dict[str, int]] = {}
+    for name, module in loaded.modules.items():
+        modules, tensors = dict(module.named_modules()), {key for key, _ in (*module.named_parameters(), *module.named_buffers())}
+        upcast[name] = tuple(own for own in plan.upcast.get(name, ()) if can_hand_on(modules.get(handed_on(own)[0]), own))
+        rescale[name] = {own: k for own, k in plan.rescale.get(name, {}).items() if split_rows(own)[0] in tensors}
+    kept = msgspec.structs.replace(
+        plan,
+        upcast={name: own for name, own in upcast.items() if name in plan.upcast},
+        rescale={name: own for name, own in rescale.items() if name in plan.rescale},
+    )
+    if (kept.upcast, kept.rescale) != (plan.upcast, plan.rescale):
+        log.warning("a plan names parts that %s has not: they are left out", loaded.facts.name)
+    return kept
 
 
 def merged(base: Plan, cure: Plan) -> Plan:

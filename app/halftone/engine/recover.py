@@ -1,7 +1,7 @@
 """What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +14,7 @@ from halftone.contract.facts import Finding, GuardEvent, LayerPeak, LoraCause
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
-from halftone.engine.calls import Call, run_call
+from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.capture import effective
 from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
@@ -34,11 +34,6 @@ from halftone.health.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading
 
 log = logging.getLogger(__name__)
-
-CLOSE = 0.1
-"""Largest relative error against float32 at which a cure still counts as the same picture; float16 gives about 0.002, bfloat16
-0.02.
-"""
 
 ASSUMED: Final[dict[DType, DTypeState]] = {"float16": "works", "bfloat16": "works", "float32": "works"}
 """Before the device was measured every type is taken to work; verification decides."""
@@ -229,25 +224,23 @@ class Recovery:
             return found
         for kind, plan in self._candidates(diagnosis):
             self._check()
-            fewer = self._by_layer(diagnosis, plan) if kind == "upcast-region" else None
-            for candidate in (plan,) if fewer is None else (fewer, plan):
+            for candidate in (*(self._by_layer(diagnosis, plan) if kind == "upcast-region" else ()), plan):
                 found = self._attempt(diagnosis, kind, candidate, accept)
                 if found is not None:
                     return found
         apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
         return None
 
-    def _by_layer(self, diagnosis: Diagnosis, plan: Plan) -> Plan | None:
-        """A region as the fewest layers that this call needs, with those that an earlier one needed."""
+    def _by_layer(self, diagnosis: Diagnosis, plan: Plan) -> Iterator[Plan]:
+        """A region as the fewest layers that this call needs, with those that an earlier one needed; then all of them whole."""
         name = diagnosis.component
         narrow = ComponentState(dtype=plan.dtypes.get(name, self._asked), rescale=plan.rescale.get(name, {}))
         found = fewest_layers(self.loaded, [diagnosis.call], diagnosis.masters, narrow, self._check, _PATIENCE)
-        if found is None:
-            return None
-        upcast = {**plan.upcast, name: joined_regions((*self.plan.upcast.get(name, ()), *found.layers))}
-        states = {component: ComponentState(dtype=self._asked, upcast=own) for component, own in upcast.items()}
-        moved = sum(upcast_parameters(self.loaded.modules[component], state) for component, state in states.items())
-        return with_layers(plan, upcast, moved, self.loaded.sizes, self._asked)
+        for layers in () if found is None else found.sets(()):
+            upcast = {**plan.upcast, name: joined_regions((*self.plan.upcast.get(name, ()), *layers))}
+            states = {component: ComponentState(dtype=self._asked, upcast=own) for component, own in upcast.items()}
+            moved = sum(upcast_parameters(self.loaded.modules[component], state) for component, state in states.items())
+            yield with_layers(plan, upcast, moved, self.loaded.sizes, self._asked)
 
     def _read_again(self, diagnosis: Diagnosis, accept: Callable[[Any], bool]) -> Cured | None:
         """Damaged weights were replaced by what the file holds; the plan stays."""

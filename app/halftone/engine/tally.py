@@ -8,10 +8,9 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.plan import Cure
-from halftone.engine.calls import Call
+from halftone.engine.calls import CLOSE, Call
 from halftone.engine.flight import is_finite
 from halftone.engine.frames import from_decoder
-from halftone.engine.recover import CLOSE
 from halftone.engine.tensors import relative_error, tensors_in
 from halftone.measure.pictures import psnr
 

@@ -1,11 +1,17 @@
 """Lists that a network hands to its blocks, to be written into, work across the borders of float32 regions."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
+from halftone.contract.plan import Plan, result_of
+from halftone.engine.load import load_pipeline
+from halftone.engine.plans import fitting
 from halftone.engine.precision import ComponentState, exact_weights, invoke, realise
 from halftone.engine.tensors import as_dtype, map_tensors, relative_error
+from halftone.library.models import describe
 
 WIDTH = 4
 
@@ -69,3 +75,17 @@ def test_a_cache_that_is_written_into_crosses_borders(upcast: tuple[str, ...]) -
         realise(network, exact, ComponentState(dtype="float16", upcast=upcast))
         found = invoke(network, network, "float16", (hidden,), {})
     assert 0 < relative_error(found, expected) < 1e-2
+
+
+@pytest.mark.logs("names parts")
+def test_a_plan_of_another_version_loses_what_the_model_has_not(models: dict[str, Path]) -> None:
+    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    gone = ("gone", result_of("gone"), result_of("conv_norm_out", 3), "conv_in.(result*2^2000)")
+    plan = Plan(
+        upcast={"unet": ("conv_in", *gone, result_of("conv_out", 3))},
+        rescale={"vae": {"gone.weight": 3, "decoder.conv_in.weight": 1}, "text_encoder": {}},
+    )
+    kept = fitting(loaded, plan)
+    assert kept.upcast == {"unet": ("conv_in", result_of("conv_out", 3))}
+    assert kept.rescale == {"vae": {"decoder.conv_in.weight": 1}, "text_encoder": {}}
+    assert fitting(loaded, kept) == kept

@@ -1,5 +1,6 @@
 """The fewest layers in float32, found by running, in networks of shapes that nothing in Halftone knows."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 
 from halftone.contract.errors import JobCancelled
 from halftone.contract.plan import RESULT, handed_on, result_of
+from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.calls import Call, run_call
 from halftone.engine.layers import Fewest, Growth
 from halftone.engine.precision import ComponentState, damaged, exact_weights, realise
@@ -150,6 +152,70 @@ def test_layers_before_begin_with_one_that_computes_as_it_is_but_not_with_one_th
     _scale(product, "blocks.1.down.weight", -20)
     fewest = _fewest(product)
     assert fewest.before[0] == handed_on(fewest.layers[0])[0]
+
+
+class Pair(nn.Module):
+    """Two layers that read numbers of their own; the second one is too large for float16. shared: they have one bias."""
+
+    def __init__(self, *, shared: bool = False) -> None:
+        super().__init__()
+        self.small, self.large = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH, bias=shared)
+        if shared:
+            self.large.bias = self.small.bias
+
+    def forward(self, x: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        del timestep
+        return self.small(x) + self.large(input=x)
+
+
+def _pair_fewest(pair: Pair, *given: torch.Tensor) -> tuple[Fewest | None, float]:
+    exact = {name: tensor.clone() for name, tensor in exact_weights(pair).items()}
+    calls = [Call("net", "forward", (x,), {"timestep": torch.zeros(1)}) for x in given]
+    references = [run_call(call, pair, "float32") for call in calls]
+    realise(pair, exact, ComponentState(dtype="float16"))
+    runs = [partial(run_call, call, pair, "float16") for call in calls]
+    fewest = Growth(pair, exact, "float16", {}, lambda: None).layers(runs)
+    state = ComponentState(dtype="float16", upcast=fewest.layers if fewest else ())
+    realise(pair, exact, state)
+    return fewest, max(relative_error(run_call(call, pair, "float16"), own) for call, own in zip(calls, references, strict=True))
+
+
+def _pair(*, shared: bool = False) -> Pair:
+    torch.manual_seed(5)
+    pair = Pair(shared=shared).requires_grad_(False)
+    pair.large.weight.mul_(2.0**17)
+    return pair
+
+
+def test_an_input_is_scaled_also_where_it_is_given_by_name_and_keeps_room_for_other_prompts() -> None:
+    pair = _pair()
+    x = 8 * torch.randn(3, WIDTH)
+    largest = float(pair.large(x).abs().max())
+    fewest, error = _pair_fewest(pair, x)
+    assert fewest is not None
+    ((module, k),) = map(handed_on, fewest.layers)
+    assert module == "large"
+    assert k is not None
+    assert largest * 2.0**-k <= FLOAT_LIMITS["float16"] / 8
+    assert error < 0.01
+
+
+def test_a_bias_that_another_layer_reads_as_well_is_not_scaled() -> None:
+    fewest, error = _pair_fewest(_pair(shared=True), 8 * torch.randn(3, WIDTH))
+    assert fewest is not None
+    assert fewest.layers == ("large",)
+    assert error < 0.01
+
+
+@pytest.mark.parametrize("also", [False, True])
+def test_a_call_of_zeros_alone_does_not_end_the_search(also: bool) -> None:
+    pair = _pair()
+    pair.large.weight[0, 0] = 1e9  # does not fit, and infinite times zero is no number
+    given = [torch.zeros(3, WIDTH), *([torch.randn(3, WIDTH)] if also else [])]
+    fewest, error = _pair_fewest(pair, *given)
+    assert fewest is not None
+    assert fewest.layers == ("large",)
+    assert error < 0.01
 
 
 def test_a_bias_counts_as_much_as_before_where_the_input_is_scaled() -> None:

@@ -4,13 +4,23 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.loras import VALUES, broken_lora, make_lora
 
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.facts import LoraCause
 from halftone.contract.messages import Examine
+from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics
+from halftone.engine.calls import Call
+from halftone.engine.load import fresh_component, load_pipeline
+from halftone.engine.lora_cause import cause_of
+from halftone.engine.plans import apply_plan, put_loras
+from halftone.engine.precision import exact_weights
 from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
 STRONG = 3e3
@@ -153,3 +163,27 @@ def test_it_is_tried_under_the_settings_of_the_check(
     report = engine.examine(Examine(job="c", model=str(folder), numerics=numerics, inputs=inputs), Recorder(), Steady())
     assert [finding.code for finding in report.findings][:1] == ["attention-overflow"]
     assert all("lora" not in finding.facts for finding in report.findings)
+
+
+def test_a_cause_that_cannot_be_sought_costs_only_its_words(models: dict[str, Path], strong: Lora) -> None:
+    """It is asked before the cure, where memory may be short already."""
+    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    put_loras(loaded, [strong])
+    apply_plan(loaded, Plan(dtypes=dict.fromkeys(loaded.modules, "float16")))
+    unet = loaded.modules["unet"]
+    call = Call(
+        "unet", "forward", (torch.randn(1, 4, 16, 16), torch.tensor(5)), {"encoder_hidden_states": torch.randn(1, 77, 16)}
+    )
+    masters = exact_weights(fresh_component(loaded, "unet"))
+
+    def asked(failure: BaseException) -> LoraCause | None:
+        def check() -> None:
+            raise failure
+
+        return cause_of(loaded, call, "conv_in", masters, check)
+
+    assert asked(MemoryError("out of memory")) is None
+    assert asked(HalftoneError("model-load-failed", path="x", detail="y")) is None
+    with pytest.raises(JobCancelled):
+        asked(JobCancelled())
+    assert {parameter.dtype for parameter in unet.parameters()} == {torch.float16}

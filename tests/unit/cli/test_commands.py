@@ -197,6 +197,18 @@ def test_another_check_keeps_the_cure_in_force_or_says_that_it_ended(run: Run, f
     assert not ended.applied
 
 
+def test_an_applied_cure_that_a_changed_setting_rules_out_is_told(run: Run, fragile: str, tmp_path: Path) -> None:
+    run("check", fragile, "--precision", "float16", "--apply")
+    kept = load_report(msgspec.structs.replace(samples.POCKET, id=fragile), samples.CPU, "float16")
+    assert kept is not None
+    save_report(msgspec.structs.replace(kept, model=describe(fragile)))
+    made = ("generate", "a", "--model", fragile, "--precision", "float16", "--output")
+    assert "is not used" not in run(*made, str(tmp_path / "a.png")).err
+    said = run(*made, str(tmp_path / "b.png"), "--vae-float32", "never").err
+    assert "The cure that was applied to fragile is not used. The setting" in said
+    assert "changed since the check. Check the model again with --apply." in said
+
+
 def test_a_model_that_was_not_named_is_told(run: Run, model: str, tmp_path: Path) -> None:
     save(Settings(last_model=model))
     assert "Model: tiny, as --model was left out." in run("generate", "a", "--output", str(tmp_path / "a.png")).err

@@ -35,7 +35,7 @@ def test_what_works_in_float32_and_what_only_hands_it_on_are_told_apart() -> Non
     assert plan.upcast_modules("vae") == plan.wide_modules("vae") == plan.wide_results("vae") == ()
 
 
-@pytest.mark.parametrize("k", [None, 0, 1, 23])
+@pytest.mark.parametrize("k", [None, 0, 1, 99])
 @pytest.mark.parametrize("module", ["", "a", "a.0.(result)x"])
 def test_what_a_name_says_can_be_read_back(module: str, k: int | None) -> None:
     assert handed_on(module if k is None else result_of(module, k)) == (module, k)
