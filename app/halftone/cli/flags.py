@@ -58,6 +58,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
         if "lora" in gathered.get("inputs", {}):
             gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
+        for name in {"image", "mask"} & gathered.get("inputs", {}).keys():
+            gathered["inputs"][name] = absolute(gathered["inputs"][name])
         command(**values, **gathered)
 
     shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in own.items() if name not in groups]
@@ -112,10 +114,15 @@ def _lora(text: str) -> Lora:
     if path and not Path(text).is_file() and (_is_number(weight) or path.endswith(".safetensors") or Path(path).is_file()):
         lora = Lora(path=path)  # else the colon is one of the path itself
         lora = msgspec.structs.replace(lora, weight=weight_of(lora.name, weight))
+    return msgspec.structs.replace(lora, path=absolute(lora.path))
+
+
+def absolute(path: str) -> str:
+    """A path that means the same from another folder; as it is where its `~` names nobody."""
     try:
-        return msgspec.structs.replace(lora, path=str(Path(lora.path).expanduser().absolute()))
+        return str(Path(path).expanduser().absolute())
     except RuntimeError:
-        return lora
+        return path
 
 
 def _is_number(text: str) -> bool:

@@ -29,9 +29,11 @@ ErrorCode = Literal[
     "image-missing",
     "image-unreadable",
     "image-gone",
+    "input-changed",
     "latents-missing",
     "latents-unreadable",
     "latents-other-model",
+    "latents-model-changed",
     "option-unknown",
     "lora-missing",
     "lora-not-a-lora",
@@ -109,6 +111,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The unfinished picture goes on from {path}, which is not there any more.",
         "Put it back, or make the picture again.",
     ),
+    "input-changed": (
+        "The unfinished picture was begun with {path}, and that file is another one now.",
+        "Put the old one back, or make the picture again.",
+    ),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
     "latents-missing": ("There are no kept latents at {path}.", "Check the path, or make the picture again with its seed."),
     "latents-unreadable": (
@@ -118,6 +124,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "latents-other-model": (
         "{path} belongs to a picture of the model {model}, and {given} would make another picture of it.",
         "Use the model {model}.",
+    ),
+    "latents-model-changed": (
+        "{path} is half a picture of the model {model}, whose files have changed since.",
+        "Put its old files back, or make the picture again with its seed.",
     ),
     "option-unknown": ("This model's pipeline has no option {name}.", "Known options: {known}."),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),

@@ -22,7 +22,7 @@ from halftone.engine.saving import write_picture
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.unfinished import Loop, NotKeptError
-from halftone.health.kept import Kept
+from halftone.health.kept import Kept, given_files
 from halftone.metadata.parameters import a1111_text, receipt_json
 from halftone.metadata.picture import next_name, numbered, output_error
 from halftone.settings.places import pictures_dir
@@ -38,6 +38,7 @@ class Delivery:
     def __init__(self, request: PictureRequest, model: ModelFacts, emit: Emit, unfinished: Kept | None) -> None:
         self._request = request
         self._unfinished = unfinished
+        self._given = given_files(request)
         self._model = model
         self._emit = emit
         self.pictures: list[PictureFacts] = []
@@ -106,7 +107,7 @@ class Delivery:
         asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1, resume_latents=None)
         record = self._record(told, resolved, plan)
         try:
-            path = keep_if_possible(latents, msgspec.structs.replace(record, asked=asked), loop(good))
+            path = keep_if_possible(latents, msgspec.structs.replace(record, asked=asked, given=self._given), loop(good))
         except NotKeptError as error:
             log.info("the state of the sampler cannot be kept: %s", error)
             told = msgspec.structs.replace(told, only_decode=True)

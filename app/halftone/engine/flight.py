@@ -25,7 +25,7 @@ from halftone.engine.precision import invoke
 from halftone.engine.samplers import guiders, schedulers
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
-from halftone.engine.unfinished import Loop, NotKeptError
+from halftone.engine.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.wrapping import all_replaced
 from halftone.measure.sentinel import Health, Sentinel
 
@@ -287,6 +287,8 @@ class Flight:
         def make(original: Function) -> Function:
             def step(*args: Any, **kwargs: Any) -> Any:
                 now, self._running = self._pass, scheduler
+                if now.resume is not None and now.step == 0:
+                    check_fits(now.resume, scheduler, (args, list(kwargs.values())))
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):

@@ -12,6 +12,7 @@ import msgspec
 import torch
 
 from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
 from halftone.contract.messages import FindingMade, JobStarted, PhaseChanged, PlanChanged, StepDone
 from halftone.contract.plan import Plan
@@ -34,7 +35,7 @@ from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, to
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
-from halftone.engine.unfinished import read_loop
+from halftone.engine.unfinished import plan_fits, read_loop
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action, receipt_state
 from halftone.health.kept import check_same_model, read_kept
@@ -203,6 +204,8 @@ class Generation:
         if self._unfinished is None:
             return None, None
         path = Path(self._request.resume_latents or "")
+        if not plan_fits(self._unfinished.plan, self._loaded.modules):
+            raise HalftoneError("latents-unreadable", "its plan names what the model lacks", path=str(path))
         state = flight.adopt(read_loop(path, self._loaded.pipe.scheduler, self._loaded.device))
         if self._request.numerics.nan_check != "off":
             flight.watch_every_step()  # this step failed before

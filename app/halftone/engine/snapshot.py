@@ -2,8 +2,9 @@
 
 import copy
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ class Snapshot:
     """The step at which its loop began: a combined pipeline runs several."""
     guiders: tuple[dict[str, Any], ...] = ()
     """What each guider of the pipeline holds: the momentum of a guidance, say."""
+    source: Path | None = None
+    """The file it was read from, where another flight took it, maybe on another device."""
 
 
 def _copied(value: Any) -> Any:
@@ -61,9 +64,19 @@ def take(
     )
 
 
+def _beside(running: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with its tensors on the devices where the running scheduler has them: some stay on the CPU in any pipeline."""
+    placed = dict(state)
+    for name, value in running.items():
+        if isinstance(value, torch.Tensor) and isinstance(state.get(name), torch.Tensor):
+            placed[name] = state[name].to(value.device)
+    return placed
+
+
 def restore(snapshot: Snapshot, scheduler: Any, generator: torch.Generator | None, guiders: Sequence[Any] = ()) -> None:
     """Put the state back; the snapshot can be restored again."""
-    restore_scheduler(scheduler, snapshot.scheduler)
+    here = snapshot.source is None
+    restore_scheduler(scheduler, snapshot.scheduler if here else _beside(vars(scheduler), snapshot.scheduler))
     if generator is not None and snapshot.generator is not None:
         generator.set_state(snapshot.generator)
     for guider, state in zip(guiders, snapshot.guiders, strict=False):

@@ -1,5 +1,6 @@
 """A picture whose latents were kept: what its file says of it, read without torch."""
 
+import hashlib
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.library.header import read_header
+from halftone.library.loras import stamp
 
 RECORD = "halftone"
 """Under this name the record stands in the metadata of the safetensors file."""
@@ -19,7 +21,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     request: of this picture alone (its own seed, a batch of one); picture: what was known when the latents were kept; plan: under
     which its steps were made; path, fingerprint: of the model. asked: of a picture whose step failed, what its steps are to go on
-    with; None where only the decode is left.
+    with; None where only the decode is left; given: what the files that it names were, as `given_files` tells it.
     """
 
     request: ResolvedRequest
@@ -28,6 +30,21 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     fingerprint: str
     asked: PictureRequest | None = None
+    given: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+
+def given_files(request: PictureRequest) -> dict[str, str]:
+    """Path -> what changes with the file, "" where there is none: a digest of pictures, of LoRAs when they were written."""
+    pictures = {path: _digest(Path(path)) for path in (request.image, request.mask) if path is not None}
+    return pictures | {lora.path: stamp(lora) for lora in request.loras}
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def read_kept(path: Path) -> Kept:
@@ -51,24 +68,35 @@ def check_kept(request: PictureRequest) -> None:
 
 def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
-    for where it runs, in what precision, and where it goes. Raises latents-missing, latents-unreadable, image-gone.
+    for where it runs, in what precision, and where it goes. Raises latents-missing, latents-unreadable, image-gone,
+    input-changed.
     """
     if request.resume_latents is None:
         return request, False
-    asked = read_kept(Path(request.resume_latents)).asked
+    kept = read_kept(Path(request.resume_latents))
+    asked = kept.asked
     if asked is None:
         return request, True
     for path in (asked.image, asked.mask):
         if path is not None and not Path(path).is_file():
             raise HalftoneError("image-gone", path=path)
+    for path, found in given_files(asked).items():
+        if found and found != kept.given.get(path, found):
+            raise HalftoneError("input-changed", path=path)
     now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
     return msgspec.structs.replace(asked, **{name: getattr(request, name) for name in now}), False
 
 
 def check_same_model(kept: Kept, model: ModelFacts, path: str) -> None:
-    """Other weights would make another picture of the same numbers. path: of the latents. Raises latents-other-model.
+    """Other weights would make another picture of the same numbers. path: of the latents. Raises latents-other-model, or
+    latents-model-changed.
 
-    A model that lies where it lay is the same one, even if its files were mended since; so is a copy of it elsewhere.
+    A copy of the model elsewhere is the same one. So is one that lies where it lay, even if its files were mended since, but
+    where only the decode is left: half of the steps are not another model's.
     """
-    if model.path != kept.path and model.fingerprint != kept.fingerprint:
+    if model.fingerprint == kept.fingerprint:
+        return
+    if model.path != kept.path:
         raise HalftoneError("latents-other-model", path=path, model=kept.request.model, given=model.id)
+    if kept.asked is not None:
+        raise HalftoneError("latents-model-changed", path=path, model=kept.request.model)

@@ -6,7 +6,7 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
-from halftone.health.kept import check_kept
+from halftone.health.kept import check_kept, going_on
 from halftone.library.loras import check_loras
 from halftone.metadata.picture import check_output, check_room_for_text
 
@@ -32,13 +32,18 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, latents-*, output-*, disk-full."""
+    setting-bad-value, image-*, input-changed, lora-*, latents-*, output-*, disk-full. Of a picture that goes on, it looks at what
+    was asked for then.
+    """
+    check_kept(request)
+    request, only_decode = going_on(request)
     if not request.prompt.strip() and request.resume_latents is None:
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     _range("Number of pictures", request.batch, *BATCH_RANGE)
+    if not only_decode:  # no LoRA reaches the decoder
+        check_loras(request.loras)
     _check_given(request)
-    check_kept(request)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
@@ -48,12 +53,11 @@ def check_request(request: PictureRequest) -> None:
 def check_inputs(inputs: CheckInputs) -> None:
     """The same for the inputs of a check."""
     _check_numbers(inputs)
+    check_loras(inputs.loras)
     _check_given(inputs)
 
 
 def _check_given(values: PictureRequest | CheckInputs) -> None:
-    if isinstance(values, CheckInputs) or values.resume_latents is None:  # kept latents only need the decoder
-        check_loras(values.loras)
     for text in (values.prompt, values.negative):
         _check_text(text or "")
     for name, value in values.options.items():

@@ -22,6 +22,7 @@ from tests.helpers.read_back import read_picture
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.engine import snapshot as snapshots
 from halftone.engine.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.snapshot import Snapshot
@@ -225,6 +226,7 @@ def test_every_kind_of_value_comes_back_as_it_was(engine: DiffusersEngine, model
     path = Path(str(stopped(engine, models["sd15"]).latents))
     shared = torch.arange(4.0)
     state: dict[str, Any] = {
+        **snapshots.scheduler_state(diffusers.DDIMScheduler()),
         "sigmas": shared,
         "also": shared,
         "wide": torch.tensor(1.5, dtype=torch.float64),
