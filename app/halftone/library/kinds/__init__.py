@@ -1,0 +1,1 @@
+"""What tells one kind of model file from another: tables of names and shapes of tensors, and how they are looked up."""

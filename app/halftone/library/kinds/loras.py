@@ -1,0 +1,260 @@
+"""LoRAs and their relatives (LoHa, LoKr, DoRA, OFT …): which kind a file is, which families it fits by its layers' widths."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from halftone.library import families as of
+from halftone.library.kinds.marks import Shapes
+
+_ENDS: Final[tuple[tuple[str, str], ...]] = (
+    (r"\.hada_[wt][12](?:_[ab])?", "LoHa"),
+    (r"\.lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
+    (r"\.(?:oft_blocks|oft_diag|oft_R(?:\.[^.]+)?(?:\.weight)?)", "OFT"),
+    (r"\.[ab][12]\.weight", "GLoRA"),
+    (r"(?:\.lora_(?:down|up|mid|[AB])(?:\.[^.]+)?|[._]lora\.(?:down|up)|\.lora_linear_layer\.(?:down|up))\.weight", "LoRA"),
+    (r"\.lora_embedding_[AB](?:\.[^.]+)?", "LoRA"),
+    (r"\.(?:diff|diff_b|set_weight|w_norm|b_norm)", "differences"),
+    (r"\.on_input", "IA3"),
+    (r"\.(?:dora_scale|lora_magnitude_vector(?:\.[^.]+)?(?:\.weight)?)", "DoRA"),
+    (r"\.(?:alpha|rescale|bias)", ""),
+)  # fmt: skip
+_COMPILED: Final = tuple((re.compile(pattern + r"$"), kind) for pattern, kind in _ENDS)
+_ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
+"""In the order in which they name a file that has several; DoRA only goes with another."""
+
+_PREFIX: Final = re.compile(
+    r"(?:base_model\.model\.|lycoris_)?(?:model\.diffusion_model\.|diffusion_model\.|transformer\.(?=\w*(?:block|layer))|unet\.|dit\.|"
+    r"(?:lora|oft|boft|lokr|loha)_(?:unet|transformer|prior_unet)_|lora_unet__?)?"
+)
+_TEXT: Final = re.compile(
+    r"(?:base_model\.model\.)?(?:(?:lora_|oft_)?te(\d?)_|lora_prior_te_|text_encoders?\.|text_encoder(?:_(\d))?\.|clip_[lg]\.|t5xxl\.)"
+)
+
+
+class Layer(msgspec.Struct):
+    """One layer that a file changes. text: of a text encoder, by its number (1 for the first), 0 for the denoiser.
+
+    inward, outward: its widths, 0 where the file does not tell; rank: 0 likewise; kernel: of a convolution.
+    """
+
+    path: str
+    text: int = 0
+    inward: int = 0
+    outward: int = 0
+    rank: int = 0
+    kernel: int = 1
+
+
+class LoraFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """kind: "LoRA", "LoCon", "LoHa", "LoKr", "OFT", "GLoRA", "IA3", "differences". rank: smallest and largest, 0 where none.
+
+    families: those that it fits by its shapes, best first; () where nothing tells. parts: "denoiser", "text encoder".
+    """
+
+    kind: str
+    dora: bool = False
+    rank: tuple[int, int] = (0, 0)
+    families: tuple[str, ...] = ()
+    base: str = ""
+    parts: tuple[str, ...] = ()
+    layers: int = 0
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """A layer that only LoRAs of these families have: its path (parts joined by _), its widths where they matter."""
+
+    families: tuple[str, ...]
+    path: str
+    inward: int | None = None
+    outward: int | None = None
+    text: int | None = 0
+    base: str = ""
+
+
+def _fit(
+    families: str | tuple[str, ...], path: str, inward: int | None = None, outward: int | None = None, base: str = ""
+) -> Fit:
+    names = (families,) if isinstance(families, str) else families
+    return Fit(families=names, path=path, inward=inward, outward=outward, base=base)
+
+
+_TRANSFORMER: Final = r"^transformer_blocks_\d+_"
+_ATTENTION: Final = r"^(?:down|up|input|output|mid|middle)_block\w*_attn2_(?:processor_)?to_[kv]$"
+_WAN: Final = r"^blocks_\d+_(?:self_attn|cross_attn)_[qkvo]$|^blocks_\d+_attn[12]_to_[qkv]$"
+_PIXART: Final = (of.PIXART_SIGMA.name, of.PIXART_ALPHA.name)
+
+FITS: Final[tuple[Fit, ...]] = (
+    _fit(of.CHROMA.name, r"^distilled_guidance_layer"),
+    _fit(of.FLUX2.name, r"^single_transformer_blocks_\d+_attn_to_qkv_mlp_proj$|^double_stream_modulation"),
+    _fit(of.FLUX2.name, r"^transformer_blocks_\d+_ff(?:_context)?_linear_in$"),
+    _fit(of.FLUX2.name, r"^(?:single|double)_blocks_", 6144, base="FLUX.2 dev"),
+    _fit(of.FLUX2.name, r"^(?:single|double)_blocks_", 4096, base="FLUX.2 klein 9B"),
+    _fit(of.FLUX2.name, r"^single_blocks_\d+_linear1$", 3072, 27648, base="FLUX.2 klein 4B"),
+    _fit(of.FLUX2.name, r"^double_blocks_\d+_(?:img|txt)_mlp_0$", 3072, 18432, base="FLUX.2 klein 4B"),
+    _fit(of.HUNYUAN_VIDEO.name, r"^double_blocks_(?:19_|\d+_(?:img|txt)_(?:mlp_fc|mod_linear))"),
+    _fit(of.HUNYUAN_VIDEO.name, r"^single_blocks_(?:3[89]_|\d+_modulation_linear)"),
+    _fit(of.AURA_FLOW.name, r"^(?:joint_transformer_blocks|double_layers)_"),
+    _fit(of.FLUX.name, r"^(?:double_blocks|single_blocks)_"),
+    _fit(of.FLUX.name, r"^single_transformer_blocks_"),
+    _fit(of.QWEN_IMAGE.name, _TRANSFORMER + r"(?:img|txt)_(?:mlp|mod)"),
+    _fit(of.QWEN_IMAGE.name, r"^transformer_blocks_(?:19|[2-5]\d)_attn_(?:to|add)_[qkv]", 3072),
+    _fit(of.SD3.name, r"^joint_blocks_", 1536),
+    _fit(of.SD3.name, r"^joint_blocks_", 2432, base="SD 3.5 large"),
+    _fit(of.SD3.name, r"^joint_blocks_"),
+    _fit(of.SD3.name, _TRANSFORMER + r"attn_", 1536),
+    _fit(of.SD3.name, _TRANSFORMER + r"attn_", 2432, base="SD 3.5 large"),
+    _fit(of.FLUX.name, _TRANSFORMER + r"attn_", 3072),
+    _fit(of.MOCHI.name, _TRANSFORMER + r"attn1_add_[kqv]_proj"),
+    _fit(of.SANA.name, _TRANSFORMER + r"(?:attn[12]_|ff_conv)", 2240),
+    _fit(of.SANA.name, _TRANSFORMER + r"ff_conv"),
+    _fit(of.LTX.name, _TRANSFORMER + r"attn2_to_[qkv]", 2048),
+    _fit(of.LTX.name, _TRANSFORMER + r"attn2_to_[qkv]", 4096),
+    _fit(_PIXART, _TRANSFORMER + r"attn[12]_", 1152),
+    _fit(of.COGVIEW4.name, _TRANSFORMER + r"attn1_", 4096),
+    _fit(of.COGVIEW3.name, _TRANSFORMER + r"attn1_", 2560),
+    _fit(of.COGVIDEO.name, _TRANSFORMER + r"attn1_", 1920),
+    _fit(of.COGVIDEO.name, _TRANSFORMER + r"attn1_", 3072),
+    _fit(of.HUNYUAN_DIT.name, r"^blocks_\d+_attn[12]_", 1408),
+    _fit(of.WAN.name, _WAN, 1536, base="Wan 1.3B"),
+    _fit(of.WAN.name, _WAN, 5120, base="Wan 14B"),
+    _fit(of.WAN.name, _WAN, 3072, base="Wan 2.2 5B"),
+    _fit(of.Z_IMAGE.name, r"^layers_\d+_(?:attention_|feed_forward_)", 3840),
+    _fit(of.LUMINA2.name, r"^layers_\d+_(?:attention_|attn_|feed_forward_)", 2304),
+    _fit(of.HIDREAM.name, r"^double_stream_blocks_"),
+    _fit(of.KANDINSKY5.name, r"^visual_transformer_blocks_"),
+    _fit(of.COSMOS.name, r"^blocks_\d+_(?:self|cross)_attn_[qkv]_proj$"),
+    _fit(of.KREA2.name, r"^txtfusion_|^blocks_\d+_attn_w[qkvo]$|^text_fusion_"),
+    _fit(of.CASCADE.name, r"^(?:down|up)_blocks_\d+_\d+_attention_"),
+    _fit((of.SDXL.name, of.KOLORS.name), _ATTENTION, 2048),
+    _fit(of.REFINER.name, _ATTENTION, 1280),
+    _fit(of.SD1.name, _ATTENTION, 768),
+    _fit(of.SD2.name, _ATTENTION, 1024),
+    Fit(families=(of.SDXL.name,), path="", inward=1280, text=2),
+    _fit(of.SDXL.name, r"^(?:down|up|input|output|mid|middle)_block\w*_transformer_blocks_[1-9]_"),
+    _fit((of.SD1.name, of.SD2.name), r"^(?:down_blocks_0_attentions|input_blocks_[12]_1_|up_blocks_3_attentions)"),
+    Fit(families=(of.SD2.name,), path="", inward=1024, text=1),
+    Fit(families=(of.SD1.name, of.SDXL.name), path="", inward=768, text=1),
+)
+"""The first that fits holds."""
+
+_SAID: Final[tuple[tuple[str, str], ...]] = (
+    (r"sdxl.*refiner|xl-v1-refiner", of.REFINER.name),
+    (r"sdxl|stable-diffusion-xl|pony|illustrious|noobai", of.SDXL.name),
+    (r"sd_?v?1|sd 1|stable-diffusion-v1", of.SD1.name),
+    (r"sd_?v?2|sd 2|stable-diffusion-v2", of.SD2.name),
+    (r"sd_?3|stable-diffusion-3", of.SD3.name),
+    (r"flux-?_?\.?2", of.FLUX2.name),
+    (r"chroma", of.CHROMA.name),
+    (r"flux", of.FLUX.name),
+    (r"qwen", of.QWEN_IMAGE.name),
+    (r"z-?_?image", of.Z_IMAGE.name),
+    (r"lumina", of.LUMINA2.name),
+    (r"wan", of.WAN.name),
+    (r"kolors", of.KOLORS.name),
+    (r"hunyuan_?-?video", of.HUNYUAN_VIDEO.name),
+    (r"pixart-?_?sigma", of.PIXART_SIGMA.name),
+    (r"pixart", of.PIXART_ALPHA.name),
+    (r"sana", of.SANA.name),
+)
+_SAYS: Final = ("ss_base_model_version", "modelspec.architecture", "baseModel", "base_model")
+
+
+def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
+    """What kind of LoRA these tensors are; None where most of them are not of one."""
+    layers: dict[str, dict[str, tuple[int, ...]]] = {}
+    kinds: set[str] = set()
+    for name, shape in shapes.items():
+        for pattern, kind in _COMPILED:
+            if match := pattern.search(name):
+                kinds.add(kind)
+                layers.setdefault(name[: match.start()], {})[match[0]] = shape
+                break
+    if kinds <= {"", "DoRA"} or sum(len(ends) for ends in layers.values()) * 2 < len(shapes):
+        return None
+    found = [_layer(path, ends) for path, ends in layers.items()]
+    ranks = [layer.rank for layer in found if layer.rank]
+    fit = _fitting(found)
+    parts = {"denoiser" if layer.text == 0 else "text encoder" for layer in found}
+    kind = next(kind for kind in _ALONE if kind in kinds)
+    return LoraFacts(
+        kind="LoCon" if kind == "LoRA" and any(layer.kernel > 1 for layer in found) else kind,
+        dora="DoRA" in kinds,
+        rank=(min(ranks), max(ranks)) if ranks else (0, 0),
+        families=_families(fit.families if fit else (), metadata),
+        base=fit.base if fit else "",
+        parts=tuple(sorted(parts)),
+        layers=len(found),
+    )
+
+
+def _families(fitting: tuple[str, ...], metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """What the file says of itself counts where the shapes leave a choice, and nowhere else."""
+    if len(fitting) == 1:
+        return fitting
+    words = " ".join(metadata.get(key, "") for key in _SAYS).lower()
+    said = next((family for pattern, family in _SAID if re.search(pattern, words)), None)
+    if said is None or (fitting and said not in fitting):
+        return fitting
+    return (said,)
+
+
+def _fitting(layers: Iterable[Layer]) -> Fit | None:
+    found = list(layers)
+    for fit in FITS:
+        pattern = re.compile(fit.path)
+        for layer in found:
+            if (
+                fit.text == layer.text
+                and fit.inward in (None, layer.inward)
+                and fit.outward in (None, layer.outward)
+                and pattern.search(layer.path)
+            ):
+                return fit
+    return None
+
+
+def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
+    text = _TEXT.match(path)
+    rest = path[text.end() :] if text else path[_end(_PREFIX.match(path)) :]
+    layer = Layer(rest.replace(".", "_"), int(text[1] or text[2] or "1") if text else 0)
+    small = {end.lstrip("._").replace(".weight", "").replace(".default", ""): shape for end, shape in ends.items() if shape}
+    _low_rank(layer, small)
+    _kronecker(layer, small)
+    for name in ("diff", "set_weight"):
+        if len(shape := small.get(name, ())) >= 2:
+            layer.outward, layer.inward = shape[0], shape[1]
+    return layer
+
+
+def _end(match: "re.Match[str] | None") -> int:
+    return match.end() if match else 0
+
+
+def _low_rank(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
+    for down in ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b", "a1"):
+        if len(shape := ends.get(down, ())) >= 2:
+            layer.rank, layer.inward = shape[0], shape[1]
+            layer.kernel = max((layer.kernel, *shape[2:]))
+    for up in ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a"):
+        if len(shape := ends.get(up, ())) >= 2:
+            layer.outward, layer.rank = shape[0], shape[1]
+    if len(middle := ends.get("lora_mid", ())) > 2:
+        layer.kernel = max(middle[2:])
+
+
+def _kronecker(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
+    """A Kronecker product has the products of its factors' edges; each factor may itself be of low rank."""
+    factors: list[tuple[int, int]] = []
+    for name in ("lokr_w1", "lokr_w2"):
+        whole, first, second = ends.get(name, ()), ends.get(f"{name}_a", ()), ends.get(f"{name}_b", ())
+        if len(whole) >= 2:
+            factors.append((whole[0], whole[1]))
+        elif len(first) >= 2 and len(second) >= 2:
+            factors.append((first[0], second[1]))
+            layer.rank = second[0]
+    if len(factors) == 2:
+        (out_1, in_1), (out_2, in_2) = factors
+        layer.outward, layer.inward = out_1 * out_2, in_1 * in_2
