@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 
-from halftone.library.header import Header, TensorInfo
 from tests.helpers.model_files import with_header
+
+from halftone.library.header import Header, TensorInfo
 
 _ITEM = re.compile(r"\{([^}]*)\}")
 

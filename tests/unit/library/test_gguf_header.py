@@ -29,6 +29,17 @@ def parsed(data: bytes) -> Header:
     return parse_gguf(io.BytesIO(data), len(data), PATH)
 
 
+def outcome(data: bytes) -> Header | HalftoneError:
+    try:
+        return parsed(data)
+    except HalftoneError as error:
+        return error
+
+
+def is_said(error: HalftoneError) -> bool:
+    return error.code in {"model-bad-header", "model-truncated"} and "\n" not in str(error)
+
+
 def refusal(data: bytes) -> HalftoneError:
     with pytest.raises(HalftoneError) as caught:
         parsed(data)
@@ -108,22 +119,18 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(changes: list[tuple[i
     data = bytearray(GOOD[: max(8, length)])
     for place, change in changes:
         data[8 + place : 8 + place + len(change)] = change
-    try:
-        header = parsed(bytes(data))
-    except HalftoneError as error:
-        assert error.code in {"model-bad-header", "model-truncated"}
-        assert "\n" not in str(error)
+    found = outcome(bytes(data))
+    if isinstance(found, HalftoneError):
+        assert is_said(found)
     else:
-        assert all(0 <= tensor.start <= tensor.end <= len(data) for tensor in header.tensors)
+        assert all(0 <= tensor.start <= tensor.end <= len(data) for tensor in found.tensors)
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_behind_the_mark_are_read_or_refused(rest: bytes) -> None:
     for start in (b"GGUF", b"GGUF\x03\x00\x00\x00", head(1), head(0, 1)):
-        try:
-            parsed(start + rest)
-        except HalftoneError as error:
-            assert error.code in {"model-bad-header", "model-truncated"}
+        found = outcome(start + rest)
+        assert isinstance(found, Header) or is_said(found)
 
 
 def test_a_hostile_file_takes_no_memory_that_it_has_not_itself() -> None:

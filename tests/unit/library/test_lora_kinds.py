@@ -155,7 +155,8 @@ def test_a_model_with_a_few_such_names_is_no_lora() -> None:
 def test_a_lora_of_flux_with_whole_norms_beside_its_layers_is_a_lora() -> None:
     """As the control LoRAs of FLUX.1 are."""
     layers = " ".join(
-        peft(f"double_blocks.{{0-18}}.{name}", 3072, 9216) for name in ("img_attn.qkv", "txt_attn.qkv", "img_mlp.0", "img_mod.lin")
+        peft(f"double_blocks.{{0-18}}.{name}", 3072, 9216)
+        for name in ("img_attn.qkv", "txt_attn.qkv", "img_mlp.0", "img_mod.lin")
     )
     found = facts(f"{layers} double_blocks.{{0-18}}.img_attn.norm.{{key,query}}_norm.scale[128]")
     assert found.families == ("FLUX",)

@@ -11,10 +11,12 @@ from halftone.library.recognise import LAYOUTS, Recognised, recognise
 
 SD = "model.diffusion_model."
 SD1_UNET = f"""{SD}input_blocks.0.0.weight[320,4,3,3] {SD}time_embed.{{0,2}}.weight[1280,1280] {SD}out.2.weight[4,320,3,3]
-    {SD}input_blocks.{{1,2}}.1.transformer_blocks.0.attn2.{{to_k,to_v}}.weight[320,768] {SD}output_blocks.{{0-11}}.0.in_layers.0.weight"""
+    {SD}input_blocks.{{1,2}}.1.transformer_blocks.0.attn2.{{to_k,to_v}}.weight[320,768]
+    {SD}output_blocks.{{0-11}}.0.in_layers.0.weight"""
 VAE = """first_stage_model.decoder.conv_in.weight[512,4,3,3] first_stage_model.decoder.mid.block_1.conv1.weight[512,512,3,3]
     first_stage_model.encoder.conv_in.weight[128,3,3,3] first_stage_model.post_quant_conv.weight[4,4,1,1]"""
-CLIP_L = "{0}text_model.embeddings.token_embedding.weight[49408,768] {0}text_model.encoder.layers.{{0-11}}.self_attn.q_proj.weight[768,768]"
+CLIP_L = """{0}text_model.embeddings.token_embedding.weight[49408,768]
+    {0}text_model.encoder.layers.{{0-11}}.self_attn.q_proj.weight[768,768]"""
 OPEN_H = "{0}token_embedding.weight[49408,1024] {0}transformer.resblocks.{{0-22}}.attn.in_proj_weight[3072,1024]"
 OPEN_G = "{0}token_embedding.weight[49408,1280] {0}transformer.resblocks.{{0-31}}.attn.in_proj_weight[3840,1280]"
 SD1 = f"{SD1_UNET} {VAE} {CLIP_L.format('cond_stage_model.transformer.')}"
@@ -25,24 +27,35 @@ SDXL_UNET = f"""{SD}input_blocks.0.0.weight[320,4,3,3] {SD}label_emb.0.0.weight[
 SDXL_TEXT = CLIP_L.format("conditioner.embedders.0.transformer.") + " " + OPEN_G.format("conditioner.embedders.1.model.")
 SDXL = f"{SDXL_UNET} {VAE} {SDXL_TEXT}"
 REFINER = f"""{SD}input_blocks.0.0.weight[384,4,3,3] {SD}label_emb.0.0.weight[1536,2560] {SD}out.2.weight[4,384,3,3]
-    {SD}input_blocks.4.1.transformer_blocks.{{0-3}}.attn2.to_k.weight[768,1280] {VAE} {OPEN_G.format("conditioner.embedders.0.model.")}"""
+    {SD}input_blocks.4.1.transformer_blocks.{{0-3}}.attn2.to_k.weight[768,1280] {VAE}
+    {OPEN_G.format("conditioner.embedders.0.model.")}"""
 T5 = "{0}shared.weight[32128,4096] {0}encoder.block.{{0-23}}.layer.0.SelfAttention.q.weight[4096,4096]"
-VAE16 = "{0}decoder.conv_in.weight[512,16,3,3] {0}decoder.mid.block_1.conv1.weight[512,512,3,3] {0}encoder.conv_in.weight[128,3,3,3]"
-SD3 = """{0}joint_blocks.{{0-23}}.x_block.attn.qkv.weight[4608,1536] {0}joint_blocks.{{0-22}}.context_block.attn.proj.weight[1536,1536]
+VAE16 = (
+    "{0}decoder.conv_in.weight[512,16,3,3] {0}decoder.mid.block_1.conv1.weight[512,512,3,3] {0}encoder.conv_in.weight[128,3,3,3]"
+)
+SD3 = """{0}joint_blocks.{{0-23}}.x_block.attn.qkv.weight[4608,1536]
+    {0}joint_blocks.{{0-22}}.context_block.attn.proj.weight[1536,1536]
     {0}x_embedder.proj.weight[1536,16,2,2] {0}pos_embed[1,36864,1536] {0}context_embedder.weight[1536,4096]"""
-SD35_MEDIUM = SD3 + " {0}joint_blocks.{{0-12}}.x_block.attn2.qkv.weight[4608,1536] {0}joint_blocks.{{0-23}}.x_block.attn.ln_q.weight[64]"
+SD35_MEDIUM = (
+    SD3 + " {0}joint_blocks.{{0-12}}.x_block.attn2.qkv.weight[4608,1536] {0}joint_blocks.{{0-23}}.x_block.attn.ln_q.weight[64]"
+)
 SD35_LARGE = """joint_blocks.{0-37}.x_block.attn.qkv.weight[7296,2432] x_embedder.proj.weight[2432,16,2,2]
     joint_blocks.{0-37}.x_block.attn.ln_q.weight[64]"""
 SCHNELL = """double_blocks.{0-18}.img_attn.qkv.weight[9216,3072] double_blocks.{0-18}.img_attn.norm.key_norm.scale[128]
-    single_blocks.{0-37}.linear1.weight[21504,3072] img_in.weight[3072,64] txt_in.weight[3072,4096] vector_in.in_layer.weight[3072,768]"""
+    single_blocks.{0-37}.linear1.weight[21504,3072] img_in.weight[3072,64] txt_in.weight[3072,4096]
+    vector_in.in_layer.weight[3072,768]"""
 DEV = SCHNELL + " guidance_in.in_layer.weight[3072,256]"
-FLUX2 = """double_blocks.{0-7}.img_attn.qkv.weight[18432,6144] single_blocks.{0-47}.linear1.weight[55296,6144] img_in.weight[6144,128]
-    double_stream_modulation_{img,txt}.lin.weight[36864,6144] txt_in.weight[6144,15360] single_stream_modulation.lin.weight[18432,6144]"""
+FLUX2 = """double_blocks.{0-7}.img_attn.qkv.weight[18432,6144] single_blocks.{0-47}.linear1.weight[55296,6144]
+    img_in.weight[6144,128]
+    double_stream_modulation_{img,txt}.lin.weight[36864,6144] txt_in.weight[6144,15360]
+    single_stream_modulation.lin.weight[18432,6144]"""
 KLEIN = FLUX2.replace("6144,15360", "3072,7680")
 SANA = """blocks.{0-19}.cross_attn.q_linear.weight[2240,2240] blocks.{0-19}.mlp.inverted_conv.conv.weight[11200,2240,1,1]
-    x_embedder.proj.weight[2240,32,1,1] t_block.1.weight[13440,2240] y_embedder.y_proj.fc1.weight[2240,2304] attention_y_norm.weight[2240]"""
+    x_embedder.proj.weight[2240,32,1,1] t_block.1.weight[13440,2240] y_embedder.y_proj.fc1.weight[2240,2304]
+    attention_y_norm.weight[2240]"""
 SPRINT = SANA + " blocks.{0-19}.attn.q_norm.weight[2240] cfg_embedder.mlp.0.weight[2240,256]"
-PIXART = """blocks.{0-27}.cross_attn.kv_linear.weight[2304,1152] blocks.{0-27}.attn.qkv.weight[3456,1152] t_block.1.weight[6912,1152]
+PIXART = """blocks.{0-27}.cross_attn.kv_linear.weight[2304,1152] blocks.{0-27}.attn.qkv.weight[3456,1152]
+    t_block.1.weight[6912,1152]
     x_embedder.proj.weight[1152,4,2,2] pos_embed[1,4096,1152]"""
 HUNYUAN = """blocks.{0-39}.attn1.Wqkv.weight[4224,1408] mlp_t5.0.weight[8192,2048] text_embedding_padding[333,1024]
     pooler.positional_embedding[257,2048]"""
@@ -52,17 +65,21 @@ Z_IMAGE = """cap_embedder.0.weight[2560] cap_embedder.1.weight[3840,2560] noise_
     layers.{0-29}.attention.qkv.weight[11520,3840] layers.{0-29}.adaLN_modulation.0.weight[15360,256] x_pad_token[1,3840]"""
 AURA = """double_layers.{0-3}.attn.{w1q,w2q}.weight[3072,3072] single_layers.{0-31}.attn.w1q.weight[3072,3072]
     cond_seq_linear.weight[3072,2048] register_tokens[1,8,3072] positional_encoding[1,4096,3072]"""
-QWEN = """transformer_blocks.{0-59}.{img_mod,txt_mod}.1.weight[18432,3072] transformer_blocks.{0-59}.txt_mlp.net.2.weight[3072,12288]
+QWEN = """transformer_blocks.{0-59}.{img_mod,txt_mod}.1.weight[18432,3072]
+    transformer_blocks.{0-59}.txt_mlp.net.2.weight[3072,12288]
     txt_norm.weight[3584] img_in.weight[3072,64] txt_in.weight[3072,3584] proj_out.weight[64,3072]"""
-COGVIEW4 = """patch_embed.proj.weight[4096,64] patch_embed.text_proj.weight[4096,4096] transformer_blocks.{0-27}.attn1.to_q.weight[4096,4096]
+COGVIEW4 = """patch_embed.proj.weight[4096,64] patch_embed.text_proj.weight[4096,4096]
+    transformer_blocks.{0-27}.attn1.to_q.weight[4096,4096]
     time_condition_embed.condition_embedder.linear_1.weight[512,1536]"""
 CHROMA = SCHNELL.replace("vector_in.in_layer.weight[3072,768]", "distilled_guidance_layer.in_proj.weight[5120,64]")
 STAGE_C = """clf.1.weight[64,2048,1,1] clip_txt_mapper.weight[2048,1280] clip_img_mapper.weight[8192,768]
     down_blocks.0.0.channelwise.0.weight[8192,2048]"""
 STAGE_B = "clf.1.weight[16,320,1,1] clip_mapper.weight[5120,1280] down_blocks.1.0.channelwise.0.weight[2560,640]"
-KANDINSKY5 = """visual_transformer_blocks.{0-31}.cross_attention.key_norm.weight[64] pooled_text_embeddings.in_layer.weight[512,768]
+KANDINSKY5 = """visual_transformer_blocks.{0-31}.cross_attention.key_norm.weight[64]
+    pooled_text_embeddings.in_layer.weight[512,768]
     text_embeddings.in_layer.weight[1792,3584]"""
-SVD = f"{SD1_UNET.replace('4,3,3', '8,3,3', 1)} {SD}input_blocks.{{1,2}}.1.time_stack.0.attn1.to_q.weight[320,320] {SD}label_emb.0.0.weight[1280,768]"
+SVD = f"""{SD1_UNET.replace("4,3,3", "8,3,3", 1)} {SD}input_blocks.{{1,2}}.1.time_stack.0.attn1.to_q.weight[320,320]
+    {SD}label_emb.0.0.weight[1280,768]"""
 WAN = """blocks.{0-39}.self_attn.q.weight[5120,5120] blocks.{0-39}.cross_attn.k.weight[5120,5120] head.modulation[1,2,5120]
     patch_embedding.weight[5120,16,1,2,2] text_embedding.0.weight[5120,4096]"""
 LTX = """patchify_proj.weight[2048,128] adaln_single.linear.weight[12288,2048] transformer_blocks.{0-27}.scale_shift_table[6,2048]
@@ -78,12 +95,42 @@ MODELS: dict[str, tuple[str, str, str, str, str]] = {
     "sd1": (SD1, "checkpoint", "Stable Diffusion 1.x", "Stable Diffusion 1.x", "epsilon"),
     "sd1-pruned": (SD1_UNET, "denoiser", "Stable Diffusion 1.x", "Stable Diffusion 1.x", "epsilon"),
     "sd1-bare": (SD1_UNET.replace(SD, ""), "denoiser", "Stable Diffusion 1.x", "Stable Diffusion 1.x", "epsilon"),
-    "sd1-inpaint": (SD1.replace("320,4,3,3", "320,9,3,3"), "checkpoint", "Stable Diffusion 1.x", "Stable Diffusion 1.x inpainting", "epsilon"),
-    "sd1-pix2pix": (SD1.replace("320,4,3,3", "320,8,3,3"), "checkpoint", "Stable Diffusion 1.x", "Stable Diffusion 1.x edit (InstructPix2Pix)", "epsilon"),
-    "sd1-lcm": (f"{SD1} {SD}time_embed.cond_proj.weight[320,256]", "checkpoint", "Stable Diffusion 1.x", "Stable Diffusion 1.x LCM", "epsilon"),
+    "sd1-inpaint": (
+        SD1.replace("320,4,3,3", "320,9,3,3"),
+        "checkpoint",
+        "Stable Diffusion 1.x",
+        "Stable Diffusion 1.x inpainting",
+        "epsilon",
+    ),
+    "sd1-pix2pix": (
+        SD1.replace("320,4,3,3", "320,8,3,3"),
+        "checkpoint",
+        "Stable Diffusion 1.x",
+        "Stable Diffusion 1.x edit (InstructPix2Pix)",
+        "epsilon",
+    ),
+    "sd1-lcm": (
+        f"{SD1} {SD}time_embed.cond_proj.weight[320,256]",
+        "checkpoint",
+        "Stable Diffusion 1.x",
+        "Stable Diffusion 1.x LCM",
+        "epsilon",
+    ),
     "sd2": (SD2, "checkpoint", "Stable Diffusion 2.x", "Stable Diffusion 2.x", ""),
-    "sd2-depth": (SD2.replace("320,4,3,3", "320,5,3,3"), "checkpoint", "Stable Diffusion 2.x", "Stable Diffusion 2.x depth", "epsilon"),
-    "sd2-upscaler": (SD2.replace("320,4,3,3", "320,7,3,3"), "checkpoint", "Stable Diffusion 2.x", "Stable Diffusion x4 upscaler", ""),
+    "sd2-depth": (
+        SD2.replace("320,4,3,3", "320,5,3,3"),
+        "checkpoint",
+        "Stable Diffusion 2.x",
+        "Stable Diffusion 2.x depth",
+        "epsilon",
+    ),
+    "sd2-upscaler": (
+        SD2.replace("320,4,3,3", "320,7,3,3"),
+        "checkpoint",
+        "Stable Diffusion 2.x",
+        "Stable Diffusion x4 upscaler",
+        "",
+    ),
     "sdxl": (SDXL, "checkpoint", "SDXL", "SDXL", "epsilon"),
     "sdxl-v": (f"{SDXL} v_pred ztsnr", "checkpoint", "SDXL", "SDXL", "v_prediction"),
     "sdxl-inpaint": (SDXL.replace("320,4,3,3", "320,9,3,3"), "checkpoint", "SDXL", "SDXL inpainting", "epsilon"),
@@ -111,10 +158,22 @@ MODELS: dict[str, tuple[str, str, str, str, str]] = {
     "z-image": (Z_IMAGE, "denoiser", "Z-Image", "Z-Image", "flow"),
     "auraflow": (within(SD, AURA), "denoiser", "AuraFlow", "AuraFlow", "flow"),
     "qwen": (within(SD, QWEN), "denoiser", "Qwen-Image", "Qwen-Image", "flow"),
-    "qwen-layered": (f"{QWEN} time_text_embed.addition_t_embedding.weight[2,3072]", "denoiser", "Qwen-Image", "Qwen-Image Layered", "flow"),
+    "qwen-layered": (
+        f"{QWEN} time_text_embed.addition_t_embedding.weight[2,3072]",
+        "denoiser",
+        "Qwen-Image",
+        "Qwen-Image Layered",
+        "flow",
+    ),
     "cogview4": (COGVIEW4, "denoiser", "CogView4", "CogView4", "flow"),
     "cascade-c": (STAGE_C, "denoiser", "Stable Cascade", "Stable Cascade Stage C", "epsilon"),
-    "cascade-c-lite": (STAGE_C.replace("2048,1280", "1536,1280"), "denoiser", "Stable Cascade", "Stable Cascade Stage C lite", "epsilon"),
+    "cascade-c-lite": (
+        STAGE_C.replace("2048,1280", "1536,1280"),
+        "denoiser",
+        "Stable Cascade",
+        "Stable Cascade Stage C lite",
+        "epsilon",
+    ),
     "cascade-b": (within(SD, STAGE_B), "denoiser", "Stable Cascade", "Stable Cascade Stage B", "epsilon"),
     "kandinsky5": (KANDINSKY5, "denoiser", "Kandinsky 5", "Kandinsky 5", "flow"),
     "svd": (SVD, "denoiser", "Stable Video Diffusion", "Stable Video Diffusion", "v_prediction"),
@@ -122,7 +181,7 @@ MODELS: dict[str, tuple[str, str, str, str, str]] = {
     "wan-i2v": (f"{WAN} img_emb.proj.0.bias[1280]", "denoiser", "Wan", "Wan 2.1 image to video", "flow"),
     "wan-5b": (WAN.replace("5120,16,1,2,2", "3072,48,1,2,2"), "denoiser", "Wan", "Wan 2.2 5B", "flow"),
     "ltx": (LTX, "denoiser", "LTX-Video", "LTX-Video", "flow"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", MODELS)
@@ -197,8 +256,16 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "vae-flux2": (VAE16.format("").replace("512,16", "512,32") + " bn.running_mean[128]", "VAE", "FLUX.2 VAE"),
     "vae-svd": (VAE16.format("") + " decoder.mid.block_1.time_stack.in_layers.0.weight[512]", "VAE", "SVD VAE"),
     "vae-wan": ("decoder.middle.0.residual.0.gamma[384,1,1,1] decoder.conv1.weight[384,16,3,3,3]", "VAE", "Wan 2.1 VAE"),
-    "vae-wan22": ("decoder.upsamples.0.upsamples.0.residual.0.gamma[1024,1,1,1] decoder.middle.0.residual.0.gamma[1024]", "VAE", "Wan 2.2 VAE"),
-    "vae-dc": ("decoder.stages.0.op_list.0.main.conv.conv.bias[128] decoder.project_in.main.conv.weight[1024,32,3,3]", "VAE", "DC-AE"),
+    "vae-wan22": (
+        "decoder.upsamples.0.upsamples.0.residual.0.gamma[1024,1,1,1] decoder.middle.0.residual.0.gamma[1024]",
+        "VAE",
+        "Wan 2.2 VAE",
+    ),
+    "vae-dc": (
+        "decoder.stages.0.op_list.0.main.conv.conv.bias[128] decoder.project_in.main.conv.weight[1024,32,3,3]",
+        "VAE",
+        "DC-AE",
+    ),
     "stage-a": ("vquantizer.codebook.weight[8192,4] up_blocks.0.0.weight[384,4,1,1] down_blocks.0.0.weight", "VAE", "Stage A"),
     "clip-l": (CLIP_L.format(""), "text encoder", "CLIP-L"),
     "clip-g": (CLIP_L.format("").replace("768", "1280"), "text encoder", "OpenCLIP-G"),
@@ -208,9 +275,14 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "mt5": (T5.format("").replace("32128,4096", "250112,2048"), "text encoder", "mT5-XL"),
     "pile-t5": (T5.format("").replace("32128,4096", "32128,2048"), "text encoder", "Pile-T5-XL"),
     "t5-gguf": ("token_embd.weight[32128,4096] enc.blk.{0-23}.attn_q.weight[4096,4096]", "text encoder", "T5-XXL"),
-    "gemma2": ("model.embed_tokens.weight[256000,2304] model.layers.{0-25}.pre_feedforward_layernorm.weight[2304]", "text encoder", "Gemma 2 2B"),
+    "gemma2": (
+        "model.embed_tokens.weight[256000,2304] model.layers.{0-25}.pre_feedforward_layernorm.weight[2304]",
+        "text encoder",
+        "Gemma 2 2B",
+    ),
     "qwen2.5-vl": (
-        "model.embed_tokens.weight[152064,3584] model.layers.{0-27}.self_attn.q_proj.{weight,bias}[3584,3584] visual.blocks.0.norm1.weight",
+        """model.embed_tokens.weight[152064,3584] model.layers.{0-27}.self_attn.q_proj.{weight,bias}[3584,3584]
+    visual.blocks.0.norm1.weight""",
         "text encoder",
         "Qwen2.5-VL 7B",
     ),
@@ -219,16 +291,28 @@ PARTS: dict[str, tuple[str, str, str]] = {
         "text encoder",
         "Qwen3 4B",
     ),
-    "mistral": ("embed_tokens.weight[131072,5120] layers.{0-39}.self_attn.q_proj.weight[4096,5120]", "text encoder", "Mistral Small 3 24B"),
-    "chatglm": ("transformer.encoder.layers.{0-27}.self_attention.query_key_value.weight[4608,4096]", "text encoder", "ChatGLM3 6B"),
+    "mistral": (
+        "embed_tokens.weight[131072,5120] layers.{0-39}.self_attn.q_proj.weight[4096,5120]",
+        "text encoder",
+        "Mistral Small 3 24B",
+    ),
+    "chatglm": (
+        "transformer.encoder.layers.{0-27}.self_attention.query_key_value.weight[4608,4096]",
+        "text encoder",
+        "ChatGLM3 6B",
+    ),
     "bert": (
         "bert.encoder.layer.{0-11}.attention.self.query.weight[1024,1024] bert.embeddings.word_embeddings.weight[47020,1024]",
         "text encoder",
         "BERT",
     ),
-    "clip-vision": ("vision_model.encoder.layers.{0-31}.self_attn.q_proj.weight[1280,1280]", "image encoder", "OpenCLIP-H vision"),
+    "clip-vision": (
+        "vision_model.encoder.layers.{0-31}.self_attn.q_proj.weight[1280,1280]",
+        "image encoder",
+        "OpenCLIP-H vision",
+    ),
     "siglip": ("vision_model.encoder.layers.{0-26}.self_attn.q_proj.weight[1152,1152]", "image encoder", "SigLIP"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", PARTS)
@@ -243,7 +327,8 @@ def test_several_parts_without_a_denoiser() -> None:
     assert (found.kind, found.holds) == ("parts", ("CLIP-L", "VAE (4 channels)"))
 
 
-NETS = "controlnet_cond_embedding.conv_in.weight[16,3,3,3] controlnet_down_blocks.{0-11}.weight[320,320,1,1] conv_in.weight[320,4,3,3]"
+NETS = """controlnet_cond_embedding.conv_in.weight[16,3,3,3] controlnet_down_blocks.{0-11}.weight[320,320,1,1]
+    conv_in.weight[320,4,3,3]"""
 ADDITIONS: dict[str, tuple[str, str, str, str]] = {
     "controlnet-sd1": (
         "control_model.input_hint_block.0.weight control_model.zero_convs.0.0.weight "
@@ -252,34 +337,95 @@ ADDITIONS: dict[str, tuple[str, str, str, str]] = {
         "Stable Diffusion 1.x",
         "ControlNet",
     ),
-    "controlnet-sd2": (f"{NETS} down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k.weight[320,1024]", "ControlNet", "Stable Diffusion 2.x", "ControlNet"),
+    "controlnet-sd2": (
+        f"{NETS} down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k.weight[320,1024]",
+        "ControlNet",
+        "Stable Diffusion 2.x",
+        "ControlNet",
+    ),
     "controlnet-sdxl": (f"{NETS} add_embedding.linear_1.weight[1280,2816]", "ControlNet", "SDXL", "ControlNet"),
-    "controlnet-union": (f"{NETS} add_embedding.linear_1.weight[1280,2816] task_embedding[6,320]", "ControlNet", "SDXL", "ControlNet Union"),
+    "controlnet-union": (
+        f"{NETS} add_embedding.linear_1.weight[1280,2816] task_embedding[6,320]",
+        "ControlNet",
+        "SDXL",
+        "ControlNet Union",
+    ),
     "controlnet-flux": (
         "controlnet_blocks.{0-4}.weight[3072,3072] controlnet_x_embedder.weight[3072,64] context_embedder.weight[3072,4096]",
         "ControlNet",
         "FLUX",
         "ControlNet",
     ),
-    "controlnet-xlabs": ("double_blocks.{0,1}.img_attn.qkv.weight[9216,3072] input_hint_block.0.weight controlnet_blocks.0.weight", "ControlNet", "FLUX", "ControlNet"),
-    "controlnet-sd3": ("controlnet_blocks.{0-11}.weight[1536,1536] pos_embed_input.proj.weight[1536,16,2,2]", "ControlNet", "SD 3", "ControlNet"),
-    "control-lora": ("lora_controlnet label_emb.0.0.up[1280,128] input_blocks.0.0.weight[320,4,3,3]", "ControlNet", "SDXL", "Control-LoRA"),
-    "t2i-adapter": ("adapter.conv_in.weight[320,768,3,3] adapter.body.0.resnets.0.block1.weight", "T2I-Adapter", "SDXL", "T2I-Adapter"),
-    "ip-adapter-sd1": ("image_proj.proj.weight[3072,1024] ip_adapter.{1,3,5}.to_k_ip.weight[320,768]", "IP-Adapter", "Stable Diffusion 1.x", "IP-Adapter"),
-    "ip-adapter-sdxl": ("image_proj.proj.weight[8192,1280] ip_adapter.{1,3,5}.to_k_ip.weight[640,2048]", "IP-Adapter", "SDXL", "IP-Adapter"),
+    "controlnet-xlabs": (
+        "double_blocks.{0,1}.img_attn.qkv.weight[9216,3072] input_hint_block.0.weight controlnet_blocks.0.weight",
+        "ControlNet",
+        "FLUX",
+        "ControlNet",
+    ),
+    "controlnet-sd3": (
+        "controlnet_blocks.{0-11}.weight[1536,1536] pos_embed_input.proj.weight[1536,16,2,2]",
+        "ControlNet",
+        "SD 3",
+        "ControlNet",
+    ),
+    "control-lora": (
+        "lora_controlnet label_emb.0.0.up[1280,128] input_blocks.0.0.weight[320,4,3,3]",
+        "ControlNet",
+        "SDXL",
+        "Control-LoRA",
+    ),
+    "t2i-adapter": (
+        "adapter.conv_in.weight[320,768,3,3] adapter.body.0.resnets.0.block1.weight",
+        "T2I-Adapter",
+        "SDXL",
+        "T2I-Adapter",
+    ),
+    "ip-adapter-sd1": (
+        "image_proj.proj.weight[3072,1024] ip_adapter.{1,3,5}.to_k_ip.weight[320,768]",
+        "IP-Adapter",
+        "Stable Diffusion 1.x",
+        "IP-Adapter",
+    ),
+    "ip-adapter-sdxl": (
+        "image_proj.proj.weight[8192,1280] ip_adapter.{1,3,5}.to_k_ip.weight[640,2048]",
+        "IP-Adapter",
+        "SDXL",
+        "IP-Adapter",
+    ),
     "redux": ("redux_up.weight[12288,1152] redux_down.weight[4096,12288]", "style model", "FLUX", "FLUX.1 Redux"),
     "motion-sd1": (
-        "down_blocks.{0-3}.motion_modules.0.temporal_transformer.norm.bias[320] mid_block.motion_modules.0.temporal_transformer.norm.bias",
+        """down_blocks.{0-3}.motion_modules.0.temporal_transformer.norm.bias[320]
+    mid_block.motion_modules.0.temporal_transformer.norm.bias""",
         "motion module",
         "Stable Diffusion 1.x",
         "AnimateDiff",
     ),
-    "motion-sdxl": ("down_blocks.{0-2}.motion_modules.0.temporal_transformer.norm.bias[320]", "motion module", "SDXL", "AnimateDiff"),
-    "esrgan-old": ("model.0.weight[64,3,3,3] model.1.sub.{0-22}.RDB1.conv1.0.weight model.{3,6,8,10}.weight[64,64,3,3]", "upscaler", "", "ESRGAN"),
-    "esrgan-new": ("conv_first.weight[64,3,3,3] body.{0-22}.rdb1.conv1.weight {conv_up1,conv_up2}.weight[64,64,3,3]", "upscaler", "", "ESRGAN"),
-    "swinir": ("conv_first.weight[180,3,3,3] layers.0.residual_group.blocks.0.attn.relative_position_bias_table[225,6]", "upscaler", "", "SwinIR"),
+    "motion-sdxl": (
+        "down_blocks.{0-2}.motion_modules.0.temporal_transformer.norm.bias[320]",
+        "motion module",
+        "SDXL",
+        "AnimateDiff",
+    ),
+    "esrgan-old": (
+        "model.0.weight[64,3,3,3] model.1.sub.{0-22}.RDB1.conv1.0.weight model.{3,6,8,10}.weight[64,64,3,3]",
+        "upscaler",
+        "",
+        "ESRGAN",
+    ),
+    "esrgan-new": (
+        "conv_first.weight[64,3,3,3] body.{0-22}.rdb1.conv1.weight {conv_up1,conv_up2}.weight[64,64,3,3]",
+        "upscaler",
+        "",
+        "ESRGAN",
+    ),
+    "swinir": (
+        "conv_first.weight[180,3,3,3] layers.0.residual_group.blocks.0.attn.relative_position_bias_table[225,6]",
+        "upscaler",
+        "",
+        "SwinIR",
+    ),
     "compact": ("body.0.weight[64,3,3,3] body.1.weight[64] body.2.weight[64,64,3,3]", "upscaler", "", "Real-ESRGAN compact"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", ADDITIONS)
@@ -414,11 +560,13 @@ NAMES = sorted({name for patterns, *_ in (*MODELS.values(), *PARTS.values(), *AD
         st.lists(st.integers(0, 2**40), max_size=6).map(tuple),
         max_size=12,
     ),
-    st.dictionaries(st.sampled_from(["modelspec.title", "ss_base_model_version", "modelspec.architecture"]), st.text(), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["modelspec.title", "ss_base_model_version", "modelspec.architecture"]), st.text(), max_size=2
+    ),
     st.text(max_size=30),
 )
 def test_any_header_is_recognised_or_unknown(shapes: dict[str, tuple[int, ...]], metadata: dict[str, str], name: str) -> None:
-    found = recognise(header_of({key: shape for key, shape in shapes.items()}, metadata), name)
+    found = recognise(header_of(shapes, metadata), name)
     assert found.kind == "unknown" or found.family or found.base or found.kind in {"LoRA", "embedding", "parts", "shard"}
 
 

@@ -185,7 +185,10 @@ TRANSFORMERS: Final[tuple[Layout, ...]] = (
         without=("controlnet_blocks.*",),
     ),
     Layout(
-        family=of.Z_IMAGE.name, naming=ORIGINAL, marks=("layers.0.adaLN_modulation.0.weight", "cap_embedder.*", "noise_refiner.*")
+        family=of.Z_IMAGE.name,
+        naming=ORIGINAL,
+        marks=("layers.0.adaLN_modulation.0.weight", "cap_embedder.*", "noise_refiner.*"),
+        without=("all_x_embedder.*",),
     ),
     Layout(family=of.Z_IMAGE.name, naming=DIFFUSERS, marks=("all_x_embedder.*", "layers.0.*")),
     Layout(

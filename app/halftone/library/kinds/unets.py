@@ -39,6 +39,7 @@ _TEXT: Final = {
     ORIGINAL: "input_blocks.{1.1,4.1}.transformer_blocks.0.attn2.to_k.weight",
     DIFFUSERS: "down_blocks.{0,1}.attentions.0.transformer_blocks.0.attn2.to_k.weight",
 }
+_CASCADE: Final = "{down_blocks.0.2,down_blocks.2.2,down_blocks.3.2}.attention.to_q.weight"
 
 UNETS: Final[tuple[Layout, ...]] = (
     Layout(
@@ -123,6 +124,7 @@ UNETS: Final[tuple[Layout, ...]] = (
         family=of.CASCADE.name,
         naming=ORIGINAL,
         marks=("clf.1.weight", "{clip_txt_mapper,clip_mapper}.weight"),
+        without=(_CASCADE,),
         bases=(
             Base(name="Stable Cascade Stage C lite", marks=("clip_txt_mapper.weight[1536,*]",)),
             Base(name="Stable Cascade Stage C", marks=("clip_txt_mapper.weight",)),
@@ -133,7 +135,7 @@ UNETS: Final[tuple[Layout, ...]] = (
     Layout(
         family=of.CASCADE.name,
         naming=DIFFUSERS,
-        marks=("down_blocks.0.0.channelwise.0.weight", "clip_txt_pooled_mapper.weight"),
+        marks=("down_blocks.0.0.channelwise.0.weight", "clip_txt_pooled_mapper.weight", _CASCADE),
         bases=(
             Base(name="Stable Cascade Stage C lite", marks=("clip_txt_mapper.weight[1536,*]",)),
             Base(name="Stable Cascade Stage C", marks=("clip_txt_mapper.weight",)),
