@@ -127,6 +127,16 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of those that its pipeline takes; empty where that is not known."""
     own_sampler: str = ""
     """Class of its own scheduler, without the ending that all have."""
+    kind: str = "checkpoint"
+    """What the file is: "checkpoint", "denoiser", "VAE", "LoRA" …, as `halftone.library.recognise` has them."""
+    base: str = ""
+    """Which model of its family it is, as far as that is known; of what is added to a model, the family that it fits."""
+    prediction: str = ""
+    """What the denoiser gives: "epsilon", "v_prediction", "flow", "edm"; empty where nothing tells."""
+    lacks: tuple[str, ...] = ()
+    """Parts of a whole model that a single file does not hold."""
+    why: str = ""
+    """Why it cannot make a picture as it is, as the end of a sentence; empty for what can."""
 
 
 class FurtherLayer(msgspec.Struct, frozen=True, kw_only=True):

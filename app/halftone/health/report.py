@@ -108,7 +108,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     depth = language.say("quick check") if report.depth == "quick" else language.say("thorough check")
     when = html.escape(report.checked_at[:16].replace("T", " "))
     driver = language.say("Driver {0}", device.driver) if device.driver else ""
-    first = [model.family, model.format, DTYPE_NAMES.get(cast("Any", model.stored_dtype), model.stored_dtype)]
+    first = [model.base or model.family, model.format, DTYPE_NAMES.get(cast("Any", model.stored_dtype), model.stored_dtype)]
     first.append(size_text(model.size_bytes))
     yield f'<p class="muted">{html.escape(" · ".join(part for part in first if part))}</p>'
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]

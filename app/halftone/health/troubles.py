@@ -166,8 +166,8 @@ def _matches(trouble: Trouble, situation: Situation) -> bool:
 
 def _of_model(trouble: Trouble, model: ModelFacts) -> bool:
     if trouble.families or trouble.pipelines:
-        named = model.family in trouble.families or model.family.startswith(trouble.pipelines or ("\0",))
-        if not named:
+        starts = trouble.pipelines or ("\0",)
+        if model.family not in trouble.families and not (model.pipeline or model.family).startswith(starts):
             return False
     stems = {name.rstrip("_0123456789") for name in model.components}
     return not trouble.components or not stems.isdisjoint(trouble.components)

@@ -356,6 +356,26 @@ FAMILIES: Final[tuple[Family, ...]] = (
 )  # fmt: skip
 """Those that have a name of their own; any other is called as diffusers calls its pipeline."""
 
+KIND_NAMES: Final = {
+    "LoRA": "LoRA",
+    "VAE": "VAE",
+    "ControlNet": "ControlNet",
+    "embedding": "Embedding",
+    "text encoder": "Text encoder",
+    "image encoder": "Image encoder",
+    "IP-Adapter": "IP-Adapter",
+    "T2I-Adapter": "T2I-Adapter",
+    "motion module": "Motion module",
+    "style model": "Style model",
+    "upscaler": "Upscaler",
+    "parts": "Parts of a model",
+    "unknown": "Unknown",
+}
+"""Kind of a file that is no model of a family -> what stands for its family."""
+
+NOT_WHOLE: Final = tuple(KIND_NAMES.values())
+"""Families of files that are described and listed but cannot make a picture alone."""
+
 BY_NAME: Final = {family.name: family for family in FAMILIES}
 
 _NOT_MEANT: Final = ("QwenImage21", "SanaVideo", "SanaWM", "Kandinsky6", "Flux3", "Cosmos3")

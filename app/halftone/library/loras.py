@@ -10,9 +10,10 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
-from halftone.library.families import of_tensors
 from halftone.library.header import read_header
 from halftone.library.models import PICKLES, list_models
+from halftone.library.recognise import recognise
+from halftone.library.why import listed_as
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -54,14 +55,14 @@ def _check_file(path: Path) -> None:
         detail = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
     try:
-        tensors = read_header(path).tensors
+        found = recognise(read_header(path), path.stem)
     except FileNotFoundError as error:
         raise HalftoneError("lora-missing", path=str(path)) from error
     except OSError as error:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
-    family = of_tensors(tuple(tensor.name for tensor in tensors))
-    if family != LORA:
-        whole = family if isinstance(family, str) else f"whole {family.name} model"
+    if found.kind != LORA:
+        family = listed_as(found)
+        whole = f"whole {family} model" if found.kind in ("checkpoint", "denoiser") else family
         detail = "its tensors have no LoRA's names" if family == "Unknown" else f"it is a {whole}"
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
 

@@ -12,11 +12,15 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.copies import is_repaired
-from halftone.library.families import NOT_WHOLE, Family, of_pipeline, of_tensors
-from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part, stored_dtype
+from halftone.library.families import BY_NAME, Family
+from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
+from halftone.library.gguf_header import read_gguf
 from halftone.library.header import Header, read_header
+from halftone.library.recognise import Recognised, recognise
+from halftone.library.recognise_folder import of_folder
 from halftone.library.samplers import samplers_of
 from halftone.library.single import SINGLES, Config, configs, missing_parts
+from halftone.library.why import listed_as, why_not
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -29,6 +33,7 @@ _NOTE_FIELDS: Final = {
     "guidance": "default_guidance",
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
+_ENDINGS: Final = (".safetensors", ".sft", ".gguf")
 _DEPTH: Final = 4
 """Folders deep that list_models looks: far enough for a hub cache, not for a whole disk."""
 
@@ -36,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def describe(model: str) -> ModelFacts:
-    """What `model` is: "pocket", a diffusers folder or a .safetensors file.
+    """What `model` is: "pocket", a diffusers folder, a .safetensors or a .gguf file.
 
     Raises HalftoneError model-missing, model-empty-folder, model-not-a-model, model-truncated, model-bad-header,
     model-pickle, model-incomplete or model-load-failed. Reads headers only: milliseconds.
@@ -68,12 +73,7 @@ def runnable(facts: ModelFacts) -> None:
     """
     if facts.format == "diffusers" or facts.pipeline:
         return
-    if lacking := missing_parts(facts.family, read_header(Path(facts.path))):
-        raise HalftoneError("model-unsupported", path=facts.path, detail=f"it does not hold {', '.join(lacking)}")
-    what = "it is a single file of a kind that only runs as a diffusers folder"
-    if facts.family in NOT_WHOLE:
-        what = "it is not clear what model it is" if facts.family == "Unknown" else f"it is a {facts.family}, not a whole model"
-    raise HalftoneError("model-unsupported", path=facts.path, detail=what)
+    raise HalftoneError("model-unsupported", path=facts.path, detail=facts.why or "it is not clear what model it is")
 
 
 def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
@@ -110,7 +110,7 @@ def _candidates(folder: Path, depth: int) -> list[str]:
             continue
         if entry.is_dir() and depth:
             found += _candidates(Path(entry.path), depth - 1)
-        elif entry.name.endswith(".safetensors"):
+        elif entry.name.lower().endswith(_ENDINGS):
             found.append(entry.path)
     return found
 
@@ -119,32 +119,33 @@ def _folder(model: str, path: Path) -> ModelFacts:
     if not (path / INDEX).is_file():
         if not any(path.iterdir()):
             raise HalftoneError("model-empty-folder", path=str(path))
-        raise HalftoneError("model-not-a-model", path=str(path))
+        raise _no_pipeline(path)
     index = read_json(path / INDEX)
     names = component_names(index)
     pipeline = index.get("_class_name")
     if not isinstance(pipeline, str) or not names:
         raise HalftoneError("model-not-a-model", path=str(path))
     parts = {name: read_part(path, name) for name in names}
-    unet = parts.get("unet")
-    family = of_pipeline(pipeline, unet.config.get("cross_attention_dim") if unet else None)
-    width, height = native_edges(parts, family.size)
     scheduler = _scheduler(path)
+    family, found = of_folder(path, pipeline, parts, scheduler)
+    width, height = native_edges(parts, family.size)
     facts = ModelFacts(
         id=model if model == POCKET else str(path),
         name=path.name,
         path=str(path),
         family=family.name,
         format="diffusers",
-        stored_dtype=stored_dtype([tensor for part in parts.values() for _, header in part.files for tensor in header.tensors]),
+        stored_dtype=found.dtype,
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
         fingerprint=_fingerprint(path, [file for name in ("", *names) for file in (path / name).iterdir() if file.is_file()]),
         native_width=width,
         native_height=height,
-        default_steps=family.steps,
-        default_guidance=family.guidance,
+        default_steps=found.steps or family.steps,
+        default_guidance=family.guidance if found.guidance is None else found.guidance,
         prompt_tokens=_prompt_tokens(parts, family),
         pipeline=pipeline,
+        base=found.base,
+        prediction=found.prediction,
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
@@ -152,6 +153,16 @@ def _folder(model: str, path: Path) -> ModelFacts:
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
     return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+
+
+def _no_pipeline(path: Path) -> HalftoneError:
+    """A folder without an index of its parts may be one part itself."""
+    config = path / "config.json"
+    kind = read_json(config).get("_class_name") if config.is_file() else None
+    if not isinstance(kind, str):
+        return HalftoneError("model-not-a-model", path=str(path))
+    detail = f"it is only one part of a model ({kind}); choose the folder above it, which holds model_index.json"
+    return HalftoneError("model-unsupported", path=str(path), detail=detail)
 
 
 def _scheduler(path: Path) -> dict[str, object]:
@@ -186,31 +197,43 @@ def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
 def _file(model: str, path: Path) -> ModelFacts:
     if path.suffix.lower() in PICKLES:
         raise HalftoneError("model-pickle", path=str(path))
-    if path.suffix.lower() not in {".safetensors", ".sft"} or not path.is_file():
+    if path.suffix.lower() not in _ENDINGS or not path.is_file():
         raise HalftoneError("model-not-a-model", path=str(path))
-    header = read_header(path)
+    header = read_gguf(path) if path.suffix.lower() == ".gguf" else read_header(path)
     if not header.tensors:
         raise HalftoneError("model-not-a-model", path=str(path))
-    family = of_tensors(tuple(tensor.name for tensor in header.tensors))
-    known = family if isinstance(family, Family) else Family(name=family, size=512, steps=28, guidance=6.0)
+    found = recognise(header, path.stem)
+    size = found.size or 512
     facts = ModelFacts(
         id=str(path) if model != POCKET else model,
         name=path.stem,
         path=str(path),
-        family=known.name,
+        family=listed_as(found),
         format="single-file",
-        stored_dtype=stored_dtype(list(header.tensors)),
+        stored_dtype=found.dtype,
         size_bytes=path.stat().st_size,
         fingerprint=_fingerprint(path.parent, [path]),
-        native_width=known.size,
-        native_height=known.size,
-        default_steps=known.steps,
-        default_guidance=known.guidance,
-        prompt_tokens=known.tokens,
+        native_width=size,
+        native_height=size,
+        default_steps=found.steps or 28,
+        default_guidance=6.0 if found.guidance is None else found.guidance,
+        prompt_tokens=BY_NAME[found.family].tokens if found.family in BY_NAME else 77,
         components=("model",),
+        kind=found.kind,
+        base=found.base,
+        prediction=found.prediction,
+        lacks=found.lacks,
     )
-    whole = known.name in SINGLES and not missing_parts(known.name, header)
-    return _with_parts(facts, configs(known.name, header)) if whole else facts
+    why = _why_not(found, header)
+    return msgspec.structs.replace(facts, why=why) if why else _with_parts(facts, configs(facts.family, header))
+
+
+def _why_not(found: Recognised, header: Header) -> str:
+    """Why this file alone makes no picture; "" for what can."""
+    if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES or found.quantised or not found.alike:
+        return why_not(found)
+    lacking = missing_parts(found.family, header)
+    return f"it does not hold {', '.join(lacking)}" if lacking else ""
 
 
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config]) -> ModelFacts:

@@ -54,8 +54,9 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """family: as `families` names it, "" where nothing tells. base: more exactly. sure: False where only the file's name says so.
 
     naming: "original" or "diffusers". dtype: as torch spells it, or GGUF's type; quantised: the scheme, "" for plain numbers.
-    takes: what it needs beside a prompt. holds, lacks: parts of the model. size, steps, guidance: what it is used to.
-    lora: of a LoRA; its families are those it fits. scale: of an upscaler. split: (number of this file, of all) of a shard.
+    takes: what it needs beside a prompt. alike: built as its family's other models are, whatever it takes.
+    holds, lacks: parts of the model. size, steps, guidance: what it is used to. lora: of a LoRA; its families are those it fits.
+    scale: of an upscaler. split: (number of this file, of all) of a shard.
     """
 
     kind: Kind
@@ -67,6 +68,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     quantised: str = ""
     prediction: Prediction = ""
     takes: tuple[str, ...] = ()
+    alike: bool = True
     holds: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     size: int | None = None
@@ -164,6 +166,7 @@ def _denoiser(
         naming=layout.naming,
         prediction=_prediction(view, metadata) or (family.prediction if base.prediction is None else base.prediction),
         takes=base.takes,
+        alike=base.alike,
         holds=tuple(part for _, part in holds),
         lacks=lacking(family, holds),
         size=base.size or family.size,
@@ -175,7 +178,7 @@ def _denoiser(
 def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) -> tuple[Base, bool]:
     """Which model of its family, and whether the file itself tells."""
     fits = (base for base in layout.bases if view.all(base.marks) and not view.any(base.without))
-    base = next(fits, Base(name=layout.family))
+    base = next(fits, Base(name=layout.family, alike=True))
     told = told_base(base.name, metadata, name)
     return told or (base, True)
 

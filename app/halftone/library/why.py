@@ -3,25 +3,8 @@
 from typing import Final
 
 from halftone.library import families as of
-from halftone.library.families import BY_NAME, Family
+from halftone.library.families import BY_NAME, KIND_NAMES, Family
 from halftone.library.recognise import Recognised
-
-KIND_NAMES: Final = {
-    "LoRA": "LoRA",
-    "VAE": "VAE",
-    "ControlNet": "ControlNet",
-    "embedding": "Embedding",
-    "text encoder": "Text encoder",
-    "image encoder": "Image encoder",
-    "IP-Adapter": "IP-Adapter",
-    "T2I-Adapter": "T2I-Adapter",
-    "motion module": "Motion module",
-    "style model": "Style model",
-    "upscaler": "Upscaler",
-    "parts": "Parts of a model",
-    "unknown": "Unknown",
-}
-"""How files are listed that are no model of a family."""
 
 _UNETS: Final = frozenset(
     family.name
@@ -36,6 +19,9 @@ _VOCABULARIES: Final = {
     of.CHATGLM: ("tokenizer.model",),
 }
 """Files of a tokenizer; every other text encoder has a tokenizer.json."""
+
+_PICTURES: Final = ("DC-AE", "Stage A", "MoVQ", "TAESD", "OpenCLIP-H vision")
+_WORDS: Final = {"embedding": "textual inversion"}
 
 
 def listed_as(found: Recognised) -> str:
@@ -57,11 +43,9 @@ def small_files(family: Family) -> tuple[str, ...]:
 
 
 def why_not(found: Recognised) -> str:
-    """Why this file alone makes no picture, for the end of a sentence. Of a checkpoint too, as most run only as a folder."""
+    """Why this file alone makes no picture, as the end of a sentence. Of a checkpoint too, as most run only as a folder."""
     if found.split is not None:
-        return f"it is file {found.split[0]} of {found.split[1]} of a divided model; only all of them together run, as a folder"
-    if found.kind == "unknown":
-        return "it is not clear what model it is"
+        return f"it is file {found.split[0]} of {found.split[1]} of a divided model, which runs only whole, as a folder"
     family = BY_NAME.get(found.family)
     if found.kind in ("checkpoint", "denoiser") and family:
         return _of_model(found, family)
@@ -70,26 +54,29 @@ def why_not(found: Recognised) -> str:
 
 def _of_model(found: Recognised, family: Family) -> str:
     small = ", ".join(small_files(family))
-    what = f"the denoiser of {found.base}" if found.kind == "denoiser" else found.base
+    what = f"only the denoiser of {found.base}" if found.kind == "denoiser" else found.base
     if found.quantised:
-        what = f"{what}, quantised as {found.quantised}"
-    if found.lacks:
-        only = "only " if found.kind == "denoiser" else ""
-        needed = ", ".join(_word(part) for part in found.lacks)
-        return f"it holds {only}{what}; a run also needs {needed} and the small files {small}"
-    return f"it holds {what}, which runs only as a diffusers folder; beside its weights it needs the small files {small}"
+        return f"its weights are quantised ({found.quantised}), which Halftone does not run yet; it holds {what}"
+    if not found.lacks:
+        return f"it holds {what}, which runs only as a diffusers folder, with these small files beside its weights: {small}"
+    parts = ", ".join(_word(part) for part in found.lacks)
+    return f"it holds {what}; a run also needs these parts: {parts}; and these small files: {small}"
 
 
 def _word(part: str) -> str:
-    encoder = all(end not in part for end in ("VAE", "DC-AE", "Stage A", "MoVQ"))
-    return f"the text encoder {part}" if encoder else f"the {part}"
+    """A part as it stands in a list; those for pictures are called what they are."""
+    return part if part.startswith("VAE") or part.endswith("VAE") or part in _PICTURES else f"text encoder {part}"
 
 
 def _of_addition(found: Recognised) -> str:
-    name = KIND_NAMES[found.kind]
-    if found.kind in ("VAE", "text encoder", "image encoder", "parts", "upscaler"):
-        held = ", ".join(found.holds) or found.base
-        return f"it is a {name} ({held}), not a whole model" if held not in ("", name) else f"it is a {name}, not a whole model"
-    if found.family:
-        return f"it is a {name} for {found.family}, not a whole model"
-    return f"it is a {name}, not a whole model"
+    if found.kind == "unknown":
+        return "it is not clear what model it is"
+    if found.kind == "parts":
+        return f"it holds parts of a model, but no denoiser: {', '.join(_word(part) for part in found.holds)}"
+    word = _WORDS.get(found.kind, found.kind)
+    article = "an" if word[0] in "aeiouI" else "a"
+    if found.kind in ("VAE", "text encoder", "image encoder", "upscaler"):
+        named = found.base if "VAE" in found.base else f"{word} ({found.base})"
+        return f"it is {article} {named}, not a whole model"
+    fits = f" for {found.family}" if found.family else ""
+    return f"it is {article} {word}{fits}, not a whole model"

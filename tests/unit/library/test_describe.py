@@ -33,7 +33,11 @@ def test_a_diffusers_folder_is_described(tmp_path: Path) -> None:
         ("StableDiffusionXLPipeline", "SDXL"),
         ("StableDiffusion3Pipeline", "SD 3"),
         ("SanaPipeline", "Sana"),
-        ("KolorsPipeline", "KolorsPipeline"),
+        ("KolorsPipeline", "Kolors"),
+        ("Flux2KleinPipeline", "FLUX.2"),
+        ("QwenImageEditPlusPipeline", "Qwen-Image"),
+        ("QwenImage21Pipeline", "QwenImage21Pipeline"),
+        ("SomethingNewPipeline", "SomethingNewPipeline"),
     ],
 )
 def test_the_pipeline_class_names_the_family(tmp_path: Path, pipeline: str, family: str) -> None:
@@ -142,9 +146,9 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "family"),
+    ("keys", "family"),
     [
-        ("model.diffusion_model.input_blocks.0.0.weight", "Stable Diffusion 1.x"),
+        ("model.diffusion_model.input_blocks.0.0.weight model.diffusion_model.out.2.weight", "Stable Diffusion 1.x"),
         ("cond_stage_model.model.ln_final.weight", "Stable Diffusion 2.x"),
         ("conditioner.embedders.1.model.ln_final.weight", "SDXL"),
         ("model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight", "SD 3"),
@@ -155,15 +159,15 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         ("something.else", "Unknown"),
     ],
 )
-def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, key: str, family: str) -> None:
+def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, keys: str, family: str) -> None:
     path = tmp_path / "m.safetensors"
-    path.write_bytes(safetensors({key: ("BF16", np.zeros(4, np.uint16))}))
+    path.write_bytes(safetensors({key: ("BF16", np.zeros(4, np.uint16)) for key in keys.split()}))
     facts = describe(str(path))
     assert (facts.family, facts.format, facts.stored_dtype) == (family, "single-file", "bfloat16")
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
     part = "it does not hold "
-    whole = "it is a single file of a kind that only runs as a diffusers folder"
+    whole = "it holds only the denoiser of "
     why = {"LoRA": "it is a LoRA", "VAE": "it is a VAE", "Unknown": "it is not clear", "SD 3": whole, "FLUX": whole}.get(
         family, part
     )

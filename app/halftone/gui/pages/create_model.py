@@ -25,7 +25,7 @@ _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 def model_line(model: ModelFacts) -> str:
     """SDXL · FP16 · 6.9 GB. The demo model's name says what it is."""
     stored = text.TYPE_NAMES.get(model.stored_dtype, model.stored_dtype)
-    family = "" if model.id == POCKET else model.family
+    family = "" if model.id == POCKET else model.base or model.family
     return " · ".join(filter(None, (family, stored, figures.size(model.size_bytes))))
 
 

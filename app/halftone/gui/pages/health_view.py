@@ -413,4 +413,4 @@ def summary_of_findings(findings: Sequence[Finding]) -> str:
 def model_tags(model: ModelFacts, loras: Sequence[Lora]) -> tuple[str, ...]:
     """What it is checked with, family, stored type and size."""
     added = (f"{tr('LoRA')}: {text.lora_words(loras)}",) if loras else ()
-    return (*added, model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))
+    return (*added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))

@@ -14,7 +14,8 @@ DIFFUSERS: Final = "diffusers"
 class Base(msgspec.Struct, frozen=True, kw_only=True):
     """One model of a family, told by further marks. size, steps, guidance, prediction: where they differ from the family's.
 
-    takes: what it needs beside a prompt: "picture", "mask", "low-resolution picture", "depth" …
+    takes: what it needs beside a prompt: "picture", "mask", "low-resolution picture", "depth map" … alike: built as its family is
+    and run in the same way, but for other inputs, steps or guidance.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     guidance: float | None = None
     prediction: Prediction | None = None
     takes: tuple[str, ...] = ()
+    alike: bool = False
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from halftone.library import families as of
 from halftone.library.kinds.layouts import Base
 
@@ -44,7 +46,7 @@ def told_base(base: str, metadata: Mapping[str, str], name: str) -> tuple[Base, 
             continue
         for text, sure in ((title, True), (_plain(name), False)):
             if re.search(words, text):
-                return told, sure
+                return msgspec.structs.replace(told, alike=True), sure
     return None
 
 

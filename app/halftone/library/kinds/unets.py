@@ -13,7 +13,7 @@ def _bases(naming: str, name: str, low: str = "") -> tuple[Base, ...]:
     """What the first layer takes beside the latents tells the model's purpose; a layer for the guidance, a consistency model."""
     first = _INPUT[naming]
     return (
-        Base(name=f"{name} inpainting", marks=(f"{first}[*,9,...]",), takes=("picture", "mask")),
+        Base(name=f"{name} inpainting", marks=(f"{first}[*,9,...]",), takes=("picture", "mask"), alike=True),
         Base(name=f"{name} edit (InstructPix2Pix)", marks=(f"{first}[*,8,...]",), takes=("picture",)),
         Base(name=low or f"{name} upscaler", marks=(f"{first}[*,7,...]",), takes=("low-resolution picture",)),
         Base(name=f"{name} depth", marks=(f"{first}[*,5,...]",), prediction="epsilon", takes=("depth map",)),

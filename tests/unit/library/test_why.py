@@ -1,0 +1,150 @@
+"""What is said of files that are recognised and cannot run: one sentence, with everything that is missing."""
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.gguf_files import gguf
+from tests.helpers.headers import header, tensors, write_sparse
+from tests.helpers.model_files import safetensors, write_folder, write_json
+from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS, QWEN, SD1, SD1_UNET, SDXL, VAE
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.library.families import FAMILIES, KIND_NAMES
+from halftone.library.models import describe, list_models, runnable
+from halftone.library.recognise import recognise
+from halftone.library.why import listed_as, small_files, why_not
+
+
+def described(tmp_path: Path, patterns: str, name: str = "m.safetensors", metadata: dict[str, str] | None = None) -> ModelFacts:
+    return describe(str(write_sparse(tmp_path / name, header(patterns, metadata=metadata))))
+
+
+def refusal(facts: ModelFacts) -> str:
+    with pytest.raises(HalftoneError) as caught:
+        runnable(facts)
+    assert caught.value.code == "model-unsupported"
+    return str(caught.value.facts["detail"])
+
+
+def test_a_denoiser_alone_says_which_parts_and_which_small_files_are_missing(tmp_path: Path) -> None:
+    facts = described(tmp_path, DEV)
+    assert (facts.family, facts.base, facts.kind, facts.prediction) == ("FLUX", "FLUX.1 dev", "denoiser", "flow")
+    assert facts.lacks == ("VAE (16 channels)", "CLIP-L", "T5-XXL")
+    assert (facts.native_width, facts.default_steps, facts.default_guidance, facts.prompt_tokens) == (1024, 28, 3.5, 512)
+    assert refusal(facts) == (
+        "it holds only the denoiser of FLUX.1 dev; a run also needs these parts: VAE (16 channels), text encoder CLIP-L, "
+        "text encoder T5-XXL; and these small files: model_index.json, scheduler/scheduler_config.json, "
+        "transformer/config.json, vae/config.json, text_encoder/config.json, tokenizer/vocab.json, tokenizer/merges.txt, "
+        "text_encoder_2/config.json, tokenizer_2/spiece.model"
+    )
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "detail"),
+    [
+        (SD1_UNET, "m.safetensors", "it does not hold the VAE, a text encoder"),
+        (VAE, "m.safetensors", "it is a VAE (4 channels), not a whole model"),
+        (PARTS["t5"][0], "m.safetensors", "it is a text encoder (T5-XXL), not a whole model"),
+        (PARTS["siglip"][0], "m.safetensors", "it is an image encoder (SigLIP), not a whole model"),
+        (ADDITIONS["controlnet-flux"][0], "m.safetensors", "it is a ControlNet for FLUX, not a whole model"),
+        (ADDITIONS["ip-adapter-sdxl"][0], "m.safetensors", "it is an IP-Adapter for SDXL, not a whole model"),
+        (ADDITIONS["esrgan-new"][0], "m.safetensors", "it is an upscaler (ESRGAN), not a whole model"),
+        ("emb_params[8,768]", "m.safetensors", "it is a textual inversion for Stable Diffusion 1.x, not a whole model"),
+        ("lora_unet_x.lora_down.weight[4,9]", "m.safetensors", "it is a LoRA, not a whole model"),
+        ("something.else[3,3]", "m.safetensors", "it is not clear what model it is"),
+        (QWEN, "m-00002-of-00009.safetensors", "it is file 2 of 9 of a divided model, which runs only whole, as a folder"),
+    ],
+)
+def test_why_a_file_cannot_run(tmp_path: Path, patterns: str, name: str, detail: str) -> None:
+    assert refusal(described(tmp_path, patterns, name)) == detail
+
+
+def test_a_variant_that_is_built_otherwise_is_not_run_as_its_family(tmp_path: Path) -> None:
+    for changed, base in (
+        (SD1.replace("320,4,3,3", "320,8,3,3"), "Stable Diffusion 1.x edit (InstructPix2Pix)"),
+        (f"{SDXL} edm_mean", "Playground v2.5"),
+    ):
+        facts = described(tmp_path, changed)
+        assert refusal(facts).startswith(f"it holds {base}, which runs only as a diffusers folder, with these small files")
+
+
+def test_a_gguf_file_is_described_with_its_quantisation(tmp_path: Path) -> None:
+    shapes = {name: shape for name, shape in tensors(DEV).items() if ".0." in name or not name.startswith(("double", "single"))}
+    path = tmp_path / "flux1-dev-Q4_K_S.gguf"
+    path.write_bytes(
+        gguf({name: ("F16" if len(shape) < 2 or shape[-1] % 256 else "Q4_K", shape) for name, shape in shapes.items()})
+    )
+    facts = describe(str(path))
+    assert (facts.family, facts.base, facts.stored_dtype, facts.kind) == ("FLUX", "FLUX.1 dev", "q4_k", "denoiser")
+    said = "its weights are quantised (Q4_K), which Halftone does not run yet; it holds only the denoiser of FLUX.1 dev"
+    assert refusal(facts) == said
+    assert path.name.removesuffix(".gguf") in [found.name for found in list_models([str(tmp_path)])]
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(HalftoneError) as caught:
+        describe(str(path))
+    assert caught.value.code == "model-truncated"
+
+
+def test_a_part_of_a_folder_is_told_from_the_folder(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "m")
+    write_json(root / "unet" / "config.json", {"_class_name": "UNet2DConditionModel"})
+    with pytest.raises(HalftoneError) as caught:
+        describe(str(root / "unet"))
+    assert caught.value.code == "model-unsupported"
+    assert "only one part of a model (UNet2DConditionModel); choose the folder above it" in str(caught.value)
+    assert describe(str(root)).base == "Stable Diffusion 1.x"
+
+
+def test_a_folder_says_what_it_predicts_and_which_model_it_is(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "m", "StableDiffusionXLPipeline")
+    write_json(root / "scheduler" / "scheduler_config.json", {"_class_name": "DDIMScheduler", "prediction_type": "v_prediction"})
+    assert describe(str(root)).prediction == "v_prediction"
+
+    other = write_folder(tmp_path / "models--black-forest-labs--FLUX.1-schnell" / "snapshots" / "abc", "FluxPipeline")
+    names = "single_transformer_blocks.0.proj_mlp.weight x_embedder.weight[1,64] time_text_embed.text_embedder.linear_1.weight"
+    write_sparse(other / "unet" / "diffusion_pytorch_model.safetensors", header(names))
+    write_json(other / "scheduler" / "scheduler_config.json", {"_class_name": "FlowMatchEulerDiscreteScheduler"})
+    facts = describe(str(other))
+    assert (facts.base, facts.prediction, facts.default_steps, facts.default_guidance) == ("FLUX.1 schnell", "flow", 4, 0.0)
+
+    guided = f"{names} time_text_embed.guidance_embedder.linear_1.weight"
+    write_sparse(other / "unet" / "diffusion_pytorch_model.safetensors", header(guided))
+    assert describe(str(other)).base == "FLUX.1 dev"
+    write_json(
+        other / "model_index.json", {"_class_name": "FluxKontextPipeline", "unet": ["diffusers", "FluxTransformer2DModel"]}
+    )
+    facts = describe(str(other))
+    assert (facts.base, facts.default_guidance) == ("FLUX.1 Kontext", 2.5)
+
+
+@pytest.mark.parametrize("case", [*MODELS, *PARTS, *ADDITIONS])
+def test_everything_that_is_recognised_is_listed_and_says_why_it_does_not_run(case: str) -> None:
+    patterns = (MODELS.get(case) or PARTS.get(case) or ADDITIONS[case])[0]
+    found = recognise(header(patterns))
+    assert why_not(found).startswith(("it is ", "it holds "))
+    assert listed_as(found) in {family.name for family in FAMILIES} | set(KIND_NAMES.values())
+
+
+def test_the_small_files_of_every_family_are_named_once() -> None:
+    for family in FAMILIES:
+        files = small_files(family)
+        assert len(set(files)) == len(files)
+        assert files[0] == "model_index.json"
+
+
+def test_a_lora_is_listed_with_the_family_that_it_fits(tmp_path: Path) -> None:
+    path = tmp_path / "style.safetensors"
+    down, up = "lora_unet_double_blocks_0_img_attn_qkv.lora_down.weight", "lora_unet_double_blocks_0_img_attn_qkv.lora_up.weight"
+    write_sparse(path, header(f"{down}[4,3072] {up}[9216,4]"))
+    facts = describe(str(path))
+    assert (facts.family, facts.kind, facts.base) == ("LoRA", "LoRA", "FLUX")
+
+
+def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(gguf({}))
+    (tmp_path / "m.sft").write_bytes(safetensors({}))
+    for name in ("m.gguf", "m.sft"):
+        with pytest.raises(HalftoneError) as caught:
+            describe(str(tmp_path / name))
+        assert caught.value.code == "model-not-a-model"
