@@ -197,7 +197,15 @@ def generate(
     ready = ready_request(request, facts, saved)
     from halftone.cli.objects import generate_object, put
     from halftone.cli.sizes import size_note
-    from halftone.cli.work import check_memory, choose_precision, is_good, make_pictures, tell_notes, tell_unused_cure
+    from halftone.cli.work import (
+        check_memory,
+        choose_precision,
+        conditions,
+        is_good,
+        make_pictures,
+        tell_notes,
+        tell_unused_cure,
+    )
 
     notes = prompt_notes(ready, facts)
     if model is None and latents is None and not json:
@@ -206,7 +214,7 @@ def generate(
     precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
     check_memory(tools, ready, facts, precision.dtype)
     tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
-    tell_notes(size_note(ready, facts))
+    tell_notes(size_note(ready, facts, conditions(tools, ready, precision.dtype)))
     report = make_pictures(tools, ready, as_json=json)
     if json:
         put(generate_object(report, precision, notes))

@@ -10,7 +10,7 @@ from halftone.contract.request import Lora
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
 from halftone.health.lora_words import cause_words
-from halftone.health.words import duration, plain_component, plain_module
+from halftone.health.words import elapsed, plain_component, plain_module
 
 _DONE: Final[dict[str, str]] = {
     "decoded-again": "Halftone decoded the same result again",
@@ -25,7 +25,7 @@ def event_line(event: GuardEvent) -> str:
     if event.action not in _DONE:
         note = note_for(event)
         return f"{note.title.text()} {note.text.text()}"
-    line = f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {duration(event.seconds)} more."
+    line = f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {elapsed(event.seconds)} more."
     causes = () if event.lora is None else cause_words(event.lora)
     return "".join((line, *(words.text() for words in causes)))
 

@@ -111,7 +111,7 @@ def loras_of(given: list[str] | None) -> tuple[Lora, ...]:
 def _lora(text: str) -> Lora:
     path, _, weight = text.rpartition(":")
     lora = Lora(path=text)
-    if path and not Path(text).is_file() and (_is_number(weight) or path.endswith(".safetensors") or Path(path).is_file()):
+    if path and not _is_file(text) and (_is_number(weight) or path.endswith(".safetensors") or _is_file(path)):
         lora = Lora(path=path)  # else the colon is one of the path itself
         lora = msgspec.structs.replace(lora, weight=weight_of(lora.name, weight))
     return msgspec.structs.replace(lora, path=absolute(lora.path))
@@ -123,6 +123,14 @@ def absolute(path: str) -> str:
         return str(Path(path).expanduser().absolute())
     except RuntimeError:
         return path
+
+
+def _is_file(path: str) -> bool:
+    """Not so for what cannot be the name of a file, one that is too long for instance."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _is_number(text: str) -> bool:

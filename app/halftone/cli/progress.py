@@ -41,6 +41,7 @@ class Progress:
         terminal = sys.stderr.isatty()
         self._bar = _bar() if wanted and terminal else None
         self._lines = _Lines(every) if wanted and not terminal else None
+        self._begun = False
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -56,8 +57,19 @@ class Progress:
         if self._lines is not None:
             self._lines.stop()
 
+    def _begin(self, event: AnyEvent) -> None:
+        """Times of pictures and checks are told without the start of the program and the loading, so this one is as well."""
+        if self._begun or not isinstance(event, PhaseChanged) or event.phase == "load":
+            return
+        self._begun = True
+        if self._bar is not None:
+            self._bar.reset(self._task)
+        if self._lines is not None:
+            self._lines.begin()
+
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:  # noqa: ARG002 - previews are not shown here
         text = _words(event)
+        self._begin(event)
         if self._lines is not None and text is not None:
             self._lines.words = text
         if self._bar is None:
@@ -102,8 +114,12 @@ class _Lines:
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self) -> None:
-        self._started = time.monotonic()
+        self.begin()
         self._thread.start()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._started = time.monotonic()
 
     def stop(self) -> None:
         self._over.set()

@@ -30,7 +30,7 @@ from halftone.health.explain import further_words
 from halftone.health.judge import disk_price, headroom_bits, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
-from halftone.health.words import bits, duration, number, plain_module
+from halftone.health.words import bits, elapsed, number, plain_module
 
 _SHOWN_FINDINGS: Final = 6
 _SHOWN_KNOWN: Final = 3
@@ -57,7 +57,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     _put(out, f"{glyph} {said.text()}", 0, f"bold {style}", hanging=2)
     room = smallest_room(report.layers, report.precision)
     measured = [f"{len(report.layers)} layers"] if report.layers else []
-    facts = [report.model.family, *measured, f"checked in {duration(report.seconds)}"]
+    facts = [report.model.family, *measured, f"checked in {elapsed(report.seconds)}"]
     if room is not None:
         facts.insert(-1, f"smallest room {bits(room)} bits")
     _put(out, " · ".join(facts), 2, "dim")
@@ -178,7 +178,7 @@ def show_pictures(
         if picture.state == "clean" and picture.cures:
             state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"
         where = picture.path or (f"kept as {picture.latents}" if picture.latents else "no picture")
-        facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {duration(picture.seconds)} · {state}{used}"
+        facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {elapsed(picture.seconds)} · {state}{used}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
@@ -222,7 +222,7 @@ def show_repair(report: RepairReport, *, console: Console | None = None) -> None
     out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (report.path, "bold")), soft_wrap=True)
     finite = "finite in FP16" if report.float16_finite else "still not finite in FP16"
     facts = f"{report.changed_tensors} tensors rescaled · {finite} · {_distance(report)} in FP32"
-    _put(out, f"{facts} · {duration(report.seconds)}", 2, "dim")
+    _put(out, f"{facts} · {elapsed(report.seconds)}", 2, "dim")
 
 
 def _distance(report: RepairReport) -> str:

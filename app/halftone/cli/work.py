@@ -28,6 +28,7 @@ from halftone.contract.facts import (
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType, Precision, either
+from halftone.gallery.timed import Conditions, names_of
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
 from halftone.library.decoder import decoder_channels, least_bytes
@@ -60,6 +61,13 @@ def choose_precision(tools: Tools, device: str, wanted: Precision, *, as_json: b
         tested = _measure_once(tools, chosen, as_json=as_json)
     dtype, reason = resolve_precision(wanted, tested, chosen)
     return ChosenPrecision(dtype, reason, measured=wanted == "auto" and tested is not None)
+
+
+def conditions(tools: Tools, request: PictureRequest, dtype: DType) -> Conditions:
+    """What the time of a picture depends on, its size aside."""
+    listed = list_devices(tools)
+    names = names_of(_chosen(listed, request.device), listed)
+    return Conditions(request.model, names, request.numerics.precision, dtype)
 
 
 def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype: DType) -> None:
@@ -203,11 +211,10 @@ def _remember(request: PictureRequest, made: list[tuple[PictureFacts, bytes]]) -
             save(replace(saved, last_model=request.model))
         from halftone.gallery.history import History
 
-        asked = replace(request, resume_latents=None)  # the next picture of these settings is made anew
         with History() as history:
             for facts, thumbnail in made:
                 if facts.path:
-                    history.add(facts, asked, thumbnail)
+                    history.add(facts, request, thumbnail)
     except (OSError, sqlite3.Error) as error:
         _note(f"The history could not be kept ({error}).")
 

@@ -45,6 +45,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def path(self) -> Path:
         return Path(self.facts.path)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the file is not there although its folder is."""
+        return is_gone(self.path)
+
 
 class NewerHistoryError(sqlite3.OperationalError):
     """A newer Halftone wrote the list; it is left as it is."""
@@ -85,10 +90,13 @@ class History:
             number = self._database.execute(statement, row).lastrowid
         return Entry(id=number or 0, made_at=made_at, facts=facts, request=request, thumbnail=thumbnail)
 
-    def recent(self, limit: int = 200) -> list[Entry]:
-        """The latest pictures, the newest first. Whether a file is still there, `Entry.path.exists()` tells."""
-        statement = "SELECT id, made_at, facts, request, thumbnail FROM picture ORDER BY id DESC LIMIT ?"
-        return [entry for row in self._database.execute(statement, (limit,)) if (entry := _entry(row)) is not None]
+    def recent(self, limit: int = 200, *, after: int = 0) -> list[Entry]:
+        """The latest pictures, the newest first, of those with an id above `after`. Whether a file is still there,
+        `Entry.gone` tells.
+        """
+        statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE id > ? ORDER BY id DESC LIMIT ?"
+        rows = self._database.execute(statement, (after, limit))
+        return [entry for row in rows if (entry := _entry(row)) is not None]
 
     def forget_missing(self) -> int:
         """Take pictures off the list whose file is gone."""
@@ -116,7 +124,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = NORMAL")
         with database:
             database.execute(_SCHEMA)
-            database.execute(f"PRAGMA user_version = {_VERSION}")
+            if version != _VERSION:  # writing it again would look like a new picture to who watches the file
+                database.execute(f"PRAGMA user_version = {_VERSION}")
     except BaseException:
         database.close()
         raise

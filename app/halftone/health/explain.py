@@ -12,7 +12,7 @@ from halftone.contract.facts import Finding, GuardEvent
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.judge import headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
-from halftone.health.words import Words, bits, duration, module_words, number
+from halftone.health.words import Words, bits, elapsed, module_words, number
 
 NoteLevel = Literal["warn", "danger", "info"]
 
@@ -176,7 +176,7 @@ def _decoded_again(event: GuardEvent) -> Note:
         text=Words(
             "The part of the model that turns its result into a picture (the VAE decoder) {0}. The result before that step was "
             "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
-            (Words(damage(event)), again, duration(event.seconds)),
+            (Words(damage(event)), again, elapsed(event.seconds)),
         ),
     )
 
@@ -189,7 +189,7 @@ def _went_back(event: GuardEvent) -> Note:
         title=Words(
             "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", (event.step or 1,)
         ),
-        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, duration(event.seconds))),
+        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, elapsed(event.seconds))),
     )
 
 
@@ -199,7 +199,7 @@ def _encoded_again(event: GuardEvent) -> Note:
     return Note(
         level="warn",
         title=Words("A bad number appeared before the first step. Halftone computed that part again and went on."),
-        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, duration(event.seconds))),
+        text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, elapsed(event.seconds))),
     )
 
 

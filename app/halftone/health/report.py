@@ -18,7 +18,7 @@ from halftone.health.headroom import build, log2_peak, room_bits
 from halftone.health.judge import disk_price, headroom_bits, over_and_tight, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
-from halftone.health.words import Translate, Words, bits, duration, number, plain_component
+from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
 from halftone.settings.declared import DECLARED, Setting
 from halftone.settings.disk import size_text
 from halftone.settings.places import resources
@@ -112,7 +112,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     first.append(size_text(model.size_bytes))
     yield f'<p class="muted">{html.escape(" · ".join(part for part in first if part))}</p>'
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
-    second += [when, f"{depth}, {html.escape(duration(report.seconds))}"]
+    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}"]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)

@@ -62,11 +62,21 @@ def rounded_room(value: float) -> float:
 
 
 def duration(seconds: float) -> str:
-    """ "9 s", "1 min 51 s" with spaces that no line is broken at, rounded up, never 0 s."""
-    whole = max(1, math.ceil(seconds))
-    minutes, rest = divmod(whole, 60)
-    parts = [f"{minutes}\u00a0min" if minutes else "", f"{rest}\u00a0s" if rest else ""]
+    """ "9 s", "1 min 51 s", "3 h 28 min" with spaces that no line is broken at, rounded up, never 0 s: for what is yet to
+    come and for what takes long. What was measured, `elapsed` tells.
+    """
+    whole = max(1, math.ceil(seconds - 1e-6))
+    hours, minutes, rest = whole // 3600, whole // 60, whole % 60
+    if hours:
+        hours, minutes = divmod(math.ceil(whole / 60), 60)
+        rest = 0
+    parts = [f"{hours}\u00a0h" if hours else "", f"{minutes}\u00a0min" if minutes else "", f"{rest}\u00a0s" if rest else ""]
     return "\u00a0".join(part for part in parts if part)
+
+
+def elapsed(seconds: float) -> str:
+    """What was measured, by the window's rule: "0.2 s", "3.0 s", "42.1 s", from a minute on as `duration`."""
+    return f"{max(0.1, seconds):.1f}\u00a0s" if seconds < 59.95 else duration(round(seconds))
 
 
 def plain_component(component: str, module: str = "") -> Words:

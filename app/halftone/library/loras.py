@@ -49,7 +49,11 @@ def check_loras(loras: Iterable[Lora]) -> None:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
+    try:
+        folder = path.is_dir()
+    except OSError as error:  # a name that is too long, for instance
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
+    if folder:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail="it is a folder")
     if path.suffix.lower() in PICKLES and path.exists():
         detail = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"

@@ -15,8 +15,11 @@ FLOW_SAMPLERS: Final = ("Euler", "Heun", "DPM++ 2M", "UniPC")
 _ALIKE: Final = (
     "DDIM", "DDPM", "PNDM", "LMSDiscrete", "EulerDiscrete", "HeunDiscrete", "EulerAncestralDiscrete", "DPMSolverMultistep",
     "DPMSolverSinglestep", "KDPM2Discrete", "KDPM2AncestralDiscrete", "DEISMultistep", "UniPCMultistep", "DPMSolverSDE", "LCM",
+    "SASolver", "DDIMParallel", "DDPMParallel",
 )  # fmt: skip
-"""Schedulers that may stand in for each other (diffusers, `KarrasDiffusionSchedulers`); what has another, only runs with that."""
+"""Schedulers that others may stand in for (diffusers, `KarrasDiffusionSchedulers` and what calls them compatible); what has
+another, only runs with that.
+"""
 _GIVEN_NOISE: Final = ("Euler", "UniPC")
 """Flow samplers that take the noise levels and the shift that a pipeline works out itself, as most of them do."""
 _FLOW: Final[dict[str, tuple[str, ...]]] = {
@@ -32,13 +35,15 @@ _ENDING: Final = "Scheduler"
 def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ...]:
     """Names of the samplers that a pipeline class takes, its own first where users have no name for it.
 
-    scheduler: the configuration of its own.
+    scheduler: the configuration of its own. None where that does not name its class.
     """
     own = str(scheduler.get("_class_name", "")).removesuffix(_ENDING)
     if own.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
         return next((names for start, names in _FLOW.items() if pipeline.startswith(start)), _GIVEN_NOISE)
     if pipeline.startswith("LatentConsistency"):
         return ("LCM",)
+    if not own:
+        return ()
     return SAMPLERS if own in _ALIKE else (own,)
 
 

@@ -141,10 +141,13 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     )
     made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
     form.steps.set_value(24)
-    form.learn(made, pocket.id)
+    asked = form.request()
+    form.learn(msgspec.structs.replace(made, path="/b.png", seconds=1.0), msgspec.structs.replace(asked, device="cuda:0"))
+    form.learn(msgspec.structs.replace(made, path="/c.png", seconds=1.0), msgspec.structs.replace(asked, resume_latents="x"))
+    form.learn(made, asked)
     assert "Computed from 2\u00a0s measured at 128 × 128, 12 steps: about 1\u00a0h\u00a09\u00a0min" in form.size_note.text()
     assert form.estimate.text() == "About 1\u00a0h\u00a09\u00a0min, computed", "one time, not two"
-    form.learn(msgspec.structs.replace(made, width=4096, height=4096, steps=24), pocket.id)
+    form.learn(msgspec.structs.replace(made, width=4096, height=4096, steps=24), asked)
     assert form.size_note.isHidden(), "what was measured stands above the button"
     form.size_field.set_size(248, 248)
     assert form.size_note.isHidden()

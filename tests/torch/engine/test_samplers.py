@@ -69,6 +69,9 @@ def test_what_has_a_scheduler_like_no_other_runs_with_that_alone() -> None:
     known = {one.name.removesuffix("Scheduler") for one in KarrasDiffusionSchedulers} - {"EDMEulerScheduler", "EDMEuler"}
     for own in known:
         assert samplers_of("StableDiffusionPipeline", {"_class_name": f"{own}Scheduler"}) == SAMPLERS
+    for own in ("SASolver", "DDIMParallel", "DDPMParallel"):
+        assert samplers_of("StableDiffusionPipeline", {"_class_name": f"{own}Scheduler"}) == SAMPLERS
+    assert samplers_of("StableDiffusionPipeline", {"num_train_timesteps": 1000}) == (), "its class is not told, so nothing is"
     assert samplers_of("WuerstchenDecoderPipeline", {"_class_name": "DDPMWuerstchenScheduler"}) == ("DDPMWuerstchen",)
     assert samplers_of("LatentConsistencyModelPipeline", {"_class_name": "LCMScheduler"}) == ("LCM",)
     assert samplers_of("QwenImagePipeline", {"_class_name": "FlowMatchEulerDiscreteScheduler"}) == ("Euler", "UniPC")

@@ -19,6 +19,11 @@ class Screen(io.StringIO):
         self._words = words
         self.said = threading.Event()
 
+    def wait_for(self, words: str) -> None:
+        self._words = words
+        self.said.clear()
+        assert self.said.wait(PATIENCE), self.getvalue()
+
     def write(self, text: str) -> int:
         if self._words in text:
             self.said.set()
@@ -45,6 +50,18 @@ def test_a_search_tells_how_often_it_tried(monkeypatch: pytest.MonkeyPatch, done
     with Progress(every=0.001) as progress:
         progress(PhaseChanged(phase="plan", done=done))
         assert screen.said.wait(PATIENCE), screen.getvalue()
+
+
+def test_the_time_is_the_jobs_own_without_the_start_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("the model, 3\u00a0s so far\n")
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001) as progress:
+        progress(PhaseChanged(phase="load"))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+        progress(PhaseChanged(phase="denoise"))
+        screen.wait_for("Drawing")
+    first = next(line for line in screen.getvalue().splitlines() if line.startswith("Drawing"))
+    assert first == "Drawing, 1\u00a0s so far"
 
 
 def test_a_short_job_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from halftone.contract.facts import Finding, FurtherLayer, GuardEvent
 from halftone.contract.words import CureKind, DType, FindingCode
 from halftone.health.explain import explain, finding_words, further_words, note_for
-from halftone.health.words import Words, bits, duration, number, ordinal, plain_component, plain_module
+from halftone.health.words import Words, bits, duration, elapsed, number, ordinal, plain_component, plain_module
 
 ACTIONS = ("decoded-again", "went-back-one-step", "encoded-again", "stopped", "kept", "asked")
 
@@ -76,7 +76,7 @@ def test_every_act_of_the_sentinel_has_a_message(action: str, step: int | None) 
 def test_messages_of_the_specification() -> None:
     decoded = note_for(event("decoded-again", cure="float32-component"))
     assert decoded.title.text() == "This picture came out black. Halftone recovered it."
-    assert "decoded it again in full precision. Nothing was lost. It took 2\u00a0s more." in decoded.text.text()
+    assert "decoded it again in full precision. Nothing was lost. It took 1.2\u00a0s more." in decoded.text.text()
     back = note_for(event("went-back-one-step", step=12))
     assert back.title.text().startswith("A bad number appeared at step 12. Halftone went back one step")
     lost = note_for(event("stopped", step=3, peak=None, sound_in_float32=False, why="float32"))
@@ -168,6 +168,11 @@ def test_numbers(value: float, text: str) -> None:
 def test_rooms_durations_and_ordinals() -> None:
     assert [bits(b) for b in (3.69, 1.99, -1.66, -0.01, 2.0, 0.0)] == ["3.6", "1.9", "\u22121.7", "\u22120.1", "2.0", "0.0"]
     assert [duration(s) for s in (0.0, 8.2, 60)] == ["1\u00a0s", "9\u00a0s", "1\u00a0min"]
+    assert duration(12481) == "3\u00a0h\u00a029\u00a0min", "no seconds beside hours"
+    assert [duration(s) for s in (3599.5, 7200, 7199)] == ["1\u00a0h", "2\u00a0h", "2\u00a0h"]
+    assert [elapsed(s) for s in (0.0, 0.19, 3.047, 42.06, 59.97, 111.2)] == [
+        "0.1\u00a0s", "0.2\u00a0s", "3.0\u00a0s", "42.1\u00a0s", "1\u00a0min", "1\u00a0min\u00a051\u00a0s",
+    ]  # fmt: skip
     assert duration(111) == "1\u00a0min\u00a051\u00a0s", "no line is broken inside"
     assert [ordinal(i).text() for i in (0, 11, 12, 20, 21, 110)] == ["first", "twelfth", "13th", "21st", "22nd", "111th"]
     assert plain_component("vae").text() == "Picture decoder (VAE)"

@@ -1,7 +1,6 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -39,13 +38,12 @@ class CreatePage(QWidget):
         self._controller = controller
         self._shelf = Shelf(controller.background, self)
         self._first_time = False
-        self._learned: set[str] = set()
         self._compact = (False, False)
         self._build()
         self._connect()
-        self._shelf.load(self._history_read)
         self._watch = HistoryWatch(self)
-        self._watch.changed.connect(lambda: self._shelf.load(self._history_grown))
+        self._watch.changed.connect(lambda: self._shelf.load_new(self._history_grown))
+        self._shelf.start(self._history_read)
         self._refresh()
 
     # --- building ---------------------------------------------------------------------------------------------------
@@ -147,16 +145,15 @@ class CreatePage(QWidget):
         job = self._controller.state.job(event.job or "")
         if job is None or not isinstance(job.command, Generate):
             return
-        request = request_of(job.command.request, event.facts)
-        self._learned.add(event.facts.path)
-        self.form.learn(event.facts, request.model)
+        asked = job.command.request
+        self.form.learn(event.facts, asked)
         self.form.seed.show_seed(event.facts.seed)
         end = event.thumbnail_size + event.failed_size
         thumbnail, failed = blob[: event.thumbnail_size], blob[event.thumbnail_size : end]
         if event.facts.path:
-            self._shelf.add(event.facts, request, thumbnail, failed, self._made)
+            self._shelf.add(event.facts, asked, thumbnail, failed, self._made)
         else:
-            self.centre.take_picture(unsaved(event.facts, request, failed))
+            self.centre.take_picture(unsaved(event.facts, request_of(asked, event.facts), failed))
 
     def _made(self, made: Made) -> None:
         self.history.add(made.thumb)
@@ -175,26 +172,22 @@ class CreatePage(QWidget):
         shown = [made for made in found if made.is_file]
         self.history.set_thumbs([made.thumb for made in shown])
         self._first_time = not found
-        self._learn(reversed(found))
+        for made in reversed(found):
+            self._learn(made)
         self.form.model_part.refresh()
         if shown and self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
             self.centre.show_picture(shown[0])
 
     def _history_grown(self, found: list[Made]) -> None:
         """Pictures that another program made go on top; what is shown and has the focus stays."""
-        self._watch.seen()
         for made in reversed(found):
-            if made.is_file and self.history.thumb(made.facts.path) is None:
-                self.history.add(made.thumb)
-        self._learn(reversed(found))
+            self.history.add(made.thumb)
+            self._learn(made)
         self.form.model_part.refresh()
 
-    def _learn(self, found: Iterable[Made]) -> None:
-        """What pictures took, each once however often the list is read."""
-        for made in found:
-            if made.facts.path not in self._learned:
-                self._learned.add(made.facts.path)
-                self.form.learn(made.facts, made.request.model)
+    def _learn(self, made: Made) -> None:
+        if made.whole:
+            self.form.learn(made.facts, made.request)
 
     def pick(self, path: str) -> None:
         """Show a picture of the history."""

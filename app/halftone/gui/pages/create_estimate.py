@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.gallery.timed import Conditions, names_of, tells_time
+from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 
@@ -53,6 +56,38 @@ class Times:
         best = min(known, key=lambda other: (other.pixels > shape.pixels, abs(other.work - shape.work)))
         times = self._seconds[(model, best)]
         return best, sum(times) / len(times)
+
+
+def conditions(controller: Controller) -> Conditions:
+    """Under which the next picture is made."""
+    device, wanted = controller.state.device, controller.settings.device
+    names = names_of(device, controller.state.devices) if device is not None else frozenset({wanted})
+    return Conditions(controller.settings.last_model, names, controller.numerics.precision, controller.precision[0])
+
+
+@dataclass
+class Pictures:
+    """The pictures of the window, and what they tell of the next one."""
+
+    _made: dict[str, tuple[PictureFacts, PictureRequest]] = field(default_factory=dict[str, tuple[PictureFacts, PictureRequest]])
+    _known: tuple[Conditions, Times] | None = None
+
+    def learn(self, picture: PictureFacts, request: PictureRequest) -> None:
+        """Remember a picture; one that is no file by itself, one that is known anew."""
+        key = picture.path or f"unsaved {len(self._made)}"
+        self._made.pop(key, None)
+        self._made[key] = picture, request
+        self._known = None
+
+    def times(self, now: Conditions) -> Times:
+        """What pictures took that were made under these conditions."""
+        if self._known is None or self._known[0] != now:
+            times = Times()
+            for picture, request in self._made.values():
+                if tells_time(picture, request, now):
+                    times.learn(picture, now.model)
+            self._known = now, times
+        return self._known[1]
 
 
 def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:

@@ -15,7 +15,7 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
 from halftone.gui.pages.create_counter import PromptCounter
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
-from halftone.gui.pages.create_estimate import Shape, Times, estimate, size_warning
+from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, estimate, size_warning
 from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
@@ -57,7 +57,7 @@ class CreateForm(QWidget):
         self._left = controller.settings.form
         self._channels: int | None = None
         self._dared: set[tuple[Shape, DType]] = set()
-        self._times = Times()
+        self._pictures = Pictures()
         self._build()
         self._connect()
         self._model_changed()
@@ -324,9 +324,9 @@ class CreateForm(QWidget):
 
     # --- footer -----------------------------------------------------------------------------------------------------
 
-    def learn(self, picture: PictureFacts, model: str) -> None:
-        """Remember how long a picture of this size took; the estimate is their mean."""
-        self._times.learn(picture, model)
+    def learn(self, picture: PictureFacts, request: PictureRequest) -> None:
+        """Remember how long a picture took; the estimate is the mean of those like the next one."""
+        self._pictures.learn(picture, request)
         self._refresh_footer()
 
     def _shape(self) -> Shape:
@@ -341,13 +341,14 @@ class CreateForm(QWidget):
 
     def _refresh_footer(self) -> None:
         model = self._controller.model
-        words, tip = estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), self._times)
+        times = self._pictures.times(conditions(self._controller))
+        words, tip = estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), times)
         self.estimate.setText(words)
         self.estimate.setToolTip(tip)
         self._show_memory()
         problem = self.refusal()
         short = self._shortage()
-        warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), self._times))
+        warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
         self.size_note.setText(warning)
         set_tone(self.size_note, "danger" if short else "warn")
         self.size_note.setVisible(bool(warning))

@@ -1,6 +1,6 @@
 """Pictures made before: read from the list and decoded off the UI thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ from PySide6.QtGui import QImage
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
-from halftone.gallery.history import Entry, History, is_gone
+from halftone.gallery.history import Entry, History
 from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
 from halftone.settings.places import data_dir
@@ -29,6 +29,8 @@ class Made:
     request: PictureRequest
     thumb: Thumb
     failed: QImage
+    whole: bool = True
+    """Made from its first step on: of one that was gone on with, only the rest was timed."""
 
     @property
     def key(self) -> str:
@@ -51,13 +53,27 @@ def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made
     return Made(facts, request, thumb, QImage.fromData(failed) if failed else QImage())
 
 
-def read_recent(*, forget: bool) -> list[Made]:
-    """The latest pictures whose files are there, newest first. forget: take the others off the list. Runs on another thread."""
+@dataclass(frozen=True)
+class Listed:
+    """Pictures whose files are there, newest first, and the highest number on the list that was looked at."""
+
+    made: list[Made]
+    newest: int
+
+
+def forget_missing() -> None:
+    """Take pictures off the list whose files are gone: at the start only, as one in the bin may still come back."""
     with History() as history:
-        if forget:
-            history.forget_missing()
-        entries = history.recent(_LIMIT)
-    return [_made(entry) for entry in entries if entry.facts.path and not is_gone(entry.path)]
+        history.forget_missing()
+
+
+def read_listed(known: Mapping[str, Made], after: int = 0) -> Listed:
+    """The latest pictures above a number; those that are known are not decoded again. Runs on another thread."""
+    with History() as history:
+        entries = history.recent(_LIMIT, after=after)
+    there = [entry for entry in entries if entry.facts.path and not entry.gone]
+    made = [known.get(entry.facts.path) or _made(entry) for entry in there]
+    return Listed(made, max((entry.id for entry in entries), default=after))
 
 
 def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:
@@ -80,7 +96,8 @@ def _made(entry: Entry, failed: bytes = b"") -> Made:
         keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
         image = image.scaled(_THUMB, _THUMB, keep, smooth)
     thumb = Thumb(entry.facts.path, image, entry.facts.state, _moment(entry.made_at), entry.request.prompt, entry.request.loras)
-    return Made(entry.facts, request_of(entry.request, entry.facts), thumb, QImage.fromData(failed) if failed else QImage())
+    shown = QImage.fromData(failed) if failed else QImage()
+    return Made(entry.facts, request_of(entry.request, entry.facts), thumb, shown, entry.request.resume_latents is None)
 
 
 def _moment(text: str) -> datetime:
@@ -91,10 +108,10 @@ def _moment(text: str) -> datetime:
 
 
 class HistoryWatch(QObject):
-    """Tells when another program, a command in a terminal for one, put a picture on the list.
+    """Tells when a picture was put on the list: by another program, a command in a terminal for one, or by this window.
 
-    SQLite's log appears beside the list and goes again with each program that writes; only the list's own stamp tells a
-    new picture from somebody, this window too, who merely read it.
+    SQLite's log appears beside the list and goes again with each program that opens it; only the list's own stamp tells a
+    new picture from somebody, this window too, who merely read it. Whose the picture is, its reader finds out.
     """
 
     changed = Signal()
@@ -110,12 +127,11 @@ class HistoryWatch(QObject):
         self._watcher = QFileSystemWatcher([str(self._file.parent)], self)
         self._watcher.directoryChanged.connect(self._pause.start)
 
-    def seen(self) -> None:
-        """The list was just read or written by this window."""
-        self._seen = self._stamp()
-
     def _look(self) -> None:
-        if self._stamp() != self._seen:
+        """The stamp is taken before anybody reads: what is written meanwhile is told again."""
+        now = self._stamp()
+        if now != self._seen:
+            self._seen = now
             self.changed.emit()
 
     def _stamp(self) -> tuple[int, int]:
@@ -132,8 +148,8 @@ class Shelf:
     def __init__(self, background: Background, page: QObject) -> None:
         self._background = background
         self._page = page
-        self._made: dict[str, Made] = {}
-        self._read = False
+        self._made: dict[str, Made] = {}  # replaced, never changed: other threads read it
+        self._newest = 0
 
     def get(self, path: str) -> Made | None:
         return self._made.get(path)
@@ -142,18 +158,44 @@ class Shelf:
         """The newest picture that a model made, small; a null image where there is none."""
         return next((made.thumb.image for made in self._made.values() if made.request.model == model and made.is_file), QImage())
 
+    def start(self, ready: Callable[[list[Made]], None]) -> None:
+        """Read the list for the first time, without what is no longer there."""
+        self._read(ready, first=True)
+
     def load(self, ready: Callable[[list[Made]], None]) -> None:
-        """Read the list; pictures of this session keep what they know.
+        """Read the whole list again; pictures of this session keep what they know."""
+        self._read(ready, first=False)
 
-        Only the first time, those whose files are gone are forgotten: later one may lie in the bin and come back.
-        """
-        forget, self._read = not self._read, True
+    def _read(self, ready: Callable[[list[Made]], None], *, first: bool) -> None:
+        before = self._made
 
-        def take(found: list[Made]) -> None:
-            self._made = {made.facts.path: self._made.get(made.facts.path, made) for made in found}
-            ready(list(self._made.values()))
+        def work() -> Listed:
+            if first:
+                forget_missing()
+            return read_listed(before)
 
-        self._background.run(lambda: read_recent(forget=forget), take, receiver=self._page)
+        def take(found: Listed) -> None:
+            self._newest = max(self._newest, found.newest)
+            listed = {made.facts.path: self._made.get(made.facts.path, made) for made in found.made}
+            meanwhile = {path: made for path, made in self._made.items() if path not in before and path not in listed}
+            shown = {**meanwhile, **listed}
+            self._made = {**shown, **{path: made for path, made in self._made.items() if path not in shown}}
+            ready(list(shown.values()))
+
+        self._background.run(work, take, receiver=self._page)
+
+    def load_new(self, ready: Callable[[list[Made]], None]) -> None:
+        """Read what was put on the list since it was last read; `ready` only hears of pictures that another program made."""
+        known, after = self._made, self._newest
+
+        def take(found: Listed) -> None:
+            self._newest = max(self._newest, found.newest)
+            new = {made.facts.path: made for made in found.made if made.facts.path not in self._made}
+            self._made = {**new, **self._made}
+            if new:
+                ready(list(new.values()))
+
+        self._background.run(lambda: read_listed(known, after), take, receiver=self._page)
 
     def add(
         self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes, ready: Callable[[Made], None]

@@ -1,0 +1,42 @@
+"""Which finished pictures tell how long the next one will take."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from halftone.contract.facts import DeviceFacts, PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import DType, Precision
+
+_DENOISERS = ("unet", "transformer", "prior", "denoiser")
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """What the time depends on, but for the size. devices: what a request may call the device; dtype: what `precision` gives."""
+
+    model: str
+    devices: frozenset[str]
+    precision: Precision
+    dtype: DType
+
+
+def names_of(device: DeviceFacts, listed: Sequence[DeviceFacts]) -> frozenset[str]:
+    """What a request may call a device: its id, "auto" for the first, "cuda" for the first of CUDA."""
+    kind = device.id.partition(":")[0]
+    first = next((other.id for other in listed), device.id)
+    first_of_kind = next((other.id for other in listed if other.id.partition(":")[0] == kind), device.id)
+    names = (
+        {device.id} | ({"auto"} if first == device.id else set[str]()) | ({kind} if first_of_kind == device.id else set[str]())
+    )
+    return frozenset(names)
+
+
+def tells_time(picture: PictureFacts, request: PictureRequest, now: Conditions) -> bool:
+    """Whether a picture was made as the next one will be, and from its first step on: of one that was gone on with, only the
+    rest was timed.
+    """
+    whole = request.resume_latents is None and picture.seconds > 0
+    if not whole or request.model != now.model or request.device not in now.devices:
+        return False
+    ran = next((dtype for name, dtype in picture.dtypes.items() if name.startswith(_DENOISERS)), None)
+    return now.precision == request.numerics.precision or ran == now.dtype

@@ -1,0 +1,41 @@
+import msgspec
+import pytest
+from tests.helpers import samples
+from tests.helpers.pictures import picture_facts
+
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.gallery.timed import Conditions, names_of, tells_time
+
+NOW = Conditions("pocket", frozenset({"cpu", "auto"}), "auto", "float16")
+ASKED = PictureRequest(prompt="a sun", model="pocket", device="cpu")
+MADE = picture_facts(seconds=2.0)
+IN_FLOAT32 = picture_facts(seconds=2.0, dtypes={"unet": "float32", "vae": "float32"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"device": "auto"}, True),
+        ({"device": "cuda:0"}, False),
+        ({"model": "another"}, False),
+        ({"resume_latents": "kept.npz"}, False),
+        ({"numerics": Numerics(precision="float16")}, True),
+    ],
+)
+def test_only_whole_pictures_of_this_model_on_this_device_tell_the_time(changes: dict[str, str], told: bool) -> None:
+    assert tells_time(MADE, msgspec.structs.replace(ASKED, **changes), NOW) is told
+
+
+def test_another_precision_tells_nothing() -> None:
+    asked = msgspec.structs.replace(ASKED, numerics=Numerics(precision="float32"))
+    assert not tells_time(IN_FLOAT32, asked, NOW)
+    assert tells_time(IN_FLOAT32, asked, msgspec.structs.replace(NOW, dtype="float32"))
+
+
+def test_what_a_request_calls_a_device() -> None:
+    first, second = (msgspec.structs.replace(samples.CPU, id=f"cuda:{index}") for index in range(2))
+    listed = (first, second, samples.CPU)
+    assert names_of(first, listed) == {"cuda:0", "cuda", "auto"}
+    assert names_of(second, listed) == {"cuda:1"}
+    assert names_of(samples.CPU, listed) == {"cpu"}
