@@ -82,6 +82,8 @@ TEMPLATES: Final = (
     "Attention backend {0} does not exist on {1}: torch's own choice is used.",
     "Half-precision math attention reduction acts only with the math backend.",
 )
+MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor {0} in {1}")
+"""Parts that a folder lacks, alone or in a list with files."""
 FRAGMENTS: Final = (
     "the model {0} is larger than the free memory of {1}",
     "{0} tensors of {1} are not in its files, first {2}",
@@ -167,6 +169,7 @@ FRAGMENTS: Final = (
     "File exists",
     "File name too long",
     "Input/output error",
+    *MISSING,
 )
 """Facts of errors that are words; the last ones are the system's own."""
 PARTS: Final = (
@@ -224,6 +227,9 @@ def fragment(words: str) -> str:
     found = _filled(words, FRAGMENTS, PARTS)
     if found:
         return found
+    listing = [_filled(entry, MISSING, ()) for entry in words.split(", ")]
+    if any(listing):
+        return listed(*(said or entry for said, entry in zip(listing, words.split(", "), strict=True)))
     first, between, last = words.rpartition(" or ")
     return (
         tr("{0} or {1}", first, last) if between and "." not in first and len(first.split()) == first.count(", ") + 1 else words

@@ -125,7 +125,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
     pipeline = index.get("_class_name")
     if not isinstance(pipeline, str) or not names:
         raise HalftoneError("model-not-a-model", path=str(path))
-    parts = {name: read_part(path, name) for name in names}
+    parts = _read_parts(path, names)
     scheduler = _scheduler(path)
     family, found = of_folder(path, pipeline, parts, scheduler)
     width, height = native_edges(parts, family.size)
@@ -153,6 +153,22 @@ def _folder(model: str, path: Path) -> ModelFacts:
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
     return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+
+
+def _read_parts(path: Path, names: Iterable[str]) -> dict[str, Part]:
+    """Raises HalftoneError model-incomplete with everything that is missing, or what the first damaged file raises."""
+    parts: dict[str, Part] = {}
+    missing: list[str] = []
+    for name in names:
+        try:
+            parts[name] = read_part(path, name)
+        except HalftoneError as error:
+            if error.code != "model-incomplete":
+                raise
+            missing.append(str(error.facts["missing"]))
+    if missing:
+        raise HalftoneError("model-incomplete", path=str(path), missing=", ".join(missing))
+    return parts
 
 
 def _no_pipeline(path: Path) -> HalftoneError:
@@ -225,7 +241,9 @@ def _file(model: str, path: Path) -> ModelFacts:
         lacks=found.lacks,
     )
     why = _why_not(found, header)
-    return msgspec.structs.replace(facts, why=why) if why else _with_parts(facts, configs(facts.family, header))
+    if why:
+        return msgspec.structs.replace(facts, why=why)
+    return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
 
 
 def _why_not(found: Recognised, header: Header) -> str:
@@ -236,11 +254,12 @@ def _why_not(found: Recognised, header: Header) -> str:
     return f"it does not hold {', '.join(lacking)}" if lacking else ""
 
 
-def _with_parts(facts: ModelFacts, found: Mapping[str, Config]) -> ModelFacts:
-    """What is known of a whole model in one file, from the configurations of its parts."""
+def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -> ModelFacts:
+    """What is known of a whole model in one file, from the configurations of its parts. told: its size is one of its own."""
     pipeline = str(found["model_index"]["_class_name"])
     parts = {name: Part(name, config, ()) for name, config in found.items()}
-    width, height = native_edges(parts, facts.native_width)
+    edges = facts.native_width, facts.native_height
+    width, height = edges if told else native_edges(parts, edges[0])
     return msgspec.structs.replace(
         facts,
         native_width=width,
@@ -248,6 +267,7 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config]) -> ModelFacts:
         pipeline=pipeline,
         components=component_names(found["model_index"]),
         samplers=samplers_of(pipeline, found["scheduler"]),
+        prediction=str(found["scheduler"].get("prediction_type", facts.prediction)),
         own_sampler=str(found["scheduler"]["_class_name"]).removesuffix("Scheduler"),
     )
 

@@ -35,3 +35,14 @@ def test_the_parts_in_a_sentence_are_translated_too(qapp: object) -> None:
     assert "tokenizer_2/spiece.model" in said
     assert not re.search(r"[a-z] [a-z]+ [a-z]", said), "no English is left"
     assert net == "它是 放大模型（ESRGAN），不是完整的模型"
+
+
+def test_a_list_of_what_is_missing_is_translated(qapp: object) -> None:
+    del qapp
+    set_language("zh_CN")
+    said = fragment("tokenizer/tokenizer.json, weights of vae (a .safetensors file)")
+    alone, name = fragment("folder unet"), fragment("my folder, upscaler")
+    set_language("en")
+    assert said == "tokenizer/tokenizer.json，vae 的权重（一个 .safetensors 文件）"
+    assert alone == "文件夹 unet"
+    assert name == "my folder, upscaler", "a name is left as it is"

@@ -8,8 +8,10 @@ import diffusers
 import pytest
 import torch
 from tests.helpers.headers import header_of
+from tests.helpers.originals import save_original, tiny_original
 
 from halftone.library.header import read_header
+from halftone.library.models import describe, runnable
 from halftone.library.recognise import Recognised, recognise
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*FluxPosEmbed")  # said while a class is built, no matter of these tests
@@ -267,3 +269,26 @@ def test_other_parts_of_the_published_sizes(name: str) -> None:
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_a_relative_that_is_not_in_the_table_is_not_taken_for_one_that_is(name: str) -> None:
     assert without_memory(name, {}).kind == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "prediction"),
+    [("sd1", "Stable Diffusion 1.x", "epsilon"), ("sd2", "Stable Diffusion 2.x", "v_prediction"), ("sdxl", "SDXL", "epsilon")],
+)
+def test_a_whole_model_in_one_file_lacks_nothing(tmp_path: Path, kind: str, family: str, prediction: str) -> None:
+    path = save_original(tiny_original(kind), tmp_path / "m.safetensors")
+    found = recognise(read_header(path))
+    assert (found.kind, found.family, found.base, found.naming, found.lacks) == ("checkpoint", family, family, "original", ())
+    facts = describe(str(path))
+    runnable(facts)
+    assert (facts.family, facts.base, facts.prediction, facts.why) == (family, family, prediction, "")
+
+
+def test_a_turbo_model_in_one_file_starts_with_its_own_steps_guidance_and_size(tmp_path: Path) -> None:
+    pipe = tiny_original("sdxl")
+    plain = describe(str(save_original(pipe, tmp_path / "sd_xl_base.safetensors")))
+    turbo = describe(str(save_original(pipe, tmp_path / "sd_xl_turbo.safetensors")))
+    runnable(turbo)
+    assert (turbo.base, turbo.default_steps, turbo.default_guidance, turbo.native_width) == ("SDXL Turbo", 4, 1.0, 512)
+    assert (plain.base, plain.default_steps, plain.default_guidance) == ("SDXL", 28, 6.0)
+    assert plain.native_width != 512

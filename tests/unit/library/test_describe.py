@@ -68,6 +68,14 @@ def test_a_missing_part_is_named(tmp_path: Path, lost: str, named: str) -> None:
     assert named in str(error)
 
 
+def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "m")
+    (root / "unet" / "config.json").unlink()
+    (root / "tokenizer" / "merges.txt").unlink()
+    (root / "vae" / "diffusion_pytorch_model.safetensors").unlink()
+    assert refusal(root).facts["missing"] == "tokenizer/tokenizer.json, unet/config.json, weights of vae (a .safetensors file)"
+
+
 def test_a_missing_component_folder_is_named(tmp_path: Path) -> None:
     root = write_folder(tmp_path / "m")
     index = {"_class_name": "StableDiffusionPipeline", "image_encoder": ["transformers", "CLIPVisionModel"]}

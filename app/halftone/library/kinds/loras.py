@@ -202,18 +202,20 @@ def _families(fitting: tuple[str, ...], metadata: Mapping[str, str]) -> tuple[st
 
 
 def _fitting(layers: Iterable[Layer]) -> Fit | None:
+    """One search a fit over all paths that have its width, a line each: files have thousands of layers."""
     found = list(layers)
+    lines: dict[tuple[int | None, int | None, int | None], str] = {}
     for fit in FITS:
-        pattern = re.compile(fit.path)
-        for layer in found:
-            if (
-                fit.text == layer.text
-                and fit.inward in (None, layer.inward)
-                and fit.outward in (None, layer.outward)
-                and pattern.search(layer.path)
-            ):
-                return fit
+        widths = fit.text, fit.inward, fit.outward
+        if widths not in lines:
+            lines[widths] = "\n".join(layer.path for layer in found if _has(layer, fit))
+        if lines[widths] and re.search(fit.path, lines[widths], re.MULTILINE):
+            return fit
     return None
+
+
+def _has(layer: Layer, fit: Fit) -> bool:
+    return fit.text == layer.text and fit.inward in (None, layer.inward) and fit.outward in (None, layer.outward)
 
 
 def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
