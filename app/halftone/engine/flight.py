@@ -9,7 +9,7 @@ and from k on everything is real. So guidance, inpainting masks and whatever els
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,10 @@ from halftone.engine.keeper import Keeper
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import invoke
+from halftone.engine.reading import Reading
 from halftone.engine.samplers import guiders, schedulers
 from halftone.engine.snapshot import Snapshot
-from halftone.engine.tensors import DTYPES, as_dtype, first_floating, map_tensors, peak_of, tensors_in
+from halftone.engine.tensors import as_dtype, first_floating, map_tensors, peak_of, tensors_in
 from halftone.engine.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.wrapping import all_replaced
 from halftone.measure.sentinel import Health, Sentinel
@@ -72,7 +73,6 @@ class _Pass:
     """The step at which the present loop began."""
     calls: int = 0
     """Denoiser calls since the last step."""
-    encoded: int = 0
     keeping: bool = False
     started: float = field(default_factory=time.perf_counter)
 
@@ -87,9 +87,13 @@ class _Pass:
 
 
 class Flight:
-    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure)."""
+    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings:
+    what of the session decides about the numbers; with it the encoded prompt is kept for the next flight too.
+    """
 
-    def __init__(self, loaded: Loaded, *, nan_check: NanCheck, upcast_sampling: bool, hooks: Hooks) -> None:
+    def __init__(
+        self, loaded: Loaded, *, nan_check: NanCheck, upcast_sampling: bool, hooks: Hooks, settings: Hashable | None = None
+    ) -> None:
         self.loaded = loaded
         self.hooks = hooks
         self.decoded_input: torch.Tensor | None = None
@@ -97,7 +101,7 @@ class Flight:
         self._every_step = nan_check == "every-step"
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
-        self._encodings: list[Any] = []
+        self._reading = Reading(loaded, upcast=upcast_sampling, settings=settings)
         self._encoded: list[tuple[Call, Any]] = []
         """Calls of encoders and what they gave: an input picture is encoded once, whatever comes after."""
         self._shapes: dict[tuple[int, int], Any] = {}
@@ -169,7 +173,7 @@ class Flight:
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
         with all_replaced(self._wrappers()):
-            return pipe(**given)
+            return pipe(**self._reading.begin(given))
 
     def _wrappers(self) -> list[tuple[Any, str, Callable[[Function], Function]]]:
         pipe = self.loaded.pipe
@@ -186,30 +190,10 @@ class Flight:
                     changes.append((module, "encode", self._guarded(name, "encode", "encode")))
         changes += [(scheduler, "step", self._stepper(scheduler)) for scheduler in self._schedulers]
         if callable(getattr(pipe, "encode_prompt", None)):
-            changes.append((pipe, "encode_prompt", self._remembered))
+            changes.append((pipe, "encode_prompt", self._reading.remembered))
         return changes
 
     # --- encoders and decoders ---------------------------------------------------------------------
-
-    def _remembered(self, original: Function) -> Function:
-        """encode_prompt runs once for all passes; its result leaves in the dtype the sampling works in."""
-
-        def encode_prompt(*args: Any, **kwargs: Any) -> Any:
-            index, self._pass.encoded = self._pass.encoded, self._pass.encoded + 1
-            if index == len(self._encodings):
-                result = original(*args, **kwargs)
-                self._encodings.append(map_tensors(result, as_dtype(self._sampling_dtype())))
-            return self._encodings[index]
-
-        return encode_prompt
-
-    def _sampling_dtype(self) -> torch.dtype:
-        if self._upcast:
-            return torch.float32
-        for name, module in self.loaded.modules.items():
-            if role(name, module) == "denoise":
-                return DTYPES[self.loaded.states[name].dtype]
-        return torch.float32
 
     def _guarded(self, name: str, method: str, phase: str) -> Callable[[Function], Function]:
         back = torch.float32 if method == "decode" else None

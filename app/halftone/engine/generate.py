@@ -105,7 +105,11 @@ class Generation:
                 self._loaded, self._plan, self._dtype, self._states, self._request.numerics, self._stored, self._control.check
             )
             flight = Flight(
-                self._loaded, nan_check=numerics.nan_check, upcast_sampling=numerics.upcast_sampling, hooks=self._hooks()
+                self._loaded,
+                nan_check=numerics.nan_check,
+                upcast_sampling=numerics.upcast_sampling,
+                hooks=self._hooks(),
+                settings=numerics,
             )
             for index in range(self._request.batch):
                 self._control.check()

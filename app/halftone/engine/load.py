@@ -19,6 +19,7 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Lora
+from halftone.engine.embeddings import PromptCache
 from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
@@ -48,6 +49,7 @@ class Loaded:
     native_scheduler: Any = None
     adapters: tuple[Adapter, ...] = ()
     """LoRAs that are part of the exact weights now."""
+    prompts: PromptCache = field(default_factory=PromptCache)
 
     @property
     def loras(self) -> tuple[Lora, ...]:
@@ -77,6 +79,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     pipe.set_progress_bar_config(disable=True)
     loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
     _leave_upcast_to_the_plan(loaded)
+    _let_clip_skip(pipe)
     for name, module in loaded.modules.items():
         module.eval().requires_grad_(False)
         dtype = stored.setdefault(name, torch.float32)
@@ -133,6 +136,13 @@ def _leave_upcast_to_the_plan(loaded: Loaded) -> None:
     vae = getattr(loaded.pipe, "vae", None)
     if vae is not None and getattr(vae.config, "force_upcast", None):
         vae.register_to_config(force_upcast=False)
+
+
+def _let_clip_skip(pipe: Any) -> None:
+    """diffusers looks for the last norm of a CLIP text encoder inside `text_model`, which newer transformers do without."""
+    encoder = getattr(pipe, "text_encoder", None)
+    if isinstance(encoder, nn.Module) and hasattr(encoder, "final_layer_norm") and not hasattr(encoder, "text_model"):
+        vars(encoder)["text_model"] = encoder  # not registered: a network inside itself would have no end
 
 
 def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:

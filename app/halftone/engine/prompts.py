@@ -15,7 +15,7 @@ QUICK_STEPS: Final = 3
 """Noise levels of a quick check: first, middle, last of the schedule."""
 MOST_WORDS: Final = 1024
 """No text encoder of a picture model reads more."""
-_WEIGHTS: Final = ("({}:1.5)", "(({}))", "[{}]", "({}:0.3)")
+_WEIGHTS: Final = ("({}:1.5)", "\\({}\\)", "(({}))", "[{}]", "({}:0.3)")
 PROMPTS: Final = (
     "a photograph of a red sun over green hills",
     "a portrait of an old woman, soft light",
@@ -47,7 +47,7 @@ def _reading_length(loaded: Loaded) -> int:
 
 
 def _weighted(word: str, index: int) -> str:
-    """Every fourth word the way A1111's users give it weight."""
+    """Every fourth word the way A1111's users give it weight, or between brackets that are letters."""
     return word if index % 4 else _WEIGHTS[index // 4 % len(_WEIGHTS)].format(word)
 
 

@@ -14,11 +14,13 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType
+from halftone.engine.embeddings import prompt_texts, takes_weights
 from halftone.engine.load import Loaded
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.samplers import sampler_name
 from halftone.health.requests import FIELDS, check_multiple
 from halftone.library.options import Kind
+from halftone.library.prompt_syntax import notes, plain
 
 NOTE: Final = "halftone.json"
 """A model folder may carry its own defaults in this file, as Pocket does; others keep the pipeline's own."""
@@ -135,6 +137,8 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     accepted = _parameters(pipe)
     if inputs.image is not None and "width" not in accepted:
         wanted |= {"width": None, "height": None}  # the input picture was scaled to them
+    if not takes_weights(pipe):
+        wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
@@ -212,6 +216,7 @@ def resolve(
         why.append("Steps: the pipeline's own default.")
     if request.sampler is None:
         why.append("Sampler: the model's own.")
+    why += notes((request.prompt, request.negative), weights=takes_weights(pipe))
     return ResolvedRequest(
         prompt=request.prompt,
         negative=request.negative,

@@ -382,6 +382,14 @@ _NOT_MEANT: Final = ("QwenImage21", "SanaVideo", "SanaWM", "Kandinsky6", "Flux3"
 """Pipelines whose names begin like a family's, though they run another."""
 
 
+_CHUNKED: Final = (SD1.name, SD2.name, SDXL.name, REFINER.name, SD3.name)
+
+
+def reads_in_chunks(family: str) -> bool:
+    """Whether its prompts reach the picture through CLIP, word by word: of any length, in chunks, and with weights."""
+    return family in _CHUNKED
+
+
 def of_pipeline(pipeline: str, cross_attention: object = None) -> Family:
     """Family of a diffusers pipeline class; `cross_attention`: the UNet's width of the text, which tells SD 2.x from 1.x, and the
     refiner of SDXL from its base.

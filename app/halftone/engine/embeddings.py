@@ -1,0 +1,233 @@
+"""What the text encoders make of a prompt, where the pipeline alone would cut it or would read its weights as letters.
+
+Nothing of the encoding is written anew: the pipeline's own encode_prompt runs once for each chunk of 75 tokens, and in the place
+of its CLIP tokenizers stand readers that hand out the tokens of that chunk. The results are joined along the sequence; the pooled
+vector is that of the first chunk, as in A1111. A short prompt without such signs goes the pipeline's own way.
+"""
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, cast
+
+import torch
+from transformers import BatchEncoding, CLIPTokenizer
+
+from halftone.library.families import of_pipeline, reads_in_chunks
+from halftone.library.prompt_chunks import COMMA, Chunk, split_prompt
+from halftone.library.prompt_syntax import at_step, changes, is_plain, parse, plain
+
+Encoded = tuple[tuple[int, Any], ...]
+"""(last step, what encode_prompt gives until then), in order; steps are counted from 1."""
+_PAIRS: Final = (("tokenizer", "text_encoder"), ("tokenizer_2", "text_encoder_2"))
+_TEXTS: Final = ("prompt", "prompt_2", "prompt_3", "negative_prompt", "negative_prompt_2", "negative_prompt_3")
+_MEANS: Final = (0.1, 10.0)
+"""Where the mean changed by more than this, it was close to zero and tells nothing."""
+
+
+class PromptCache:
+    """The last encoded prompts of a model in memory. Their key is all that decides about them."""
+
+    KEPT: Final = 8
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[Hashable, Encoded] = OrderedDict()
+
+    def get(self, key: Hashable) -> Encoded | None:
+        found = self._held.get(key)
+        if found is not None:
+            self._held.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, encoded: Encoded) -> None:
+        self._held[key] = encoded
+        while len(self._held) > self.KEPT:
+            self._held.popitem(last=False)
+
+
+def takes_weights(pipe: Any) -> bool:
+    """Whether a pipeline's prompts can be read in chunks and with weights."""
+    family = of_pipeline(type(pipe).__name__).name
+    return reads_in_chunks(family) and callable(getattr(pipe, "encode_prompt", None)) and bool(_tokenizers(pipe))
+
+
+def follows_steps(pipe: Any, inputs: Mapping[str, Any]) -> bool:
+    """Whether some text of the inputs changes with the step, and the pipeline lets it."""
+    given = inspect.signature(pipe.__call__).parameters
+    able = takes_weights(pipe) and "callback_on_step_end" in given and hasattr(pipe, "_callback_tensor_inputs")
+    return able and any(changes(text) for text in prompt_texts(inputs).values())
+
+
+def prompt_texts(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Those of a pipeline's arguments that a text encoder reads."""
+    return {name: inputs[name] for name in _TEXTS if isinstance(inputs.get(name), str)}
+
+
+def encode(pipe: Any, original: Callable[..., Any], steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Encoded:
+    """What encode_prompt gives for each part of the steps. original: the pipeline's own, called with args and kwargs."""
+    if not takes_weights(pipe):
+        return ((steps, original(*args, **kwargs)),)
+    bound = inspect.signature(original).bind(*args, **kwargs)
+    texts = prompt_texts(bound.arguments)
+    if all(map(is_plain, texts.values())) and _chunks(pipe, texts.values()) == 1:
+        return ((steps, original(*args, **kwargs)),)
+    versions = list(_versions(texts, steps))
+    count = max(_chunks(pipe, version.values()) for _, version in versions)
+    found: list[tuple[int, Any]] = []
+    for last, version in versions:
+        bound.arguments.update(version)
+        found.append((last, _in_chunks(pipe, original, bound, count)))
+    return tuple(found)
+
+
+def _versions(texts: dict[str, str], steps: int) -> Iterator[tuple[int, dict[str, str]]]:
+    """(last step, texts) wherever the texts change."""
+    if not any(map(changes, texts.values())):
+        yield steps, texts
+        return
+    present = {name: at_step(text, 1, steps) for name, text in texts.items()}
+    for step in range(2, steps + 1):
+        following = {name: at_step(text, step, steps) for name, text in texts.items()}
+        if following != present:
+            yield step - 1, present
+            present = following
+    yield steps, present
+
+
+# --- one prompt ------------------------------------------------------------------------------------------
+
+
+def _in_chunks(pipe: Any, original: Callable[..., Any], bound: inspect.BoundArguments, count: int) -> Any:
+    """encode_prompt's result over `count` chunks, in float32 where weights were applied."""
+    rows = cast("int", pipe.tokenizer_2.model_max_length if pipe.tokenizer is None else pipe.tokenizer.model_max_length)
+    parts: list[tuple[Any, ...]] = []
+    for index in range(count):
+        with _reading(pipe, index) as readers:
+            result = cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs))
+        weighted = [_weighted(result[side], _weights(readers, side), rows) for side in (0, 1)]
+        parts.append((*weighted, *result[2:]))
+    return (*(_joined([part[side] for part in parts], rows) for side in (0, 1)), *parts[0][2:])
+
+
+def _joined(parts: list[torch.Tensor | None], rows: int) -> torch.Tensor | None:
+    """The chunks one after the other, then what another encoder read of the whole prompt. parts: (pictures, tokens, width)."""
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    return torch.cat([*(part[:, :rows] for part in present), present[0][:, rows:]], dim=1)
+
+
+class _Slice(NamedTuple):
+    """What one encoder gave. width: of its hidden states; weights: of each token, start and end marks among them."""
+
+    width: int
+    weights: tuple[float, ...]
+
+
+def _weights(readers: list["_Reader"], side: int) -> list[_Slice]:
+    """side: 0 for the prompt, 1 for the negative one, which a pipeline may leave out."""
+    return [_Slice(reader.width, reader.seen[side]) for reader in readers if len(reader.seen) > side]
+
+
+def _weighted(states: torch.Tensor | None, slices: list[_Slice], rows: int) -> torch.Tensor | None:
+    """The states times the weights, each encoder's with its mean as before; untouched where all weigh 1."""
+    if states is None or all(weight == 1 for each in slices for weight in each.weights):
+        return states
+    result, start = states.float().clone(), 0
+    for each in slices:
+        part = result[:, :rows, start : start + each.width]
+        part.copy_(_with_mean(part, torch.tensor(each.weights, device=part.device)[:, None]))
+        start += each.width
+    return result
+
+
+def _with_mean(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """states: (pictures, tokens, width); weights: (tokens, 1). The mean over all numbers stays, as in A1111."""
+    scaled = states * weights
+    ratio = float(states.mean() / scaled.mean())
+    return scaled * ratio if _MEANS[0] < ratio < _MEANS[1] else scaled
+
+
+# --- tokenizers ------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """In the place of a pipeline's CLIP tokenizer: gives one chunk of what it is asked for."""
+
+    def __init__(self, tokenizer: Any, index: int, width: int) -> None:
+        self._tokenizer = tokenizer
+        self._index = index
+        self.width = width
+        self.seen: list[tuple[float, ...]] = []
+        """Weights of each text that was asked for, in order."""
+
+    def __call__(self, text: str | list[str], *, padding: str = "", **_options: Any) -> BatchEncoding:
+        rows = [self._row(one) for one in ([text] if isinstance(text, str) else text)]
+        if padding == "max_length":  # else the pipeline looks how long the text is without the cut, which here is as long
+            self.seen.append(rows[0][2])
+        names = ("input_ids", "attention_mask")
+        return BatchEncoding({name: torch.tensor([row[place] for row in rows]) for place, name in enumerate(names)})
+
+    def _row(self, text: str) -> tuple[list[int], list[int], tuple[float, ...]]:
+        """(tokens, 1 where they are read, weights), all of the full length."""
+        own = self._tokenizer
+        chunks = split_text(own, text)
+        chunk = chunks[self._index] if self._index < len(chunks) else Chunk((), ())
+        ids = [own.bos_token_id, *chunk.ids, own.eos_token_id]
+        rest = own.model_max_length - len(ids)
+        return [*ids, *[own.pad_token_id] * rest], [1] * len(ids) + [0] * rest, (1.0, *chunk.weights, *[1.0] * (rest + 1))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+
+class _Plain:
+    """In the place of another tokenizer beside CLIP's: reads the words alone."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def __call__(self, text: str | list[str], **options: Any) -> Any:
+        return self._tokenizer(plain(text) if isinstance(text, str) else [plain(one) for one in text], **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+
+def split_text(tokenizer: Any, text: str) -> tuple[Chunk, ...]:
+    """The chunks of a prompt as a CLIP tokenizer reads it."""
+
+    def tokens(part: str) -> list[int]:
+        return tokenizer(part, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+
+    return split_prompt(parse(text), tokens, tokenizer.get_vocab().get(COMMA), tokenizer.model_max_length - 2)
+
+
+def _tokenizers(pipe: Any) -> dict[str, Any]:
+    """Those of CLIP, by name."""
+    found = {name: getattr(pipe, name, None) for name, _ in _PAIRS}
+    return {name: tokenizer for name, tokenizer in found.items() if isinstance(tokenizer, CLIPTokenizer)}
+
+
+def _chunks(pipe: Any, texts: Any) -> int:
+    """The most that one of the texts takes."""
+    return max((len(split_text(own, text)) for own in _tokenizers(pipe).values() for text in texts), default=1)
+
+
+@contextmanager
+def _reading(pipe: Any, index: int) -> Generator[list[_Reader]]:
+    """For the length of the block the pipeline's tokenizers read one chunk."""
+    own = _tokenizers(pipe)
+    widths = {name: getattr(pipe, encoder).config.hidden_size for name, encoder in _PAIRS if name in own}
+    readers = {name: _Reader(tokenizer, index, widths[name]) for name, tokenizer in own.items()}
+    before = {**own, "tokenizer_3": getattr(pipe, "tokenizer_3", None)}
+    vars(pipe).update(readers)
+    if before["tokenizer_3"] is None:
+        del before["tokenizer_3"]
+    else:
+        vars(pipe)["tokenizer_3"] = _Plain(before["tokenizer_3"])
+    try:
+        yield list(readers.values())
+    finally:
+        vars(pipe).update(before)

@@ -1,0 +1,230 @@
+"""Prompts as A1111's users write them: weights, BREAK, words that change over the steps. Pure text in, pure text out.
+
+`(word)` weighs 1.1, `(word:1.3)` as much as it says, `[word]` 1/1.1, nested ones multiply; a backslash makes a bracket a letter.
+`[from:to:when]` and `[a|b]` change with the step. A bracket without its partner is text, for a smiley is not meant to weigh the
+rest of the prompt; there A1111 weighs all that follows. `AND`, which weighs whole prompts against each other there, is a word.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+UP: Final = 1.1
+"""What a pair of round brackets multiplies by."""
+MOST: Final = 10.0
+"""Weights beyond it count as this much: no encoder gives anything but noise there."""
+_HUGE: Final = 1e6
+_DEEPEST: Final = 64
+"""A bracket further inside is text."""
+_NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)"
+_SIGNS: Final = "()[]:|\\"
+"""What a backslash makes a letter."""
+_PIECE: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]]|(?:[^\\()\[\]]|\\(?![()\[\]:|\\]))+")
+_MARK: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]:|]|(?:[^\\()\[\]:|]|\\(?![()\[\]:|\\]))+")
+_WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
+_WHEN: Final = re.compile(rf"\s*{_NUMBER}\s*")
+_BREAK: Final = re.compile(r"\s*\bBREAK\b\s*")
+_AND: Final = re.compile(r"\bAND\b")
+_PARTNER: Final = {")": "(", "]": "["}
+
+
+class Part(NamedTuple):
+    """Words of one weight, which lies between -MOST and MOST."""
+
+    text: str
+    weight: float
+
+
+Sections = tuple[tuple[Part, ...], ...]
+"""What stands between one BREAK and the next."""
+
+
+# --- weights -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def parse(text: str) -> Sections:
+    """The parts of a prompt, without the brackets. Text without such signs is one part of weight 1, unchanged."""
+    pieces: list[str] = _PIECE.findall(text)
+    pairs = _pairs(pieces)
+    factors = {start: _factor(pieces, start, end) for start, end in pairs.items()}
+    ends = {end: start for start, end in pairs.items()}
+    sections: list[list[Part]] = [[]]
+    running = [1.0]
+    for index, piece in enumerate(pieces):
+        if index in factors:
+            running.append(max(-_HUGE, min(_HUGE, running[-1] * factors[index])))
+        elif index in ends:
+            running.pop()
+        elif len(piece) == 2 and piece[0] == "\\" and piece[1] in _SIGNS:
+            _add(sections[-1], piece[1], running[-1])
+        else:
+            first, *others = _BREAK.split(piece)
+            _add(sections[-1], first, running[-1])
+            for other in others:
+                sections.append([])
+                _add(sections[-1], other, running[-1])
+    return tuple(map(tuple, sections))
+
+
+def _pairs(pieces: list[str]) -> dict[int, int]:
+    """Index of an opening bracket -> that of its partner."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for index, piece in enumerate(pieces):
+        if piece in ("(", "["):
+            opened.append(index)
+        elif piece in _PARTNER and any(pieces[start] == _PARTNER[piece] for start in opened[-_DEEPEST:]):
+            while pieces[opened[-1]] != _PARTNER[piece]:
+                opened.pop()
+            found[opened.pop()] = index
+    return found
+
+
+def _factor(pieces: list[str], start: int, end: int) -> float:
+    """What a pair multiplies by; a weight that stands in it is taken out of the text."""
+    if pieces[start] == "[":
+        return 1 / UP
+    told = _WEIGHT.search(pieces[end - 1]) if end - 1 > start else None
+    if told is None:
+        return UP
+    pieces[end - 1] = pieces[end - 1][: told.start()]
+    return max(-_HUGE, min(_HUGE, float(told[1])))
+
+
+def _add(parts: list[Part], text: str, weight: float) -> None:
+    weight = max(-MOST, min(MOST, weight))
+    if parts and parts[-1].weight == weight:
+        parts[-1] = Part(parts[-1].text + text, weight)
+    elif text:
+        parts.append(Part(text, weight))
+
+
+# --- words that change over the steps --------------------------------------------------------------------
+
+
+class _Swap(NamedTuple):
+    """`[before:after:when]`; when: a share of the steps, or a number of steps."""
+
+    before: "_Row"
+    after: "_Row"
+    when: float
+    share: bool
+
+
+class _Turn(NamedTuple):
+    """`[a|b]`: one word after the other, step by step."""
+
+    words: tuple["_Row", ...]
+
+
+_Row = tuple["str | _Swap | _Turn", ...]
+
+
+@dataclass
+class _Frame:
+    """An open bracket, and what stands in it so far: rows, and the signs between them."""
+
+    bracket: str
+    rows: list[list[str | _Swap | _Turn]] = field(default_factory=lambda: [[]])
+    signs: list[str] = field(default_factory=list[str])
+
+    def put(self, *pieces: str | _Swap | _Turn) -> None:
+        self.rows[-1].extend(pieces)
+
+    def closed(self, bracket: str) -> list[str | _Swap | _Turn]:
+        """What the whole means; bracket: "" where its partner is missing."""
+        rows = [tuple(row) for row in self.rows]
+        if self.bracket == "[" and bracket and "|" in self.signs:
+            return [_Turn(tuple(rows))] if set(self.signs) == {"|"} else self._as_text(bracket)
+        when = rows[-1][0] if len(rows) in (2, 3) and len(rows[-1]) == 1 else None
+        if self.bracket == "[" and bracket and isinstance(when, str) and _WHEN.fullmatch(when):
+            return [_Swap(rows[0] if len(rows) == 3 else (), rows[-2], float(when), "." in when)]
+        return self._as_text(bracket)
+
+    def _as_text(self, bracket: str) -> list[str | _Swap | _Turn]:
+        found: list[str | _Swap | _Turn] = [self.bracket]
+        for row, sign in zip(self.rows, [*self.signs, bracket], strict=True):
+            found += [*row, sign]
+        return found
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> _Row:
+    """What of a prompt changes with the step, and what does not."""
+    frames = [_Frame("")]
+    for sign in _MARK.findall(text):
+        if sign in ("(", "[") and len(frames) <= _DEEPEST:
+            frames.append(_Frame(sign))
+        elif sign in (":", "|") and frames[-1].bracket == "[":
+            frames[-1].signs.append(sign)
+            frames[-1].rows.append([])
+        elif sign in _PARTNER and any(frame.bracket == _PARTNER[sign] for frame in frames):
+            while frames[-1].bracket != _PARTNER[sign]:
+                _close(frames, "")
+            _close(frames, sign)
+        else:
+            frames[-1].put(sign)
+    while len(frames) > 1:
+        _close(frames, "")
+    return tuple(frames[0].rows[0])
+
+
+def _close(frames: list[_Frame], bracket: str) -> None:
+    frame = frames.pop()
+    frames[-1].put(*frame.closed(bracket))
+
+
+def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
+    for piece in row:
+        if isinstance(piece, str):
+            yield piece
+        elif isinstance(piece, _Turn):
+            yield from _at(piece.words[(step - 1) % len(piece.words)], step, steps)
+        else:
+            last = max(0, min(steps, piece.when * steps if piece.share else piece.when))
+            yield from _at(piece.before if step <= int(last) else piece.after, step, steps)
+
+
+def changes(text: str) -> bool:
+    """Whether a prompt is not the same at every step."""
+    return any(not isinstance(piece, str) for piece in _read(text))
+
+
+def at_step(text: str, step: int, steps: int) -> str:
+    """The prompt of a step, counted from 1; weights still stand in it."""
+    return "".join(_at(_read(text), step, steps)) if changes(text) else text
+
+
+# --- what it comes to ------------------------------------------------------------------------------------
+
+
+def is_plain(text: str) -> bool:
+    """Whether a prompt holds nothing but words."""
+    return not changes(text) and parse(text) in (((Part(text, 1.0),),), ((),))
+
+
+def is_weighted(text: str) -> bool:
+    """Whether some words are to count more or less than others."""
+    return any(part.weight != 1 for section in parse(text) for part in section)
+
+
+def plain(text: str) -> str:
+    """The words alone, as they are at the first step: for a model whose text encoder takes no weights."""
+    if is_plain(text):
+        return text
+    return " ".join("".join(part.text for part in section) for section in parse(at_step(text, 1, 1000)))
+
+
+def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[str, ...]:
+    """A sentence for each sign that is not followed here. weights: whether the model's text encoder takes them."""
+    found: list[str] = []
+    if not weights and any(is_weighted(at_step(text, 1, 1000)) for text in texts):
+        found.append("This model's text encoder takes no weights: it reads the prompt without the brackets.")
+    if not weights and any(map(changes, texts)):
+        found.append("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
+    if any(map(_AND.search, texts)):
+        found.append("AND is read as a word: prompts are not weighed against each other.")
+    return tuple(found)

@@ -1,0 +1,225 @@
+"""Prompts with weights, of any length, and that change over the steps, against what the pipelines make of their parts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests.helpers.engine_runs import Recorder, Steady, generate, pixels
+from tests.helpers.tiny import load_tiny
+
+from halftone.contract.messages import Examine
+from halftone.contract.request import CheckInputs, Numerics
+from halftone.engine.embeddings import encode, split_text, takes_weights
+from halftone.engine.examine import Examination
+from halftone.engine.load import load_pipeline
+from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
+from halftone.measure.devices import find_device
+
+CLIP = ("sd15", "sdxl", "sd3")
+LONG = "a photograph of a red sun over green hills, " * 3
+"""Letter by letter 132 tokens without the spaces."""
+
+
+def encoded(pipe: Any, prompt: str, negative: str | None = None, steps: int = 4, **more: Any) -> list[tuple[int, Any]]:
+    texts: dict[str, Any] = {"prompt": prompt, "negative_prompt": negative}
+    if type(pipe).__name__ != "StableDiffusionPipeline":
+        texts["prompt_2"] = more.pop("prompt_2", None)
+    if type(pipe).__name__ == "StableDiffusion3Pipeline":
+        texts |= {"prompt_3": None, "max_sequence_length": 64}
+    else:
+        texts |= {"do_classifier_free_guidance": True}
+    given = {**texts, "device": torch.device("cpu"), "num_images_per_prompt": 1, **more}
+    with torch.no_grad():
+        return list(encode(pipe, pipe.encode_prompt, steps, (), given))
+
+
+def one(pipe: Any, prompt: str, negative: str | None = None, **more: Any) -> Any:
+    ((_, result),) = encoded(pipe, prompt, negative, **more)
+    return result
+
+
+def same(first: Any, second: Any) -> bool:
+    pairs = zip(first, second, strict=True)
+    return all(a is b if a is None or b is None else torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.fixture(scope="module", params=CLIP)
+def pipe(request: pytest.FixtureRequest, models: dict[str, Path]) -> Any:
+    return load_tiny(models[request.param])
+
+
+def rows(pipe: Any) -> int:
+    """Of the sequence that CLIP gives for a chunk."""
+    return pipe.tokenizer.model_max_length
+
+
+def clip_width(pipe: Any) -> int:
+    encoders = (pipe.text_encoder, getattr(pipe, "text_encoder_2", None))
+    return sum(encoder.config.hidden_size for encoder in encoders if encoder is not None)
+
+
+def test_a_short_plain_prompt_takes_the_pipelines_own_way(pipe: Any) -> None:
+    called: list[tuple[Any, ...]] = []
+    answer = (torch.ones(1), None)
+
+    def own(prompt: str, negative_prompt: str | None = None, **_rest: Any) -> Any:
+        called.append((prompt, negative_prompt, type(pipe.tokenizer).__name__))
+        return answer
+
+    assert encode(pipe, own, 4, ("a red sun",), {"negative_prompt": "bad"}) == ((4, answer),)
+    assert called == [("a red sun", "bad", "CLIPTokenizer")]
+
+
+def test_a_weight_of_one_changes_no_bit(pipe: Any) -> None:
+    assert same(one(pipe, "(a red sun:1)", "(bad:1.0)"), one(pipe, "a red sun", "bad"))
+
+
+def test_brackets_that_are_letters_are_read(pipe: Any) -> None:
+    own = pipe.tokenizer("(red)", padding="max_length", max_length=rows(pipe), return_tensors="pt")
+    chunks = split_text(pipe.tokenizer, r"\(red\)")
+    assert list(chunks[0].ids) == own.input_ids[0, 1:6].tolist()
+    assert not same(one(pipe, r"\(red\)"), one(pipe, "red"))
+
+
+def test_a_long_prompt_is_the_parts_one_after_the_other(pipe: Any) -> None:
+    first, second = "a" * 75, "b" * 10
+    joined = one(pipe, f"{first} {second}", "bad")
+    parts = [one(pipe, part, negative) for part, negative in ((first, "bad"), (second, ""))]
+    for side in (0, 1):
+        assert torch.equal(joined[side][:, : 2 * rows(pipe)], torch.cat([part[side][:, : rows(pipe)] for part in parts], 1))
+        assert joined[side].shape[1] == parts[0][side].shape[1] + rows(pipe)
+    assert all(torch.equal(joined[place], parts[0][place]) for place in range(2, len(joined))), "the pooled vector is the first's"
+
+
+def test_a_break_is_where_the_prompt_is_cut(pipe: Any) -> None:
+    result = one(pipe, "red BREAK blue", "bad")
+    assert torch.equal(result[0][:, : rows(pipe)], one(pipe, "red")[0][:, : rows(pipe)])
+    assert torch.equal(result[0][:, rows(pipe) : 2 * rows(pipe)], one(pipe, "blue")[0][:, : rows(pipe)])
+    assert torch.equal(result[1][:, rows(pipe) : 2 * rows(pipe)], one(pipe, "x", "")[1][:, : rows(pipe)]), "padded with nothing"
+
+
+def test_a_weight_scales_its_words_and_the_mean_stays(pipe: Any) -> None:
+    plain, weighted = one(pipe, "a red sun", "bad"), one(pipe, "a (red:1.5) sun", "bad")
+    ratio = weighted[0][0, : rows(pipe)] / plain[0][0, : rows(pipe)]
+    start = 0
+    for encoder in [e for e in (pipe.text_encoder, getattr(pipe, "text_encoder_2", None)) if e is not None]:
+        part = ratio[:, start : start + encoder.config.hidden_size]
+        before, after = (
+            states[0][:, : rows(pipe), start : start + encoder.config.hidden_size].float().mean() for states in (plain, weighted)
+        )
+        start += encoder.config.hidden_size
+        assert torch.allclose(part[2:5] / part[0, 0], torch.full_like(part[2:5], 1.5), rtol=1e-4)
+        assert torch.allclose(part[5:], part[0, 0].expand_as(part[5:]), rtol=1e-4), "no other word, nor the padding"
+        kept = torch.allclose(before, after, rtol=1e-3)
+        assert kept or torch.allclose(part[0, 0], torch.tensor(1.0)), "a mean next to nothing is left alone"
+    assert start == clip_width(pipe)
+    assert torch.equal(weighted[1], plain[1]), "the negative one has no weights"
+    assert same(weighted[2:], plain[2:]), "nor has the pooled vector"
+
+
+def test_another_encoder_beside_clip_reads_the_words_alone(models: dict[str, Path]) -> None:
+    pipe = load_tiny(models["sd3"])
+    assert torch.equal(one(pipe, "a (red:1.5) sun")[0][:, 77:], one(pipe, "a red sun")[0][:, 77:])
+    assert not torch.equal(one(pipe, r"a \(red\) sun")[0][:, 77:], one(pipe, "a red sun")[0][:, 77:])
+
+
+def test_a_second_prompt_is_read_by_its_own_encoder(models: dict[str, Path]) -> None:
+    pipe = load_tiny(models["sdxl"])
+    result = one(pipe, "red", "bad", prompt_2="a BREAK b BREAK c")
+    assert result[0].shape[1] == 3 * 77
+    wide = pipe.text_encoder.config.hidden_size
+    assert torch.equal(result[0][:, :77, :wide], one(pipe, "red")[0][:, :, :wide])
+    assert torch.equal(result[0][:, 154:, wide:], one(pipe, "c")[0][:, :, wide:])
+
+
+def test_clip_skip_holds_for_every_chunk(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    generate(engine, models["sd15"])
+    assert engine.loaded is not None
+    pipe = engine.loaded.pipe
+    skipped = one(pipe, "red BREAK blue", clip_skip=1)
+    assert torch.equal(skipped[0][:, 77:], one(pipe, "blue", clip_skip=1)[0])
+    assert not torch.equal(skipped[0][:, 77:], one(pipe, "blue")[0])
+
+
+def test_the_tokenizers_are_put_back(pipe: Any) -> None:
+    before = {name: id(part) for name, part in pipe.components.items()}
+    one(pipe, "(red:1.5) BREAK blue")
+
+    def failing(**_rest: Any) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        encode(pipe, lambda prompt: failing(prompt=prompt), 4, ("(red)",), {})
+    assert {name: id(part) for name, part in pipe.components.items()} == before
+
+
+def test_a_prompt_that_changes_is_encoded_for_each_of_its_steps(pipe: Any) -> None:
+    found = encoded(pipe, "a [red:blue:0.5] sun", "bad", steps=4)
+    assert [last for last, _ in found] == [2, 4]
+    assert same(found[0][1], one(pipe, "a red sun", "bad"))
+    assert same(found[1][1], one(pipe, "a blue sun", "bad"))
+    assert [last for last, _ in encoded(pipe, "[red|blue]", steps=4)] == [1, 2, 3, 4]
+    long = encoded(pipe, "a [red: BREAK b:0.5]", "bad", steps=4)
+    assert {result[side].shape for _, result in long for side in (0, 1)} == {long[0][1][0].shape}
+
+
+def test_only_families_of_clip_take_weights(models: dict[str, Path]) -> None:
+    assert {family: takes_weights(load_tiny(models[family])) for family in ("sd15", "sdxl", "sd3", "sana")} == {
+        "sd15": True,
+        "sdxl": True,
+        "sd3": True,
+        "sana": False,
+    }
+
+
+# --- whole pictures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", CLIP)
+def test_pictures_follow_weights_length_and_changes(engine: DiffusersEngine, models: dict[str, Path], family: str) -> None:
+    def picture(prompt: str, steps: int = 4) -> Any:
+        return pixels(generate(engine, models[family], family=family, prompt=prompt, guidance=5.0, steps=steps)[0])
+
+    plain = picture("a red sun")
+    assert np.array_equal(picture("(a red sun:1)"), plain)
+    assert not np.array_equal(picture("a (red:1.8) sun"), plain)
+    assert not np.array_equal(picture(LONG + "x" * 60), picture(LONG + "y" * 60)), "the end is read"
+    assert np.array_equal(picture("[a red sun:blue:9]"), plain)
+    assert np.array_equal(picture("[blue:a red sun:0]"), plain)
+    changed = picture("[blue:a red sun:0.5]")
+    assert not np.array_equal(changed, plain)
+    assert not np.array_equal(changed, picture("blue"))
+    assert np.array_equal(picture("[a red sun|a red sun]"), plain)
+
+
+def test_a_model_without_weights_reads_the_words_and_says_so(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    plain, _ = generate(engine, models["sana"], family="sana", prompt="a red sun")
+    weighted, _ = generate(engine, models["sana"], family="sana", prompt="a (red:1.5) [sun]")
+    assert np.array_equal(pixels(plain), pixels(weighted))
+    with Image.open(weighted.images[0].path) as image:
+        told = str(image.info)
+    assert "takes no weights" in told
+    assert "a (red:1.5) [sun]" in told, "the prompt stays as it was typed"
+
+
+def test_half_precision_with_weights_is_clean(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    report, _ = generate(engine, models["sdxl"], "float16", family="sdxl", prompt=LONG + "(red:1.8) BREAK [sun:moon:0.5]")
+    assert (report.images[0].state, report.images[0].finite) == ("clean", True)
+
+
+def test_the_check_reads_a_prompt_the_same_way(models: dict[str, Path]) -> None:
+    loaded = load_pipeline(describe(str(models["sd15"])), torch.device("cpu"))
+    inputs = CheckInputs(width=32, height=32, guidance=7.0, prompt="(red:1.5) BREAK blue")
+    command = Examine(job="c", model=loaded.facts.id, numerics=Numerics(precision="float16"), inputs=inputs)
+    examination = Examination(loaded, find_device("cpu"), None, command, Recorder(), Steady())
+    examination.run()
+    assert examination.wide is not None
+    read = [call.args[0][0].tolist() for call, _ in examination.wide.of("text_encoder")]
+    full = {"padding": "max_length", "max_length": 77}
+    assert read[:3] == [loaded.pipe.tokenizer(text, **full).input_ids for text in ("red", "", "blue")]
+    contexts = [call.kwargs["encoder_hidden_states"] for call, _ in examination.wide.of("unet")]
+    assert {context.shape[1] for context in contexts} == {2 * 77}
