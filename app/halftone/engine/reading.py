@@ -12,6 +12,7 @@ from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.tensors import DTYPES, as_dtype, map_tensors
 from halftone.library.loras import lora_key
+from halftone.library.prompt_syntax import changes
 
 Function = Callable[..., Any]
 _PLAIN = (str, int, float, bool, type(None), torch.device)
@@ -70,8 +71,8 @@ class Reading:
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
         """All that decides about the numbers; None where something in it cannot be compared."""
-        given = (*args, *(item for name in sorted(kwargs) for item in (name, kwargs[name])))
-        if self._settings is None or not all(isinstance(item, _PLAIN) for item in given):
+        values = (*args, *(item for name in sorted(kwargs) for item in (name, kwargs[name])))
+        if self._settings is None or not all(isinstance(item, _PLAIN) for item in values):
             return None
         loaded = self._loaded
         states = tuple(
@@ -79,8 +80,9 @@ class Reading:
             for name, module in loaded.modules.items()
             if role(name, module) == "encode"
         )
-        given = tuple((type(item).__name__, item) for item in given)  # 1 is not True here
-        made = (type(loaded.pipe).__name__, self._steps, self._sampling_dtype())
+        given = tuple((type(item).__name__, item) for item in values)  # 1 is not True here
+        steps = self._steps if any(isinstance(item, str) and changes(item) for item in values) else None
+        made = (type(loaded.pipe).__name__, steps, self._sampling_dtype())
         return (given, made, states, lora_key(loaded.loras), self._settings)
 
     def _sampling_dtype(self) -> torch.dtype:
