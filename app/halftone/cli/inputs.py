@@ -17,9 +17,11 @@ from halftone.contract.request import CheckInputs, Lora, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
+from halftone.library.families import reads_in_chunks
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
+from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
 from halftone.library.tokens import cut_prompt, reading_length
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
@@ -144,9 +146,11 @@ def report_place(given: str, *, overwrite: bool) -> Path:
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
-    """A sentence for each prompt of which the model reads only the beginning."""
-    cuts = [(name, cut_prompt(facts, text)) for name, text in (("prompt", request.prompt), ("negative prompt", request.negative))]
-    return tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
+    """A sentence for each prompt of which the model reads only the beginning, and for what of its signs is not followed."""
+    texts = (request.prompt, request.negative)
+    cuts = [(name, cut_prompt(facts, text)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
+    cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
+    return (*cut_notes, *notes(texts, weights=reads_in_chunks(facts.family)))
 
 
 def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:

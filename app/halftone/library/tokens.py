@@ -1,11 +1,15 @@
 """How much of a prompt a model reads, counted with the model's own tokenizer; no torch."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from halftone.contract.facts import ModelFacts
 from halftone.library.clip_words import clip_tokenizer
+from halftone.library.families import reads_in_chunks
+from halftone.library.prompt_chunks import COMMA, split_prompt, used
+from halftone.library.prompt_syntax import at_step, changes, parse, plain
 from halftone.library.single import SINGLES
 
 if TYPE_CHECKING:
@@ -15,6 +19,8 @@ Counter = Callable[[str], int]
 
 _SPECIAL: Final = 2
 """Start and end marks, which take two places of the reading length."""
+_STEPS: Final = 20
+"""Of a picture, as long as it is not known how many there will be."""
 
 
 def reading_length(model: ModelFacts) -> int:
@@ -22,19 +28,40 @@ def reading_length(model: ModelFacts) -> int:
     return model.prompt_tokens - _SPECIAL
 
 
+def room_for(model: ModelFacts, tokens: int) -> int:
+    """Tokens that the model reads of a prompt with so many: where it reads in chunks, all of them and the rest of the last."""
+    room = reading_length(model)
+    return max(-(-tokens // room), 1) * room if reads_in_chunks(model.family) else room
+
+
 def make_counter(model: ModelFacts) -> Counter | None:
-    """Counts the tokens of a prompt, without the start and end marks; None where the model's tokenizer is not at hand."""
+    """Counts the tokens of a prompt, without the start and end marks; None where the model's tokenizer is not at hand.
+
+    Places that a BREAK leaves empty count, and of a prompt that changes with the step its longest form.
+    """
     tokenizer = _own_tokenizer(model)
-    return None if tokenizer is None else lambda prompt: len(tokenizer.encode(prompt, add_special_tokens=False).ids)
+    return None if tokenizer is None else partial(_count, model, tokenizer)
+
+
+def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str) -> int:
+    def tokens(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False).ids
+
+    if not reads_in_chunks(model.family):
+        return len(tokens(plain(prompt)))
+    forms = {at_step(prompt, step, _STEPS) for step in range(1, _STEPS + 1)} if changes(prompt) else {prompt}
+    room, comma = reading_length(model), tokenizer.token_to_id(COMMA)
+    return max(used(split_prompt(parse(form), tokens, comma, room), room) for form in forms)
 
 
 def cut_prompt(model: ModelFacts, prompt: str) -> tuple[int, str] | None:
     """(tokens of the prompt, the part of it that is read) of a prompt that is too long; None if all of it is read, and where the
     model's tokenizer is not at hand.
     """
-    tokenizer = _own_tokenizer(model)
+    tokenizer = None if reads_in_chunks(model.family) else _own_tokenizer(model)
     if tokenizer is None:
         return None
+    prompt = plain(prompt)
     found, room = tokenizer.encode(prompt, add_special_tokens=False), reading_length(model)
     if len(found.ids) <= room:
         return None

@@ -29,6 +29,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Seed": str(picture.seed),
         "Size": f"{picture.width}x{picture.height}",
         "Model": model_name(request.model),
+        "Clip skip": _clip_skip(request),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
@@ -37,6 +38,12 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     }
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
+
+
+def _clip_skip(request: ResolvedRequest) -> str | None:
+    """As A1111 counts it: 1 for no layer left out, which it does not write."""
+    left_out = request.options.get("clip_skip")
+    return str(left_out + 1) if type(left_out) is int and left_out > 0 else None
 
 
 def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:

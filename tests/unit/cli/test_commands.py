@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -374,18 +375,37 @@ def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(r
     assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
 
 
-def test_a_prompt_that_is_cut_is_told(run: Run) -> None:
+@pytest.fixture
+def other_family(tmp_path: Path) -> str:
+    """A model whose prompts do not reach the picture through CLIP, as far as its files tell."""
+    folder = shutil.copytree(describe("pocket").path, tmp_path / "other", ignore=shutil.ignore_patterns("examples", "training"))
+    index = folder / "model_index.json"
+    index.write_text(
+        index.read_text(encoding="utf-8").replace("StableDiffusionPipeline", "PixArtAlphaPipeline"), encoding="utf-8"
+    )
+    return str(folder)
+
+
+def test_a_prompt_that_is_cut_is_told(run: Run, other_family: str) -> None:
     found = run(
-        "generate", "-m", "pocket", "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 80
+        "generate", "-m", other_family, "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 80
     )
     assert found.code == 0
     long, negative = found.err.splitlines()
     assert long.startswith("The prompt has 190 parts of words, and Pocket (demo) reads only the first 75: it ends at ")
     assert "“… and two red hills and”" in long
     assert negative.startswith("The negative prompt has 80 parts of words")
-    notes = run("generate", "sun " * 80, "--precision", "fp32", "--json").object["notes"]
-    assert len(notes) == 1
-    assert run("generate", "sun " * 75, "--precision", "fp32", "--json").object["notes"] == []
+    words = ("generate", "-m", other_family, "--precision", "fp32", "--json")
+    assert len(run(*words, "sun " * 80).object["notes"]) == 1
+    assert run(*words, "sun " * 75).object["notes"] == []
+
+
+def test_what_of_a_prompt_is_not_followed_is_told(run: Run, other_family: str) -> None:
+    words = ("--precision", "fp32", "--json", "a (red:1.4) sun " + "and hills " * 50)
+    assert run("generate", "-m", "pocket", *words).object["notes"] == [], "nothing is cut, and weights are followed"
+    cut, weights = run("generate", "-m", other_family, *words).object["notes"]
+    assert cut.startswith("The prompt has 103 parts of words")
+    assert weights == "This model's text encoder takes no weights: it reads the prompt without the brackets."
 
 
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])

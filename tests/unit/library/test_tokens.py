@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from halftone.library.models import POCKET, describe
-from halftone.library.tokens import cut_prompt, make_counter, reading_length
+from halftone.library.tokens import cut_prompt, make_counter, reading_length, room_for
 
 
 def test_tokens_are_counted_with_the_models_own_tokenizer() -> None:
@@ -15,10 +15,29 @@ def test_tokens_are_counted_with_the_models_own_tokenizer() -> None:
     assert reading_length(pocket) == 75
 
 
-def test_the_part_that_is_read_is_the_users_own_text() -> None:
+def test_a_model_that_reads_in_chunks_has_room_for_all() -> None:
     pocket = describe(POCKET)
-    assert cut_prompt(pocket, "Sun " * 75) is None
-    assert cut_prompt(pocket, "Sun  " * 74 + "Hills and red") == (77, "Sun  " * 74 + "Hills")
+    count = make_counter(pocket)
+    assert count is not None
+    for prompt, used, room in (
+        ("", 0, 75),
+        ("sun " * 75, 75, 75),
+        ("sun " * 80, 80, 150),
+        ("a (red:1.4) [sun]", 3, 75),
+        ("red BREAK sun", 76, 150),
+        ("a [red sun:" + "sun " * 80 + ":0.5]", 81, 150),
+    ):
+        assert (count(prompt), room_for(pocket, used)) == (used, room), prompt
+    assert cut_prompt(pocket, "Sun " * 76) is None
+
+
+def test_the_part_that_is_read_is_the_users_own_text() -> None:
+    other = replace(describe(POCKET), family="Sana")
+    count = make_counter(other)
+    assert count is not None
+    assert (count("(Sun:1.3) " * 80), room_for(other, 80)) == (80, 75)
+    assert cut_prompt(other, "Sun " * 75) is None
+    assert cut_prompt(other, "Sun  " * 74 + "Hills and red") == (77, "Sun  " * 74 + "Hills")
 
 
 def test_without_a_tokenizer_nothing_is_said() -> None:

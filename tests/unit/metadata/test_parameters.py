@@ -22,6 +22,15 @@ def test_the_text_reads_as_other_programs_write_it() -> None:
     ]
 
 
+def test_a_prompt_stays_as_it_was_typed_and_clip_skip_is_counted_as_a1111_does() -> None:
+    typed = "a (red:1.3) [sun:moon:0.5],\nBREAK by \\(someone\\)"
+    found = parse_parameters(a1111_text(resolved(prompt=typed, options={"clip_skip": 1}), picture_facts()))
+    assert found.prompt == typed
+    assert found.fields["Clip skip"] == "2"
+    for options in ({"clip_skip": 0}, {"clip_skip": True}, {}):
+        assert "Clip skip" not in parse_parameters(a1111_text(resolved(options=options), picture_facts())).fields
+
+
 def test_cures_are_told_once_and_folders_never() -> None:
     event = GuardEvent(step=None, component="vae", module="x", kind="nonfinite", action="decoded-again", cure="rescale")
     request, picture = (

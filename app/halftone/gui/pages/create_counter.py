@@ -8,10 +8,13 @@ from halftone.contract.facts import ModelFacts
 from halftone.gui import theme
 from halftone.gui.background import Background
 from halftone.gui.i18n import tr
+from halftone.gui.reasons import reason
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import set_tone
+from halftone.library.families import reads_in_chunks
 from halftone.library.loras import without_tags
-from halftone.library.tokens import Counter, make_counter, reading_length
+from halftone.library.prompt_syntax import notes
+from halftone.library.tokens import Counter, make_counter, room_for
 
 
 class PromptCounter(QLabel):
@@ -37,10 +40,14 @@ class PromptCounter(QLabel):
         if self._model is None or self._counter is None:
             self.setText("")
             return
-        used, room = self._counter(without_tags(prompt)), reading_length(self._model)
+        used = self._counter(without_tags(prompt))
+        room = room_for(self._model, used)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
-        set_tone(self, "warn" if used > room else "muted")
-        self.setToolTip(tr("The model reads only the first {0} parts of words.", room) if used > room else "")
+        told = [reason(note) for note in notes((prompt,), weights=reads_in_chunks(self._model.family))]
+        if used > room:
+            told.append(tr("The model reads only the first {0} parts of words.", room))
+        set_tone(self, "warn" if told else "muted")
+        self.setToolTip("\n".join(told))
 
     def _ready(self, counter: Counter | None) -> None:
         self._counter = counter

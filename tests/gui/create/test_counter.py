@@ -1,0 +1,28 @@
+"""How long the prompt is, beside its title, and what of it is not followed."""
+
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+
+
+def test_a_long_prompt_is_read_in_chunks_and_nothing_is_cut(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.prompt.setPlainText("sun " * 80)
+    stage.wait(lambda: bool(form.counter.text()))
+    assert form.counter.text() == "80 / 150"
+    assert (form.counter.property("tone"), form.counter.toolTip()) == ("muted", "")
+    form.prompt.setPlainText("a (red:1.4) sun")
+    assert form.counter.text() == "3 / 75"
+    form.prompt.setPlainText("a red sun BREAK green hills")
+    assert form.counter.text() == "77 / 150"
+    stage.close()
+
+
+def test_what_is_not_followed_is_told(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.prompt.setPlainText("a red sun AND green hills")
+    stage.wait(lambda: bool(form.counter.text()))
+    assert form.counter.property("tone") == "warn"
+    assert form.counter.toolTip() == "AND is read as a word: prompts are not weighed against each other."
+    stage.close()
