@@ -201,7 +201,7 @@ def split_text(tokenizer: Any, text: str) -> tuple[Chunk, ...]:
     def tokens(part: str) -> list[int]:
         return tokenizer(part, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
 
-    return split_prompt(parse(text), tokens, tokenizer.get_vocab().get(COMMA), tokenizer.model_max_length - 2)
+    return split_prompt(parse(text), tokens, tokenizer.convert_tokens_to_ids(COMMA), tokenizer.model_max_length - 2)
 
 
 def _tokenizers(pipe: Any) -> dict[str, Any]:

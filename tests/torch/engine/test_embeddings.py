@@ -1,7 +1,7 @@
 """Prompts with weights, of any length, and that change over the steps, against what the pipelines make of their parts."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from tests.helpers.engine_runs import Recorder, Steady, generate, pixels
 from tests.helpers.tiny import load_tiny
+from transformers import CLIPTokenizer
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
@@ -16,6 +17,7 @@ from halftone.engine.embeddings import encode, split_text, takes_weights
 from halftone.engine.examine import Examination
 from halftone.engine.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
+from halftone.library.clip_words import END, START, merges, vocabulary
 from halftone.library.models import describe
 from halftone.measure.devices import find_device
 
@@ -125,6 +127,24 @@ def test_another_encoder_beside_clip_reads_the_words_alone(models: dict[str, Pat
     pipe = load_tiny(models["sd3"])
     assert torch.equal(one(pipe, "a (red:1.5) sun")[0][:, 77:], one(pipe, "a red sun")[0][:, 77:])
     assert not torch.equal(one(pipe, r"a \(red\) sun")[0][:, 77:], one(pipe, "a red sun")[0][:, 77:])
+
+
+@pytest.mark.parametrize("pad", ["<|endoftext|>", "!"], ids=["first encoder", "second encoder of SDXL"])
+def test_a_chunk_of_real_words_is_what_the_tokenizer_itself_gives(models: dict[str, Path], pad: str) -> None:
+    pipe = load_tiny(models["sd15"])
+    marks: dict[str, Any] = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": pad, "model_max_length": 77}
+    pipe.tokenizer = CLIPTokenizer(vocab=vocabulary(), merges=cast("Any", merges()), **marks)
+    asked: list[Any] = []
+
+    def own(prompt: str, negative_prompt: str) -> Any:
+        given = [pipe.tokenizer(text, padding="max_length", max_length=77) for text in (prompt, negative_prompt)]
+        asked.append([(one.input_ids[0].tolist(), one.attention_mask[0].tolist()) for one in given])
+        return torch.zeros(1, 77, 16), torch.zeros(1, 77, 16)
+
+    text = "a photograph of a red sun, over (green) hills: it's 12:30!"
+    wanted = [pipe.tokenizer(one, padding="max_length", max_length=77) for one in (text, "bad hands")]
+    encode(pipe, own, 4, (), {"prompt": text.replace("(", r"\(").replace(")", r"\)"), "negative_prompt": "[bad] hands"})
+    assert asked == [[(one.input_ids, one.attention_mask) for one in wanted]]
 
 
 def test_a_second_prompt_is_read_by_its_own_encoder(models: dict[str, Path]) -> None:
