@@ -69,16 +69,17 @@ def encode(pipe: Any, original: Callable[..., Any], steps: int, args: tuple[Any,
     if not takes_weights(pipe):
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
-    texts = prompt_texts(bound.arguments)
-    if all(map(is_plain, texts.values())) and _chunks(pipe, texts.values()) == 1:
+    given = prompt_texts(bound.arguments)
+    if all(map(is_plain, given.values())) and _chunks(pipe, given.values()) == 1:
         return ((steps, original(*args, **kwargs)),)
-    versions = list(_versions(texts, steps))
+    versions = list(_versions(given, steps))
     count = max(_chunks(pipe, version.values()) for _, version in versions)
-    found: list[tuple[int, Any]] = []
-    for last, version in versions:
-        bound.arguments.update(version)
-        found.append((last, _in_chunks(pipe, original, bound, count)))
-    return tuple(found)
+    made: dict[tuple[str, ...], Any] = {}
+    for _, version in versions:
+        if (texts := tuple(version.values())) not in made:
+            bound.arguments.update(version)
+            made[texts] = _in_chunks(pipe, original, bound, count)
+    return tuple((last, made[tuple(version.values())]) for last, version in versions)
 
 
 def _versions(texts: dict[str, str], steps: int) -> Iterator[tuple[int, dict[str, str]]]:

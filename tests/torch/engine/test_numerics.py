@@ -107,7 +107,7 @@ def test_a_setting_stands_in_every_network_of_a_run_and_not_after_it(
         .register_forward_hook(lambda *_, name=name: found.update({name: _in_force()[field]}))
         for name, part in (("text_encoder", "final_layer_norm"), ("unet", "conv_in"), ("vae", "decoder.conv_in"))
     ]
-    report, _ = generate(engine, models["sd15"], **{field: value})
+    report, _ = generate(engine, models["sd15"], prompt=f"words not read before: {field} {value}", **{field: value})
     for handle in handles:
         handle.remove()
     assert found == {"text_encoder": seen, "unet": seen, "vae": seen}
