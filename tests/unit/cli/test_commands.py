@@ -388,23 +388,23 @@ def other_family(tmp_path: Path) -> str:
 
 def test_a_prompt_that_is_cut_is_told(run: Run, other_family: str) -> None:
     found = run(
-        "generate", "-m", other_family, "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 80
+        "generate", "-m", other_family, "sun " * 70 + "and two red hills " * 30, "--precision", "fp32", "--negative", "red " * 130
     )
     assert found.code == 0
     long, negative = found.err.splitlines()
-    assert long.startswith("The prompt has 190 parts of words, and Pocket (demo) reads only the first 75: it ends at ")
-    assert "“… and two red hills and”" in long
-    assert negative.startswith("The negative prompt has 80 parts of words")
+    assert long.startswith("The prompt has 190 parts of words, and Pocket (demo) reads only the first 118: it ends at ")
+    assert "“… hills and two red hills”" in long
+    assert negative.startswith("The negative prompt has 130 parts of words")
     words = ("generate", "-m", other_family, "--precision", "fp32", "--json")
-    assert len(run(*words, "sun " * 80).object["notes"]) == 1
-    assert run(*words, "sun " * 75).object["notes"] == []
+    assert len(run(*words, "sun " * 119).object["notes"]) == 1
+    assert run(*words, "sun " * 118).object["notes"] == []
 
 
 def test_what_of_a_prompt_is_not_followed_is_told(run: Run, other_family: str) -> None:
-    words = ("--precision", "fp32", "--json", "a (red:1.4) sun " + "and hills " * 50)
+    words = ("--precision", "fp32", "--json", "a (red:1.4) sun " + "and hills " * 60)
     assert run("generate", "-m", "pocket", *words).object["notes"] == [], "nothing is cut, and weights are followed"
     cut, weights = run("generate", "-m", other_family, *words).object["notes"]
-    assert cut.startswith("The prompt has 103 parts of words")
+    assert cut.startswith("The prompt has 123 parts of words")
     assert weights == "This model's text encoder takes no weights: it reads the prompt without the brackets."
 
 
