@@ -36,10 +36,10 @@ from halftone.library.models import describe
 from halftone.library.scan import scan_weights
 def largest():
     return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-scan_weights(describe(sys.argv[1]), "float16")
+scan_weights(describe(sys.argv[1]))
 facts = describe(sys.argv[2])
 before = largest()
-scan_weights(facts, "float16")
+scan_weights(facts)
 print(largest() - before)
 """
 """The system's own count of this process (Linux); what getrusage tells begins with the parent's."""
@@ -53,8 +53,8 @@ def rows(options: Options) -> list[Row]:
         size = path.stat().st_size
         facts = describe(str(path))
         read = partial(_read, path)
-        ways = {"cat": read, "scan": lambda: scan_weights(facts, "float16", threads=1)}
-        pair = {"cat": read, "scan": lambda: scan_weights(facts, "float16", threads=2)}
+        ways = {"cat": read, "scan": lambda: scan_weights(facts, threads=1)}
+        pair = {"cat": read, "scan": lambda: scan_weights(facts, threads=2)}
         rounds = 2 if options.small else 15
         one = in_turns(ways, rounds, processor_seconds)
         two = in_turns(pair, rounds, time.perf_counter)

@@ -149,7 +149,6 @@ class Examination:
         self._emit(PhaseChanged(phase="scan"))
         return scan_weights(
             self._loaded.facts,
-            self._dtype,
             self._control.cancelled,
             lambda done, total: self._emit(PhaseChanged(phase="scan", done=done, total=total)),
         )

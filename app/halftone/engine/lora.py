@@ -73,7 +73,7 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
 
 def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     version = stamp(lora)
-    bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),), "float32") if scan.nonfinite)
+    bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),)) if scan.nonfinite)
     shell = _empty_copy(pipe, model, lora)
     path = Path(lora.path)
     try:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
-from halftone.contract.words import DType
 from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
 from halftone.library.single import SINGLES, module_names
@@ -94,13 +93,12 @@ class _Tally(NamedTuple):
 
 def scan_weights(
     facts: ModelFacts,
-    dtype: DType,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     threads: int = THREADS,
 ) -> tuple[TensorScan, ...]:
     """Every floating-point tensor that a part of the model reads; see `scan_files`."""
-    found = scan_files(weight_files(facts), dtype, cancelled, progress, threads)
+    found = scan_files(weight_files(facts), cancelled, progress, threads)
     if facts.format != "single-file" or facts.family not in SINGLES:
         return found
     names = module_names(facts.family, read_header(Path(facts.path)))
@@ -113,7 +111,6 @@ def scan_weights(
 
 def scan_files(
     files: Iterable[tuple[str, Path]],
-    _dtype: DType,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     threads: int = THREADS,
