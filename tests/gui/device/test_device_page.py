@@ -293,7 +293,7 @@ def test_add_my_models_selects_what_was_chosen(qtbot: QtBot, tmp_path: Path) -> 
     assert dialog is not None
     spy = QSignalSpy(page.skip_tour)
     model_files.write_folder(tmp_path / "mine")
-    dialog.fileSelected.emit(str(tmp_path / "mine"))
+    dialog.fileSelected.emit(str(tmp_path / "mine" / "model_index.json"))
     dialog.close()
     assert spy.count() == 1
     qtbot.waitUntil(lambda: page._controller.settings.last_model == str(tmp_path / "mine"))
