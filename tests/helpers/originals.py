@@ -1,14 +1,17 @@
 """Tiny pipelines written as one file, with the names that CompVis and Stability AI give their tensors."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from diffusers import AutoencoderKL
+from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, StableDiffusionXLPipeline, UNet2DConditionModel
 from safetensors.torch import save_file
 from tests.helpers.tiny import clip_tokenizer
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
+
+from halftone.settings.places import resources
 
 _RESNET = {
     "norm1": "in_layers.0",
@@ -128,8 +131,6 @@ def _open_clip(encoder: Any, prefix: str) -> dict[str, torch.Tensor]:
 
 def tiny_original(kind: str, seed: int = 0) -> Any:
     """A pipeline of shapes that a file in this format may have. kind: "sd1", "sd2", "sdxl" or "inpaint"."""
-    from diffusers import DDIMScheduler, StableDiffusionPipeline, StableDiffusionXLPipeline, UNet2DConditionModel
-
     torch.manual_seed(seed)
     width, second = 64, 128
     added: dict[str, Any] = {}
@@ -185,3 +186,22 @@ def _text(width: int, projection: int | None = None) -> Any:
         eos_token_id=2,
     )
     return CLIPTextModel(config) if projection is None else CLIPTextModelWithProjection(config)
+
+
+def published(kind: str) -> dict[str, Any]:
+    """The parts of "sd1", "sd2" or "sdxl" as they were published, without numbers, from their configurations."""
+    folder = resources() / "configs" / kind
+
+    def read(name: str) -> dict[str, Any]:
+        found = json.loads((folder / name / "config.json").read_text())
+        return {key: value for key, value in found.items() if not key.startswith("_")}
+
+    with torch.device("meta"):
+        parts: dict[str, Any] = {
+            "unet": UNet2DConditionModel(**read("unet")),
+            "vae": AutoencoderKL(**read("vae")),
+            "text_encoder": CLIPTextModel(CLIPTextConfig(**read("text_encoder"))),
+        }
+        if kind == "sdxl":
+            parts["text_encoder_2"] = CLIPTextModelWithProjection(CLIPTextConfig(**read("text_encoder_2")))
+    return parts

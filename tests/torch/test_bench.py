@@ -1,8 +1,8 @@
 """The bench of the numerical heart stays runnable: every part, in sizes that prove nothing else."""
 
 import pytest
-from tests.bench import heart
-from tests.bench.common import Row, table
+from tests.bench import bench_load, heart
+from tests.bench.common import Options, Row, table
 
 
 @pytest.mark.parametrize("part", [*heart.PARTS, "faults"])
@@ -13,6 +13,11 @@ def test_every_part_of_the_bench_runs(part: str, capfd: pytest.CaptureFixture[st
     assert printed[0].split("|")[0].strip() == "what"
     assert len([line for line in printed if "|" in line]) >= 3
     assert "load" in printed[-1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_bench_of_loading_runs() -> None:
+    assert [met for *_, met in bench_load.rows(Options(small=True))] == [None] * 4
 
 
 def test_a_missed_goal_is_told() -> None:

@@ -8,11 +8,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
 from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import Recorder, Steady, check, generate, pixels
-from tests.helpers.originals import original_names, save_original, tiny_original
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
+from tests.helpers.originals import original_names, published, save_original, tiny_original
+from transformers import CLIPTokenizer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
@@ -89,28 +88,9 @@ def test_every_parameter_has_its_place_in_the_file(saved: Callable[[str], tuple[
             assert torch.equal(ours.reshape(expected.shape), expected), name
 
 
-def _meta(kind: str) -> dict[str, Any]:
-    """The real thing's parts without numbers, from its configurations."""
-    folder = resources() / "configs" / kind
-
-    def read(name: str) -> dict[str, Any]:
-        found = json.loads((folder / name / "config.json").read_text())
-        return {key: value for key, value in found.items() if not key.startswith("_")}
-
-    with torch.device("meta"):
-        parts: dict[str, Any] = {
-            "unet": UNet2DConditionModel(**read("unet")),
-            "vae": AutoencoderKL(**read("vae")),
-            "text_encoder": CLIPTextModel(CLIPTextConfig(**read("text_encoder"))),
-        }
-        if kind == "sdxl":
-            parts["text_encoder_2"] = CLIPTextModelWithProjection(CLIPTextConfig(**read("text_encoder_2")))
-    return parts
-
-
 @pytest.mark.parametrize(("kind", "billions"), [("sd1", 1.066), ("sd2", 1.29), ("sdxl", 3.468)])
 def test_the_published_sizes_are_read_from_the_shapes_alone(kind: str, billions: float) -> None:
-    names = original_names(_meta(kind))
+    names = original_names(published(kind))
     header = Header(tuple(TensorInfo(name, "F16", tuple(value.shape), 0, 0) for name, value in names.items()), {})
     assert sum(int(np.prod(tensor.shape)) for tensor in header.tensors) / 1e9 == pytest.approx(billions, rel=0.01)
     found = configs(FAMILIES[kind], header)
