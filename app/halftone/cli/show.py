@@ -27,7 +27,7 @@ from halftone.contract.plan import Cure
 from halftone.contract.request import Lora
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
-from halftone.health.judge import disk_price, headroom_bits, smallest_room
+from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.words import bits, elapsed, number, plain_module
@@ -59,7 +59,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     measured = [f"{len(report.layers)} layers"] if report.layers else []
     facts = [report.model.family, *measured, f"checked in {elapsed(report.seconds)}"]
     if room is not None:
-        facts.insert(-1, f"smallest room {bits(room)} bits")
+        facts.insert(-1, f"smallest room {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")
     _put(out, precision.line(), 2, "dim")
     _show_cure(out, report)
@@ -69,7 +69,16 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
         out.print(_layer_table(report))
 
 
+def _room_words(report: CheckReport, room: float) -> str:
+    """With the cure where one is in use, as the verdict speaks of it."""
+    now = cured_room(report) if is_cured(report) else None
+    return f"{bits(room)} bits" if now is None else f"{bits(now)} bits with the cure, {bits(room)} bits before"
+
+
 def _show_findings(out: Console, report: CheckReport) -> None:
+    if report.findings and is_cured(report):
+        out.print()
+        _put(out, "Before the cure:", 2)
     for index, finding in enumerate(report.findings[:_SHOWN_FINDINGS], 1):
         message = finding.message or f"{plain_module(finding.component, finding.module)}: {finding.code}."
         out.print()

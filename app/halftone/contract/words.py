@@ -22,6 +22,7 @@ FindingCode = Literal[
     "underflow",
     "flat-output",
     "saturated-output",
+    "inexact-output",
     "nonfinite-output",
     "tight",
     "device-fault",

@@ -5,6 +5,7 @@ Whole activations would not fit, so each output leaves a fixed sample of its ele
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -33,18 +34,25 @@ def departure_finding(
     """The finding of a call whose result is finite but wrong (or of one colour). The component's state is put back."""
     name = call.component
     module, state = loaded.modules[name], loaded.states[name]
-    with _samples(module) as narrow:
+    with samples_of(module) as narrow:
         run_call(call, module, state.dtype)
     apply_state(loaded, name, ComponentState(dtype=wide), masters)
-    with _samples(module) as expected:
+    with samples_of(module) as expected:
         run_call(call, module, wide)
     apply_state(loaded, name, state, masters)
-    where, shrunk = _first_departure(narrow, expected)
-    code: FindingCode = "flat-output" if flat else "underflow" if shrunk else "saturated-output"
-    peak = finite_or_none(float(expected[where].abs().max())) if where in expected else None
-    return Finding(
-        code=code, component=name, module=where, dtype=state.dtype, peak=peak, limit=FLOAT_LIMITS[state.dtype], step=step
-    )
+    where, shrunk = _first_departure(narrow.kept, expected.kept)
+    peak, limit = finite_or_none(expected.peaks.get(where)), FLOAT_LIMITS[state.dtype]
+    code = code_of(peak, limit, flat=flat, shrunk=shrunk)
+    return Finding(code=code, component=name, module=where, dtype=state.dtype, peak=peak, limit=limit, step=step)
+
+
+def code_of(peak: float | None, limit: float, *, flat: bool, shrunk: bool) -> FindingCode:
+    """What kind of wrong it is. peak: of the whole output in the range pass; only what passes the limit can stop there."""
+    if flat:
+        return "flat-output"
+    if shrunk:
+        return "underflow"
+    return "saturated-output" if peak is not None and peak > limit else "inexact-output"
 
 
 def _first_departure(narrow: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> tuple[str, bool]:
@@ -58,23 +66,32 @@ def _first_departure(narrow: Mapping[str, torch.Tensor], expected: Mapping[str, 
     return "", False
 
 
+@dataclass
+class Samples:
+    """By module, in order of completion: a sample of its first output, float32 on the CPU, and the peak of the whole output."""
+
+    kept: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    peaks: dict[str, float] = field(default_factory=dict[str, float])
+
+
 @contextmanager
-def _samples(module: nn.Module) -> Generator[dict[str, torch.Tensor]]:
-    """Module name -> sample of its first output, in order of completion, float32 on the CPU."""
-    kept: dict[str, torch.Tensor] = {}
+def samples_of(module: nn.Module) -> Generator[Samples]:
+    """What the modules give while the context is open."""
+    samples = Samples()
 
     def keeper(name: str) -> Any:
         def keep(_module: nn.Module, _args: Any, output: Any) -> None:
             tensor = next(tensors_in(output), None)
-            if tensor is not None and name not in kept:
+            if tensor is not None and name not in samples.kept:
                 flat = tensor.detach().reshape(-1)
-                kept[name] = flat[:: max(1, flat.numel() // SAMPLE)].float().cpu()
+                samples.kept[name] = flat[:: max(1, flat.numel() // SAMPLE)].float().cpu()
+                samples.peaks[name] = float(flat.abs().max()) if flat.numel() else 0.0
 
         return keep
 
     handles = [child.register_forward_hook(keeper(name)) for name, child in module.named_modules()]
     try:
-        yield kept
+        yield samples
     finally:
         for handle in handles:
             handle.remove()

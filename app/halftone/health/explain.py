@@ -145,6 +145,11 @@ _FINDINGS: Final[dict[FindingCode, tuple[str, str, str]]] = {
         "{0}: values stop at the {1} limit and the result is wrong, though finite.",
         "Apply the cure: this part runs in a wider type.",
     ),
+    "inexact-output": (
+        "{0}: the result is finite but wrong: it is rounded too much in {1}, although no value passes the limit of {3}.",
+        "{0}: the result is finite but wrong: it is rounded too much in {1}.",
+        "Apply the cure: this part runs in a wider type.",
+    ),
     "nonfinite-output": (
         "{0}: a bad number came out, and no layer inside shows where it began.",
         "{0}: a bad number came out, and no layer inside shows where it began.",

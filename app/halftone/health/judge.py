@@ -135,6 +135,11 @@ def is_cured(report: CheckReport) -> bool:
     return report.applied and report.verdict in {"fixable", "tight"} and report.plan.verified
 
 
+def cured_room(report: CheckReport) -> float | None:
+    """Smallest headroom in bits with the cure that is in use, as it was measured; None when no layer has one."""
+    return smallest_room(report.layers, report.precision, after_cure=True, plan=report.plan)
+
+
 def cured_by(plan: Plan, finding: Finding) -> bool:
     """Whether a plan that passed the check took care of a finding.
 

@@ -15,7 +15,7 @@ from halftone.contract.words import DTYPE_NAMES
 from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
 from halftone.health.headroom import build, log2_peak, room_bits
-from halftone.health.judge import disk_price, headroom_bits, over_and_tight, smallest_room
+from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, over_and_tight, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
@@ -45,6 +45,9 @@ class Language(msgspec.Struct, frozen=True):
 
 
 ENGLISH: Final = Language()
+_CURED: Final = (
+    "{0} layers, before the cure {1} above the {2} limit and {3} tight with a smallest room of {4} bits; with the cure {5} bits."
+)
 
 
 def anonymous(report: CheckReport) -> CheckReport:
@@ -71,7 +74,7 @@ def as_html(report: CheckReport, tested: SelfTestReport | None = None, language:
         f'<h1 class="{tone}">{language.words(verdict)}</h1>',
         *_facts(report, language),
         _part(say("Headroom by layer"), _chart(report, language)),
-        _part(say("Findings"), _findings(report, language)),
+        _part(say("Findings before the cure" if is_cured(report) else "Findings"), _findings(report, language)),
         _part(say("Plan"), _plan(report, language)),
         _part(say("Cures"), _cures(report, language)),
         _part(say("Known on this combination, met by others and not a finding"), _known(report, language)),
@@ -128,6 +131,9 @@ def _chart(report: CheckReport, language: Language) -> str:
     room = smallest_room(report.layers, report.precision)
     values = (len(report.layers), over, DTYPE_NAMES[report.precision], tight, "\u2013" if room is None else bits(room))
     said = Words("{0} layers, {1} above the {2} limit, {3} tight; smallest room {4} bits.", values).text(language.translate)
+    if is_cured(report):
+        now = cured_room(report)
+        said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.translate)
     legend = language.say("Largest value of each layer, in running order. Ring: the origin. Dashed box: what the cure changes.")
     return f'{chart_svg(data, said, language.translate)}<p>{html.escape(said)}</p><p class="muted small">{legend}</p>'
 

@@ -19,6 +19,7 @@ FINDING_STATES: Final[dict[FindingCode, tuple[str, Tone]]] = {
     "underflow": ("Too small", "warn"),
     "flat-output": ("One colour", "danger"),
     "saturated-output": ("Wrong", "danger"),
+    "inexact-output": ("Wrong", "danger"),
     "nonfinite-output": ("Bad number", "danger"),
     "tight": ("Tight", "warn"),
     "device-fault": ("Device", "danger"),

@@ -148,7 +148,7 @@ def _flat(sound: Sound, rng: random.Random) -> Iterator[Proposal]:
         last = len(decoder.up_blocks) - 1
         name = f"decoder.up_blocks.{last}.resnets.{len(decoder.up_blocks[last].resnets) - 1}.conv2"
         edit = Edit("vae", f"{name}.bias", lambda tensor: tensor + offset)
-        yield Proposal((edit,), "vae", name, ("flat-output", "saturated-output", "underflow"), "wrong")
+        yield Proposal((edit,), "vae", name, ("flat-output", "saturated-output", "inexact-output", "underflow"), "wrong")
 
 
 def _encode_only(sound: Sound, rng: random.Random) -> Iterator[Proposal]:

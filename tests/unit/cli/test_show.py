@@ -39,6 +39,16 @@ def test_the_verdict_and_the_cure_stand_before_the_findings() -> None:
     assert [line[: len(start)] for line, start in zip(shown, starts, strict=False)] == starts
 
 
+def test_a_cure_in_use_is_told_with_the_room_it_gives() -> None:
+    report = replace(samples.check_report(fragile=True), applied=True)
+    layers = tuple(replace(layer, peak_after=5000.0) for layer in report.layers)
+    shown = lines(replace(report, plan=replace(report.plan, verified=True), layers=layers))
+    assert shown[0].startswith("✓ Pocket holds in FP16")
+    assert "smallest room 3.7 bits with the cure, \u22121.7 bits before" in shown[1]
+    assert shown.index("Before the cure:") < next(index for index, line in enumerate(shown) if line.startswith("1  "))
+    assert "Before the cure:" not in lines(samples.check_report(fragile=True))
+
+
 def test_the_memory_of_a_cure_is_told_as_computed() -> None:
     report = samples.check_report(fragile=True)
     cure = replace(report.cures[0], memory_bytes=84_000_000)

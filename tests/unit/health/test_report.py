@@ -197,6 +197,15 @@ def test_a_changed_setting_stands_out() -> None:
     assert page.count("<strong>") == 1
 
 
+def test_a_page_of_a_cured_model_speaks_of_both_sides_of_the_cure() -> None:
+    layers = tuple(msgspec.structs.replace(layer, peak_after=5000.0) for layer in overflowing().layers)
+    page = as_html(overflowing(applied=True, layers=layers))
+    assert "Findings before the cure" in page
+    assert "4 layers, before the cure 2 above the FP16 limit and 1 tight with a smallest room of \u22122.2 bits" in page
+    assert "with the cure 3.7 bits" in page
+    assert "before the cure" not in as_html(overflowing())
+
+
 def test_it_speaks_another_language() -> None:
     page = as_html(overflowing(), None, Language(lambda words: words.upper() if "{" not in words else words, str, "zh-CN"))
     assert '<html lang="zh-CN">' in page

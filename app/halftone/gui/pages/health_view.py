@@ -37,7 +37,7 @@ CARDS: dict[str, tuple[str, str, str]] = {
 }
 """Card style, icon and colour of each state."""
 
-_WRONG = ("underflow", "saturated-output", "flat-output", "tight")
+_WRONG = ("underflow", "saturated-output", "inexact-output", "flat-output", "tight")
 """Findings whose pictures are finite: wrong, but not black because of a bad number."""
 
 

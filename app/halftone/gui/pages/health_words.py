@@ -45,6 +45,7 @@ def finding_title(finding: Finding) -> str:
         "underflow": tr("{0}: small values are lost", where),
         "flat-output": tr("{0}: finite, but all of one colour", where),
         "saturated-output": tr("{0}: finite, but clamped and wrong", where),
+        "inexact-output": tr("{0}: finite, but rounded too much", where),
         "nonfinite-output": tr("{0}: a bad number between the layers", where),
         "memory-damage": tr("{0}: weights in memory differ from the file", where),
         "device-fault": tr("This device computes wrongly in {0}", DTYPE_NAMES[finding.dtype]),
