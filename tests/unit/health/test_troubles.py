@@ -12,6 +12,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.health.troubles import (
     Situation,
+    _of_model,
     all_troubles,
     known_on,
     known_on_device,
@@ -19,7 +20,7 @@ from halftone.health.troubles import (
     matching,
     read_troubles,
 )
-from halftone.library.families import FAMILIES, NOT_WHOLE
+from halftone.library.families import FAMILIES, NOT_WHOLE, of_pipeline
 
 SDXL_PARTS: Final = ("text_encoder", "text_encoder_2", "unet", "vae")
 RTX: Final = ("cuda", "NVIDIA GeForce RTX 4090", "8.9")
@@ -244,6 +245,19 @@ def test_known_on_goes_by_the_versions_that_are_installed() -> None:
     assert known_on(model, device, "float16", Numerics(), other) == ()
     old = msgspec.structs.replace(device, torch_version="1.13.1")
     assert known_on(model, old, "float16", Numerics(), other) == other, "the one that the device was read with"
+
+
+@pytest.mark.parametrize(
+    "pipeline", sorted({start for trouble in all_troubles() for start in trouble.pipelines if not start.endswith("Pipeline")})
+)
+def test_a_trouble_of_a_pipeline_is_found_whatever_its_family_is_called(pipeline: str) -> None:
+    name = f"{pipeline}Pipeline"
+    model = msgspec.structs.replace(
+        MODEL, family=of_pipeline(name).name, pipeline=name, components=("transformer", "unet", "vae")
+    )
+    named = [trouble for trouble in all_troubles() if pipeline in trouble.pipelines]
+    assert all(_of_model(msgspec.structs.replace(trouble, components=()), model) for trouble in named)
+    assert not _of_model(named[0], msgspec.structs.replace(model, family="SD 9", pipeline="OtherPipeline"))
 
 
 def test_all_families_that_run_have_a_name() -> None:

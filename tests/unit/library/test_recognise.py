@@ -484,6 +484,13 @@ def test_words_decide_only_between_models_of_the_same_shapes(
     assert (found.base, found.sure) == (base, sure)
 
 
+def test_a_consistency_model_reads_its_guidance_as_a_number_where_it_has_a_layer_for_it() -> None:
+    """Its guidance is as strong as usual then; one that was merged with a LoRA wants almost none."""
+    layer = recognise(header(f"{SD1} {SD}time_embed.cond_proj.weight[320,256]"))
+    merged = recognise(header(SD1), "dreamshaper_8_lcm")
+    assert (layer.steps, layer.guidance, merged.steps, merged.guidance) == (4, 8.0, 6, 1.5)
+
+
 def test_a_turbo_model_wants_few_steps() -> None:
     found = recognise(header(SDXL), "sd_xl_turbo_1.0")
     assert (found.steps, found.guidance, found.size) == (4, 1.0, 512)

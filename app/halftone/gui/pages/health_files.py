@@ -38,7 +38,7 @@ def ask_model(owner: QWidget, chosen: Callable[[str], object]) -> QFileDialog:
     """A model to open: a file, or a diffusers folder by the list of its parts."""
     dialog = QFileDialog(owner, tr("Open a model"))
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-    dialog.setNameFilter(tr("Models (*.safetensors {0})", INDEX))
+    dialog.setNameFilter(tr("Models (*.safetensors *.gguf {0})", INDEX))
     return _open(dialog, lambda path: chosen(str(model_of(Path(path)))))
 
 

@@ -17,7 +17,7 @@ def _bases(naming: str, name: str, low: str = "") -> tuple[Base, ...]:
         Base(name=f"{name} edit (InstructPix2Pix)", marks=(f"{first}[*,8,...]",), takes=("picture",)),
         Base(name=low or f"{name} upscaler", marks=(f"{first}[*,7,...]",), takes=("low-resolution picture",)),
         Base(name=f"{name} depth", marks=(f"{first}[*,5,...]",), prediction="epsilon", takes=("depth map",)),
-        Base(name=f"{name} LCM", marks=(_CONDITION[naming],), steps=4, guidance=1.5),
+        Base(name=f"{name} LCM", marks=(_CONDITION[naming],), steps=4, guidance=8.0),
     )
 
 
