@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from halftone.cli.typed import command_line, lora_words
-from halftone.contract.facts import GuardEvent
+from halftone.contract.facts import GuardEvent, PictureFacts
 from halftone.contract.request import Lora
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
@@ -41,6 +41,15 @@ def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, loras: It
     if cures == {"rescale"} and dtype == "float16":
         return command_line("repair", model, *used, "--output", repaired_name(model))
     return command_line("check", model, *used, "--precision", dtype, "--apply")
+
+
+def how_to_finish(picture: PictureFacts) -> str:
+    """The command that goes on with what is kept of a picture; empty where there is none, or where it would fail again."""
+    last = picture.events[-1] if picture.events else None
+    if picture.latents is None or picture.state not in ("asking", "not-recovered") or (last and last.sound_in_float32 is False):
+        return ""
+    wide = ("--precision", "float32") if last is not None and last.why == "no-cure" else ()
+    return command_line("generate", "--latents", picture.latents, "--on-black", "recover", *wide)
 
 
 def repaired_name(model: str) -> str:

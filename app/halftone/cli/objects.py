@@ -87,7 +87,9 @@ def _cause_object(event: GuardEvent) -> dict[str, Any]:
 
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
-    return {"path": image.path or None, "seed": image.seed, "black": image.black, "finite": image.finite}
+    """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
+    names = ("seed", "black", "finite", "latents", "kept_step")
+    return {"path": image.path or None, **{name: getattr(image, name) for name in names}}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

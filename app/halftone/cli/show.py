@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from halftone.cli.events import event_line, repaired_name, what_to_do
+from halftone.cli.events import event_line, how_to_finish, repaired_name, what_to_do
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.typed import command_line, lora_words
 from halftone.contract.facts import (
@@ -19,7 +19,6 @@ from halftone.contract.facts import (
     Finding,
     GenerateReport,
     GuardEvent,
-    PictureFacts,
     RepairReport,
     SelfTestReport,
 )
@@ -186,13 +185,15 @@ def show_pictures(
         glyph, style, state = _RECEIPTS[picture.state]
         if picture.state == "clean" and picture.cures:
             state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"
-        where = picture.path or (f"kept as {picture.latents}" if picture.latents else "no picture")
+        after = "" if picture.kept_step is None else f" after step {picture.kept_step}"
+        where = picture.path or (f"kept{after} as {picture.latents}" if picture.latents else "no picture")
         facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {elapsed(picture.seconds)} · {state}{used}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
-        if picture.latents and (picture.state == "asking" or picture.kept_step is not None):
-            _show_how_to_finish(out, picture, picture.latents)
+        if picture.not_kept:
+            _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
+            _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)
         if picture.dark:
             _put(out, "This picture is almost black, but its numbers are fine.", 2)
     if not report.images:
@@ -202,22 +203,14 @@ def show_pictures(
     events = [event for picture in report.images for event in picture.events]
     if command := what_to_do(events, model, precision.dtype, loras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
+    for command in filter(None, map(how_to_finish, report.images)):
+        out.print(Text(f"  Finish it with:  {command}", style="bold"), soft_wrap=True)
 
 
 def _named(loras: Sequence[Lora]) -> str:
     """Which LoRAs, with their weights."""
     listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in loras)
     return f"the LoRA{'s' if len(loras) > 1 else ''} {listed}"
-
-
-def _show_how_to_finish(out: Console, picture: PictureFacts, latents: str) -> None:
-    if picture.only_decode:
-        _put(out, f"What its sampler holds could not be kept, so its steps cannot go on after step {picture.kept_step}.", 2)
-    does = "Decode it as far as it came with" if picture.only_decode else "Finish it with"
-    out.print(
-        Text(f"  {does}:  {command_line('generate', '--latents', latents, '--on-black', 'recover')}", style="bold"),
-        soft_wrap=True,
-    )
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -253,7 +253,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     dark: finite, not flat, yet almost black (mean below 8 of 255): nothing is wrong with its numbers.
     latents: file of the latents, kept when the picture could not be finished or the user is to be asked; kept_step: the step
-    (from 1) after which they were taken, None where all are done; only_decode: though steps are left, they can only be decoded.
+    (from 1) after which they were taken, None where all are done; not_kept: a step failed, and the state of
+    its loop cannot be kept.
     cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
     """
 
@@ -273,7 +274,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[GuardEvent, ...] = ()
     latents: str | None = None
     kept_step: int | None = None
-    only_decode: bool = False
+    not_kept: bool = False
     cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
 
 

@@ -20,7 +20,6 @@ from halftone.engine.latents import forget_latents, keep_if_possible
 from halftone.engine.picture import Picture
 from halftone.engine.saving import write_picture
 from halftone.engine.snapshot import Snapshot
-from halftone.engine.tensors import tensors_in
 from halftone.engine.unfinished import Loop, NotKeptError
 from halftone.health.kept import Kept, given_files
 from halftone.metadata.parameters import a1111_text, receipt_json
@@ -101,17 +100,17 @@ class Delivery:
     def _keep_steps(
         self, good: Snapshot, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
     ) -> PictureFacts:
-        """With its latents, to go on from; where the loop's state cannot be written, to be decoded as they are."""
-        latents = next(tensors_in(good.result))
+        """With all that the steps after that state need. Where that cannot be written nothing is: a sampler's latents are not yet
+        what a decoder takes.
+        """
         told = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
         asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1, resume_latents=None)
-        record = self._record(told, resolved, plan)
+        record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked, given=self._given)
         try:
-            path = keep_if_possible(latents, msgspec.structs.replace(record, asked=asked, given=self._given), loop(good))
+            path = keep_if_possible(loop(good), record)
         except NotKeptError as error:
-            log.info("the state of the sampler cannot be kept: %s", error)
-            told = msgspec.structs.replace(told, only_decode=True)
-            path = keep_if_possible(latents, self._record(told, resolved, plan))
+            log.info("the state of the steps cannot be kept: %s", error)
+            return msgspec.structs.replace(self._as_before(facts), not_kept=True)
         return self._as_before(facts) if path is None else msgspec.structs.replace(told, latents=self._replaced(path))
 
     def _as_before(self, facts: PictureFacts) -> PictureFacts:

@@ -22,17 +22,18 @@ LIMIT: Final = 2**30
 _TENSOR: Final = "latents"
 
 
-def keep_latents(latents: torch.Tensor, kept: Kept, limit: int = LIMIT, loop: Loop | None = None) -> Path:
-    """Write what the decoder is given, and whose it is, atomically into the folder of kept latents. loop: where steps are left,
-    what they go on from.
+def keep_latents(state: torch.Tensor | Loop, kept: Kept, limit: int = LIMIT) -> Path:
+    """Write what is left to decode, or what the steps that are left go on from, and whose it is, atomically into the folder of
+    kept latents. state: what the decoder is given, or the loop.
 
-    Raises OSError, or NotKeptError for a loop that cannot be written; then no part of them is left.
+    Raises OSError, or NotKeptError for a loop that cannot be written; then no part of it is left.
     """
     folder = latents_dir()
-    tensors, texts = {_TENSOR: latents.detach().cpu().contiguous()}, {RECORD: msgspec.json.encode(kept).decode()}
-    if loop is not None:
-        more, texts[LOOP] = packed_loop(loop)
-        tensors |= more
+    texts = {RECORD: msgspec.json.encode(kept).decode()}
+    if isinstance(state, Loop):
+        tensors, texts[LOOP] = packed_loop(state)
+    else:
+        tensors = {_TENSOR: state.detach().cpu().contiguous()}
     content = save(tensors, texts)
     number = 0
     while True:
@@ -46,10 +47,10 @@ def keep_latents(latents: torch.Tensor, kept: Kept, limit: int = LIMIT, loop: Lo
             return path
 
 
-def keep_if_possible(latents: torch.Tensor, kept: Kept, loop: Loop | None = None) -> Path | None:
-    """`keep_latents`; None, with a line in the log, where they cannot be written either. Raises NotKeptError."""
+def keep_if_possible(state: torch.Tensor | Loop, kept: Kept) -> Path | None:
+    """`keep_latents`; None, with a line in the log, where it cannot be written either. Raises NotKeptError."""
     try:
-        return keep_latents(latents, kept, loop=loop)
+        return keep_latents(state, kept)
     except OSError:
         log.exception("the latents of seed %d could not be kept", kept.picture.seed)
         return None

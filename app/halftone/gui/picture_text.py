@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts
-from halftone.contract.words import FLOAT_LIMITS
 from halftone.gui.i18n import listed, sentences, tr
-from halftone.gui.text import TYPE_NAMES
+from halftone.gui.picture_details import cure_name, details, earlier, elapsed
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
 from halftone.health.lora_words import cause_words, named
-from halftone.health.words import Words, capital, module_words
+from halftone.health.words import Words, module_words
 
 
 def main_event(picture: PictureFacts) -> GuardEvent | None:
@@ -30,7 +29,7 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     if picture.state == "asking":
         return _asking(picture, event)
     if picture.state == "not-recovered":
-        return _stopped(event, price)
+        return _stopped(picture, event, price)
     if picture.dark:
         return Message(
             level="info",
@@ -55,7 +54,7 @@ def _one_colour(event: GuardEvent) -> Message:
         text=help_,
         strong=tr("The picture and its seed are kept."),
         actions=(Act("check", tr("Check the model"), "activity", "primary"), Act("copy", tr("Copy details"), "copy", "quiet")),
-        details=_details(event, 0),
+        details=details(event),
     )
 
 
@@ -80,7 +79,7 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
         strong=_took(sum(event.seconds for event in picture.events)),
         actions=_fix_actions(),
         price=price,
-        details=(*_details(event, 0), *_earlier(picture)),
+        details=(*details(event), *earlier(picture)),
     )
 
 
@@ -127,7 +126,7 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
         strong=_took(event.seconds),
         actions=_fix_actions(),
         price=price,
-        details=_details(event, steps),
+        details=details(event, steps),
     )
 
 
@@ -193,11 +192,11 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
         strong=tr("It took {0} more.", elapsed(event.seconds)),
         actions=_fix_actions(),
         price=price,
-        details=_details(event, 0),
+        details=details(event),
     )
 
 
-def _stopped(event: GuardEvent | None, price: str) -> Message:
+def _stopped(picture: PictureFacts, event: GuardEvent | None, price: str) -> Message:
     """M3, and pictures that were stopped: the words are those of `explain`, the actions follow from what is known."""
     if event is None:
         return Message("danger", tr("This picture could not be recovered."), strong=tr("Your prompt and seed are kept."))
@@ -208,13 +207,33 @@ def _stopped(event: GuardEvent | None, price: str) -> Message:
         Act("copy", tr("Copy details"), "copy", "quiet"),
         Act("fold", tr("Not now"), "", "quiet"),
     )
+    recover = (*_recover_actions(), *check[1:])
     return Message(
         level=note.level,
         title=note.title.text(tr),
         text=note.text.text(tr),
-        actions=_fix_actions() if curable else check,
+        strong=_what_is_kept(picture),
+        actions=check if not curable else recover if picture.latents is not None else _fix_actions(),
         price=price if curable else "",
-        details=_details(event, 0),
+        details=details(event),
+    )
+
+
+def _what_is_kept(picture: PictureFacts) -> str:
+    """Of a picture that is none yet."""
+    if picture.not_kept:
+        return tr("Its steps cannot go on: their state cannot be kept with this model and sampler.")
+    if picture.latents is None:
+        return ""
+    if picture.kept_step is None:
+        return tr("What its steps made is kept, and can be decoded again.")
+    return tr("It is kept as it was after step {0}, and can go on from there.", picture.kept_step)
+
+
+def _recover_actions() -> tuple[Act, Act]:
+    return (
+        Act("recover", tr("Recover"), "rotate-ccw", "primary"),
+        Act("recover-fix", tr("Recover and fix this model"), "bandage", ""),
     )
 
 
@@ -225,116 +244,14 @@ def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
     if event is not None:
         note = note_for(event)
         title, text = note.title.text(tr), note.text.text(tr) if picture.latents is not None else again
-    if picture.latents is not None and picture.only_decode:
-        text = tr("Its steps cannot go on: what its sampler holds could not be kept. It can be decoded as far as it came.")
     return Message(
         level="warn",
         title=title,
         text=text,
-        actions=(
-            Act("recover", tr("Recover"), "rotate-ccw", "primary"),
-            Act("recover-fix", tr("Recover and fix this model"), "bandage", ""),
-            Act("leave", tr("Leave it"), "", "quiet"),
-        ),
-        details=_details(event, 0) if event is not None else (),
+        strong=_what_is_kept(picture) if event is not None else "",
+        actions=(*_recover_actions(), Act("leave", tr("Leave it"), "", "quiet")),
+        details=details(event) if event is not None else (),
     )
-
-
-def _details(event: GuardEvent, steps: int) -> tuple[tuple[str, str], ...]:
-    rows = [(tr("Where"), _where(event))]
-    if event.peak is not None and event.limit is not None:
-        rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
-    rows.append((tr("What followed"), _followed(event)))
-    if event.step is not None:
-        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", event.step)))
-    elif event.action == "encoded-again":
-        rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
-    elif steps:
-        rows.append((tr("When"), tr("Decoding, after step {0}. All {0} steps were finite.", steps)))
-    else:
-        rows.append((tr("When"), tr("Decoding, after the last step.")))
-    rows.append((tr("Done"), _done(event)))
-    return tuple(rows)
-
-
-def _earlier(picture: PictureFacts) -> tuple[tuple[str, str], ...]:
-    """What happened before the main event: one row each."""
-    return tuple(
-        (tr("Before"), sentences(capital(tr("{0}.", listed(_place(event), _where(event)))), tr("{0}.", _done(event))))
-        for event in picture.events[:-1]
-    )
-
-
-def _where(event: GuardEvent) -> str:
-    return f"{event.component} · {event.module}" if event.module else event.component
-
-
-def _place(event: GuardEvent) -> str:
-    return tr("step {0}", event.step) if event.step is not None else ""
-
-
-def _peak_words(peak: float, limit: float) -> str:
-    name = next((TYPE_NAMES[dtype] for dtype, top in FLOAT_LIMITS.items() if top == limit), "")
-    if peak > limit:
-        return tr(
-            "{0}, which is {1} the {2} limit of {3}", figures.peak(peak), figures.times(peak / limit), name, _limit_words(limit)
-        )
-    return tr("{0}, below the {1} limit of {2}", figures.peak(peak), name, _limit_words(limit))
-
-
-def _limit_words(limit: float) -> str:
-    return figures.group(int(limit)) if limit < 1e9 else figures.power(128)
-
-
-def elapsed(seconds: float) -> str:
-    """A time that was measured: 2.1 s, 1 min 51 s."""
-    if seconds >= 60:
-        return figures.duration(seconds)
-    return tr("{0} s", figures.decimal(max(0.1, seconds))).replace(" ", figures.HARD)
-
-
-def _followed(event: GuardEvent) -> str:
-    if event.action == "kept":
-        return tr("One colour in every pixel")
-    return {
-        "flat": tr("One colour in every pixel, though the result before was not flat"),
-        "flat-tiles": tr("One colour in parts of the picture, though the result before was not flat there"),
-    }.get(event.kind, _bad_numbers(event))
-
-
-def _bad_numbers(event: GuardEvent) -> str:
-    if event.module and too_large(event):
-        return tr("A value above the limit in this layer, then bad numbers in what follows it")
-    return tr("Bad numbers (NaN or infinity) in the result")
-
-
-def _done(event: GuardEvent) -> str:
-    action = {
-        "decoded-again": tr("Decoded again from the saved latents"),
-        "encoded-again": tr("Read the prompt again"),
-        "went-back-one-step": tr("Repeated the step from the latents before it"),
-        "stopped": tr("Stopped this picture"),
-        "kept": tr("Kept the picture as it is"),
-        "asked": tr("Kept the latents and asked"),
-    }.get(event.action, event.action)
-    cure = cure_name(event.cure)
-    parts = [action, cure] if cure else [action]
-    if event.seconds > 0:
-        parts.append(elapsed(event.seconds))
-    return listed(*parts)
-
-
-def cure_name(kind: str) -> str:
-    """The name of a cure in a line of details."""
-    return {
-        "read-again": tr("read again from the file"),
-        "rescale": tr("rescaled by powers of two"),
-        "setting": tr("with a safer setting"),
-        "upcast-region": tr("these parts in FP32"),
-        "bfloat16": tr("in BF16"),
-        "float32-component": tr("in FP32"),
-        "float32-all": tr("everything in FP32"),
-    }.get(kind, "")
 
 
 def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:

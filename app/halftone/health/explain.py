@@ -217,6 +217,8 @@ def _stopped(event: GuardEvent) -> Note:
             text = "The numbers were already broken {0}, also in FP32."
     elif event.why == "setting":
         title = "This picture came out black. Halftone stopped it, as set."
+        if event.step is not None or not _decoding(event):
+            title = "This picture would have come out black. Halftone stopped it, as set."
         text = "A bad number appeared {0}. The setting for black pictures says to stop there."
     elif event.why == "no-cure":
         title = "This picture could not be recovered."

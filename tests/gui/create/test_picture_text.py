@@ -1,5 +1,7 @@
 """Banners and receipts say what was done, and nothing else."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.helpers import samples
@@ -115,13 +117,27 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
     assert unknown == []
 
 
-def test_what_can_only_be_decoded_is_not_said_to_go_on() -> None:
-    happened = msgspec.structs.replace(samples.GUARDED, action="asked", cure="none", step=3, component="unet")
-    picture = msgspec.structs.replace(samples.picture_facts("", "asking"), events=(happened,), latents="/kept", kept_step=2)
-    for only_decode, text in ((False, "finish the picture with a cure"), (True, "It can be decoded as far as it came.")):
-        message = picture_message(msgspec.structs.replace(picture, only_decode=only_decode))
-        assert message is not None
-        assert text in message.text
+KEPT: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"latents": "/kept", "kept_step": 2}, "It is kept as it was after step 2, and can go on from there."),
+    ({"latents": "/kept"}, "What its steps made is kept, and can be decoded again."),
+    ({"not_kept": True}, "Its steps cannot go on: their state cannot be kept with this model and sampler."),
+    ({}, ""),
+)
+
+
+@pytest.mark.parametrize(("state", "action"), STATES)
+@pytest.mark.parametrize(("kept", "said"), KEPT)
+def test_what_is_kept_of_a_picture_is_told(state: ReceiptState, action: str, kept: dict[str, Any], said: str) -> None:
+    happened = msgspec.structs.replace(
+        samples.GUARDED, action=action, cure="none", step=3, component="unet", sound_in_float32=True, why="setting"
+    )
+    picture = msgspec.structs.replace(samples.picture_facts("", state), events=(happened,), **kept)
+    message = picture_message(picture)
+    assert message is not None
+    assert message.strong == said
+    offered = [act.key for act in message.actions]
+    assert ("recover" in offered) == (state == "asking" or "latents" in kept)
+    assert offered[0] == ("recover" if "recover" in offered else "fix")
 
 
 def test_a_cure_is_offered_only_where_one_may_hold() -> None:

@@ -1,5 +1,6 @@
 """Pipelines that run one loop after another, each with its own scheduler: every step is watched, and can be gone back to."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,27 @@ def test_a_failure_in_the_second_loop_is_cured_and_gone_on_from(engine: Diffuser
     assert (event.component, event.module, event.step) == ("unet", MODULE, 1)
     assert report.images[0].state == "recovered"
     assert psnr(pixels(report), pixels(wide)) >= 30
+
+
+@pytest.mark.parametrize("component", ["prior_prior", "unet"])
+def test_of_several_loops_nothing_is_kept(engine: DiffusersEngine, sound: Path, component: str) -> None:
+    """What the first of them makes is no picture, and both would be needed to go on."""
+    generate(engine, sound, "float16", options=OPTIONS)
+    assert engine.loaded is not None
+    layer = next(part for part in engine.loaded.modules[component].modules() if isinstance(part, torch.nn.Linear))
+    calls: list[int] = []
+
+    def strike(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor | None:
+        calls.append(1)
+        return output * math.nan if len(calls) > 1 else None
+
+    handle = layer.register_forward_hook(strike)
+    try:
+        report, _ = generate(engine, sound, "float16", options=OPTIONS, on_black="stop")
+    finally:
+        handle.remove()
+    (left,) = report.images
+    assert (left.not_kept, left.latents, left.events[-1].component) == (True, None, component)
 
 
 def test_going_on_from_any_step_gives_the_same_picture(sound: Path) -> None:

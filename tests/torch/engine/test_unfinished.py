@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from tests.bench.bench_resume import EXACT
 from tests.bench.faults.families import FAMILIES
 from tests.bench.resume.rig import Case, Rig, standing, wide
@@ -22,12 +23,14 @@ from tests.helpers.read_back import read_picture
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.contract.words import NanCheck, OnBlack
 from halftone.engine import snapshot as snapshots
 from halftone.engine.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.snapshot import Snapshot
-from halftone.engine.unfinished import Loop, NotKeptError, packed_loop, read_loop
+from halftone.engine.unfinished import LOOP, Loop, NotKeptError, packed_loop, read_loop
 from halftone.health.kept import read_kept
+from halftone.library.header import read_header
 from halftone.settings.places import latents_dir
 
 
@@ -196,23 +199,45 @@ class Remembering(diffusers.DDIMScheduler):
         self.memory = iter(())
 
 
-def test_a_sampler_that_cannot_be_kept_leaves_latents_to_decode(models: dict[str, Path]) -> None:
+@pytest.mark.parametrize("on_black", ["stop", "ask"])
+def test_of_a_sampler_that_cannot_be_kept_nothing_is(models: dict[str, Path], on_black: OnBlack) -> None:
+    """Its latents are not what the decoder is given: a pipeline scales, shifts or unpacks them first."""
     engine = DiffusersEngine()
     generate(engine, models["sd15"], "float16", steps=1)
     assert engine.loaded is not None
     object.__setattr__(engine.loaded, "native_scheduler", Remembering.from_config(engine.loaded.native_scheduler.config))
+    left = stopped(engine, models["sd15"], on_black=on_black)
+    assert (left.not_kept, left.latents, left.kept_step) == (True, None, None)
+    assert not list(latents_dir().iterdir())
+
+
+@pytest.mark.parametrize("nan_check", ["every-step", "at-end"])
+def test_no_step_that_was_kept_is_made_again(engine: DiffusersEngine, models: dict[str, Path], nan_check: NanCheck) -> None:
     kept = stopped(engine, models["sd15"])
-    assert (kept.only_decode, kept.kept_step) == (True, 3)
-    again, events = generate(engine, models["sd15"], "float16", resume_latents=kept.latents)
-    assert not events.of(StepDone)
-    assert again.images[0].path
+    assert kept.kept_step is not None
+    with failing(engine):
+        again, events = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, nan_check=nan_check)
+    assert again.images[0].state == "recovered"
+    assert min(event.step for event in events.of(StepDone)) == kept.kept_step + 1
+
+
+def test_a_picture_that_stopped_twice_is_kept_as_if_it_had_stopped_once(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    once = Path(str(stopped(engine, models["sd15"], after=5).latents))
+    tensors, loop = load_file(once), read_header(once).metadata[LOOP]
+    kept = stopped(engine, models["sd15"])
+    with failing(engine, 2):
+        later, _ = generate(engine, models["sd15"], "float16", resume_latents=kept.latents, on_black="stop")
+    twice = Path(str(later.images[0].latents))
+    assert read_header(twice).metadata[LOOP] == loop
+    assert load_file(twice).keys() == tensors.keys()
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in load_file(twice).items())
 
 
 def test_the_folder_is_bounded_for_unfinished_pictures_too(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     path = Path(str(stopped(engine, models["sd15"]).latents))
     record, loop = read_kept(path), loop_of({})
-    size = keep_latents(torch.zeros(1, 4, 4, 4), record, loop=loop).stat().st_size
-    written = [keep_latents(torch.zeros(1, 4, 4, 4), record, 5 * size // 2, loop) for _ in range(3)]
+    size = keep_latents(loop, record).stat().st_size
+    written = [keep_latents(loop, record, 5 * size // 2) for _ in range(3)]
     assert sorted(latents_dir().iterdir()) == sorted(written[1:])
 
 
@@ -232,11 +257,12 @@ def test_every_kind_of_value_comes_back_as_it_was(engine: DiffusersEngine, model
         "wide": torch.tensor(1.5, dtype=torch.float64),
         "flags": [None, True, 3, 0.1, math.inf, "text", (1, 2)],
         "counts": {3: torch.int64, "a": {1, 2}},
+        "size": torch.Size([1, 4]),
         "last": deque([1], 2),
         "numbers": np.arange(3),
         "number": np.float32(0.1),
     }
-    written = keep_latents(torch.ones(1, 2), read_kept(path), loop=loop_of(state))
+    written = keep_latents(loop_of(state), read_kept(path))
     read = read_loop(written, diffusers.DDIMScheduler(), torch.device("cpu"))
     found = read.snapshot.scheduler
     assert torch.equal(found["sigmas"], shared)
@@ -244,6 +270,7 @@ def test_every_kind_of_value_comes_back_as_it_was(engine: DiffusersEngine, model
     assert (found["wide"].dtype, found["wide"].item()) == (torch.float64, 1.5)
     assert found["flags"] == state["flags"]
     assert found["counts"] == state["counts"]
+    assert found["size"] == (1, 4)
     assert (found["last"], found["last"].maxlen) == (deque([1]), 2)
     assert (found["numbers"] == state["numbers"]).all()
     assert (type(found["number"]), found["number"]) == (np.float32, state["number"])
@@ -262,8 +289,7 @@ def test_a_loop_of_another_sampler_or_none_is_refused(
     engine: DiffusersEngine, models: dict[str, Path], sampler: str | None
 ) -> None:
     path = Path(str(stopped(engine, models["sd15"]).latents))
-    loop = None if sampler is None else loop_of({}, sampler)
-    written = keep_latents(torch.ones(1, 2), read_kept(path), loop=loop)
+    written = keep_latents(torch.ones(1, 2) if sampler is None else loop_of({}, sampler), read_kept(path))
     with pytest.raises(HalftoneError) as caught:
         generate(engine, models["sd15"], "float16", resume_latents=str(written), steps=6)
     assert caught.value.code == "latents-unreadable"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from PIL import Image
 from tests.helpers import samples
 from tests.helpers.kept import ASKED, write_kept
 from tests.helpers.model_files import ramp, safetensors, write_folder
@@ -272,6 +273,18 @@ def test_kept_latents_say_themselves_what_was_asked_for(run: Run, model: str, tm
     kept = write_kept(tmp_path / "kept.safetensors", model)
     assert run("generate", *more, "--latents", str(kept)).code == 2
     assert "given together with --latents. Use only --latents" in run.err
+
+
+def test_a_picture_to_start_from_means_the_same_from_another_folder(
+    run: Run, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("image", "mask"):
+        Image.new("RGB", (64, 64)).save(tmp_path / f"{name}.png")
+    monkeypatch.chdir(tmp_path)
+    assert run("generate", "a", "-m", model, "--image", "image.png", "--mask", "mask.png").code == 0
+    with History() as history:
+        request = history.recent(1)[0].request
+    assert (request.image, request.mask) == (str(tmp_path / "image.png"), str(tmp_path / "mask.png"))
 
 
 def test_kept_latents_of_another_model_or_none_are_refused(run: Run, model: str, tmp_path: Path) -> None:

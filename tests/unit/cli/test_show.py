@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from rich.console import Console
 from tests.helpers import samples
 
-from halftone.cli.objects import check_object, devices_object
+from halftone.cli.objects import check_object, devices_object, generate_object
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
-from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport
+from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Lora
 from halftone.health.explain import explain
 
@@ -153,13 +153,43 @@ def test_a_copy_is_compared_with_what_it_was_made_of(loras: tuple[str, ...], oth
     assert f"{said} {other} in FP32" in out.file.getvalue()
 
 
-def test_latents_that_can_only_be_decoded_are_not_called_a_way_to_finish() -> None:
-    kept = replace(samples.picture_facts("", "not-recovered"), latents="/kept/7-0.safetensors", kept_step=3, only_decode=True)
-    report = GenerateReport(images=(kept,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+def pictures_shown(picture: PictureFacts) -> str:
+    report = GenerateReport(images=(picture,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
     out = Console(file=io.StringIO(), width=120, highlight=False)
     show_pictures(report, "pocket", AS_SET, console=out)
     assert isinstance(out.file, io.StringIO)
-    told = out.file.getvalue()
-    assert "so its steps cannot go on after step 3." in told
-    assert "  Decode it as far as it came with:  halftone generate --latents /kept/7-0.safetensors" in told
+    return out.file.getvalue()
+
+
+FINISH = "  Finish it with:  halftone generate --latents /kept/7-0.safetensors --on-black recover"
+
+
+@pytest.mark.parametrize("kept_step", [None, 3])
+@pytest.mark.parametrize(
+    ("why", "sound", "last"),
+    [("setting", True, FINISH), ("no-cure", True, f"{FINISH} --precision float32"), ("float32", False, "")],
+)
+def test_a_picture_that_was_stopped_is_finished_by_the_last_command(
+    why: str, sound: bool, last: str, kept_step: int | None
+) -> None:
+    event = replace(samples.GUARDED, action="stopped", cure="none", why=why, sound_in_float32=sound)
+    picture = replace(samples.picture_facts("", "not-recovered"), latents="/kept/7-0.safetensors", kept_step=kept_step)
+    told = pictures_shown(replace(picture, events=(event,)))
+    assert ("kept after step 3 as /kept" in told) == (kept_step is not None)
+    if last:
+        assert told.splitlines()[-1] == last
+    assert ("Finish it with" in told) == bool(last)
+
+
+def test_a_picture_whose_loop_cannot_be_kept_says_so() -> None:
+    told = pictures_shown(replace(samples.picture_facts("", "not-recovered"), not_kept=True))
+    assert "Its steps cannot go on: their state cannot be kept with this model and sampler." in told
+    assert "--on-black recover" in told
     assert "Finish it with" not in told
+
+
+def test_a_script_learns_what_is_kept() -> None:
+    kept = replace(samples.picture_facts("", "not-recovered"), latents="/kept/7-0.safetensors", kept_step=3)
+    report = GenerateReport(images=(kept,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+    (image,) = generate_object(report, AS_SET, ())["images"]
+    assert (image["path"], image["latents"], image["kept_step"]) == (None, "/kept/7-0.safetensors", 3)

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
-from halftone.gui import picture_text, text
+from halftone.gui import picture_details, picture_text, text
 from halftone.gui.i18n import listed, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
@@ -21,7 +21,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows.append((tr("LoRA"), text.lora_list(request.loras)))
     rows = [(name, value) for name, value in rows if value]
     for name, dtype in picture.dtypes.items():
-        cure = picture_text.cure_name(picture.cures.get(name, ""))
+        cure = picture_details.cure_name(picture.cures.get(name, ""))
         rows.append((capital(text.component_name(name)), ", ".join(filter(None, [text.TYPE_NAMES[dtype], cure]))))
     watched = picture.state != "unwatched"
     rows.append((tr("Bad numbers"), tr("{0} found", len(picture.events)) if watched else tr("not looked for")))
@@ -29,8 +29,8 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         rows.append((tr("Room of the latents"), figures.bits(picture.room_bits)))
     for event in picture.events:
         where = f"{event.component}.{event.module}" if event.module else capital(text.component_name(event.component))
-        done = picture_text.cure_name(event.cure)
-        rows.append((where, f"{done}, {picture_text.elapsed(event.seconds)}" if event.seconds else done))
+        done = picture_details.cure_name(event.cure)
+        rows.append((where, f"{done}, {picture_details.elapsed(event.seconds)}" if event.seconds else done))
         if event.lora is not None:
             rows.append((tr("Cause"), tr("LoRA: {0}", listed(*event.lora.names))))
     steps = (
@@ -97,7 +97,7 @@ class ReceiptBar(HoverButton):
             sentence = listed(sentence, tr("stopped at step {0} of {1}", picture.steps, request.steps))
         self.size_words.setText(f"{picture.width} × {picture.height}")
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
-        self.time_words.setText("  " + picture_text.elapsed(picture.seconds))
+        self.time_words.setText("  " + picture_details.elapsed(picture.seconds))
         self.state_icon.set(icon, tone)
         self.word.setText(word)
         set_tone(self.word, tone)

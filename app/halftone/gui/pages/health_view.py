@@ -10,7 +10,7 @@ from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Lora
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
-from halftone.gui import picture_text, reasons, text
+from halftone.gui import picture_details, reasons, text
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import Ended, Job
@@ -162,7 +162,7 @@ def phase_words(job: Job) -> str:
         "decode": tr("Decoding the picture"),
     }
     phase = names.get(job.phase or "", tr("Starting"))
-    detail = picture_text.cure_name(job.detail) or text.component_name(job.detail)
+    detail = picture_details.cure_name(job.detail) or text.component_name(job.detail)
     if job.phase == "plan" and job.done:
         detail = tr("1 attempt") if job.done == 1 else tr("{0} attempts", figures.group(job.done))
     words = [tr("{0}: {1}.", phase, detail) if detail else tr("{0}.", phase)]
