@@ -99,6 +99,9 @@ def start(words: Sequence[str]) -> int:
     sys.excepthook = one_sentence
     words = list(words) or ["gui"]
     command = words[0]
+    if command in ("setup", "shortcut") and any(word in HELP for word in words[1:]):
+        sys.stdout.write(f"python3 installer/launch.py {command}: {dict(OWN_COMMANDS)[command]}. It takes no options.\n")
+        return 0
     want = places.wanted(dev=command == "test")
     env = None if command == "setup" else find_ready(want, os.environ)
     if command in HELP:

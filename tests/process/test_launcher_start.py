@@ -68,6 +68,15 @@ def test_asking_for_help_sets_nothing_up(tmp_path: Path) -> None:
     assert not (tmp_path / ".halftone").exists()
 
 
+@pytest.mark.parametrize("command", ["setup", "shortcut"])
+def test_help_of_a_launchers_command_does_nothing_else(tmp_path: Path, command: str) -> None:
+    shutil.copytree(os.path.join(places.ROOT, "installer"), tmp_path / "installer", ignore=shutil.ignore_patterns("__pycache__"))
+    done = launch(tmp_path, command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"python3 installer/launch.py {command}: ")
+    assert not (tmp_path / ".halftone").exists()
+
+
 def test_any_command_reaches_the_program_with_its_words_and_status(clone: Clone) -> None:
     import json
 

@@ -83,4 +83,4 @@ def _fails(report: DTypeReport) -> str:
         return _FAILS[report.state]
     if report.speed is None or (took := f"{1 / report.speed:.1f}") == "1.0":
         return "is no faster than FP32 here"
-    return f"takes {took} × the time of FP32 here"
+    return f"takes {took} × the time of FP32 in the self-test's operations"
