@@ -193,11 +193,34 @@ def test_gates_stop_at_the_first_that_is_shut(tmp_path: Path, capfd: pytest.Capt
     assert "“two” did not pass (exit status 3); not run: three" in log_text(tmp_path)
 
 
+def test_a_gate_beside_the_others_shows_what_it_said_in_its_turn(tmp_path: Path) -> None:
+    def run(first: int, second: int) -> tuple[int, str]:
+        script = f"""
+import os, sys
+from installer import gates, words
+def gate(name, code, beside=False):
+    program = f"import sys, time; print('{{name}} ran', flush=True); time.sleep({{0.5 * beside}}); sys.exit({{code}})"
+    return gates.Gate(name, (sys.executable, "-c", program), beside)
+folder = {str(tmp_path)!r}
+steps = [gate("one", {first}), gate("two", {second}, True)]
+with words.open_log(folder) as log:
+    sys.exit(gates.run_gates(steps, os.environ, words.Reporter(log), folder))
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=places.ROOT)
+        return done.returncode, done.stdout
+
+    assert run(0, 0) == (0, "one ran\ntwo ran\n")
+    assert run(0, 5) == (5, "one ran\ntwo ran\n")
+    assert run(3, 0) == (3, "one ran\n"), "it is ended"
+
+
 def log_text(folder: Path) -> str:
     return (folder / "launch.log").read_text(encoding="utf-8")
 
 
 def test_pytest_comes_last_with_the_further_words() -> None:
+    both = gates.gates("/env", [])[-2:]
+    assert [(gate.argv[3:], gate.beside) for gate in both] == [(("--ignore", gates.ENGINE), False), ((gates.ENGINE,), True)]
     steps = gates.gates("/env", ["-k", "a test"])
     assert [gate.name for gate in steps] == ["ruff check", "ruff format", "basedpyright", "lint-imports", "pytest"]
     assert steps[-1].argv[-2:] == ("-k", "a test")
