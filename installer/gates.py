@@ -24,7 +24,9 @@ class Gate(NamedTuple):
 
 
 def gates(env: str, extra: Sequence[str]) -> list[Gate]:
-    """The tests of the engine take as long as all others and need no window: they run beside them. With further words all in one."""
+    """In their order. The tests of the engine take as long as all others and need no window, so they run beside them; with
+    further words all tests are one run.
+    """
     python = python_in(env)
     pytest = (python, "-m", "pytest")
     return [
