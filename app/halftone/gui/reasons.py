@@ -91,6 +91,7 @@ FRAGMENTS: Final = (
     "the model {0} is larger than the free memory of {1}",
     "{0} tensors of {1} are not in its files, first {2}",
     "it does not hold {0}",
+    "its plan names what the model lacks",
     "it is not clear what model it is",
     "its weights are quantised ({0}), which Halftone does not run yet; it holds only the denoiser of {1}",
     "its weights are quantised ({0}), which Halftone does not run yet; it holds {1}",
