@@ -1,5 +1,6 @@
 """Pictures made before: read from the list and decoded off the UI thread."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from halftone.gallery.history import Entry, History
 from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
 from halftone.settings.places import data_dir
+
+_log = logging.getLogger(__name__)
 
 _LIMIT = 120
 _THUMB = 256
@@ -142,6 +145,11 @@ class HistoryWatch(QObject):
         return found.st_mtime_ns, found.st_size
 
 
+def _not_read(error: Exception) -> None:
+    """Another program holds the list, or its folder is gone: what is shown stays, and the next change reads it again."""
+    _log.info("the history cannot be read now", exc_info=error)
+
+
 class Shelf:
     """The pictures that this window knows, by path. page: answers are for it alone."""
 
@@ -182,7 +190,7 @@ class Shelf:
             self._made = {**shown, **{path: made for path, made in self._made.items() if path not in shown}}
             ready(list(shown.values()))
 
-        self._background.run(work, take, receiver=self._page)
+        self._background.run(work, take, _not_read, receiver=self._page)
 
     def load_new(self, ready: Callable[[list[Made]], None]) -> None:
         """Read what was put on the list since it was last read; `ready` only hears of pictures that another program made."""
@@ -195,7 +203,7 @@ class Shelf:
             if new:
                 ready(list(new.values()))
 
-        self._background.run(lambda: read_listed(known, after), take, receiver=self._page)
+        self._background.run(lambda: read_listed(known, after), take, _not_read, receiver=self._page)
 
     def add(
         self, facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes, ready: Callable[[Made], None]
