@@ -22,8 +22,9 @@ from halftone.cli.inputs import (
 )
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
+from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
-from halftone.contract.request import CheckInputs
+from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.library.copies import check_copy
 from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
@@ -195,34 +196,31 @@ def generate(
     facts = known_model(base.model, saved)
     request = replace(base, output=output, overwrite=overwrite, numerics=given.numerics_of(flags, base.numerics))
     ready = ready_request(request, facts, saved)
+    raise typer.Exit(0 if _made(tools, ready, facts, named=model is not None or latents is not None, as_json=json) else 1)
+
+
+def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, *, named: bool, as_json: bool) -> bool:
+    """Make the pictures of a request and show what came of it; True if all are good. named: the user said which model."""
+    from halftone.cli import work
     from halftone.cli.objects import generate_object, put
     from halftone.cli.sizes import size_note
-    from halftone.cli.work import (
-        check_memory,
-        choose_precision,
-        conditions,
-        is_good,
-        make_pictures,
-        tell_notes,
-        tell_unused_cure,
-    )
 
     notes = prompt_notes(ready, facts)
-    if model is None and latents is None and not json:
-        tell_notes((f"Model: {facts.name}, as --model was left out.",))
-    tell_notes(notes)
-    precision = choose_precision(tools, ready.device, ready.numerics.precision, as_json=json)
-    check_memory(tools, ready, facts, precision.dtype)
-    tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
-    tell_notes(size_note(ready, facts, conditions(tools, ready, precision.dtype)))
-    report = make_pictures(tools, ready, as_json=json)
-    if json:
+    if not named and not as_json:
+        work.tell_notes((f"Model: {facts.name}, as --model was left out.",))
+    work.tell_notes(notes)
+    precision = work.choose_precision(tools, ready.device, ready.numerics.precision, as_json=as_json)
+    work.check_memory(tools, ready, facts, precision.dtype)
+    work.tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
+    work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))
+    report = work.make_pictures(tools, ready, as_json=as_json)
+    if as_json:
         put(generate_object(report, precision, notes))
     else:
         from halftone.cli.show import show_pictures
 
         show_pictures(report, facts.id, precision, loras=ready.loras)
-    raise typer.Exit(0 if all(is_good(picture) for picture in report.images) and report.images else 1)
+    return bool(report.images) and all(work.is_good(picture) for picture in report.images)
 
 
 def repair(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.header import MAX_HEADER, Header, TensorInfo
+from halftone.library.header import MAX_HEADER, Header, TensorInfo, count_numbers
 
 MAGIC: Final = b"GGUF"
 _VERSIONS: Final = (2, 3)
@@ -226,12 +226,12 @@ def _entries(reader: _Reader, count: int, shapes: dict[str, tuple[int, ...]]) ->
         block = BLOCKS.get(kind)
         if block is None:
             raise reader.bad(f"tensor {_shown(name)} has the unknown type {kind}")
-        total = _product(sizes)
+        total = count_numbers(sizes)
         length = total // block[1] * block[2]
         if total % block[1] or (sizes and sizes[0] % block[1]):
             raise reader.bad(f"tensor {_shown(name)} does not divide into blocks of {block[1]}")
         own = shapes.get(name, ())
-        shape = own if _product(own) == total and own else tuple(reversed(sizes))
+        shape = own if count_numbers(own) == total and own else tuple(reversed(sizes))
         found[name] = (name, block[0], shape, length, offset)
     return found
 
@@ -254,18 +254,6 @@ def _placed(reader: _Reader, entries: dict[str, _Entry], alignment: int) -> tupl
     if end > reader.size:
         raise reader.short(end)
     return tuple(placed)
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    """Stops multiplying once no file could hold so many numbers."""
-    if 0 in sizes:
-        return 0
-    total = 1
-    for size in sizes:
-        total *= size
-        if total > 2**63:
-            return total
-    return total
 
 
 def _shown(name: str) -> str:

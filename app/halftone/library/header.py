@@ -9,7 +9,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, NoReturn, TypeVar
@@ -194,12 +194,12 @@ def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
     start, end = entry.data_offsets
     if end < start:
         raise _bad(path, f"tensor {_quoted(name)} ends before it begins")
-    if _product(entry.shape) * bits != (end - start) * 8:
+    if count_numbers(entry.shape) * bits != (end - start) * 8:
         raise _bad(path, f"tensor {_quoted(name)} has {end - start} bytes, which is not what its shape needs")
     return TensorInfo(name, entry.dtype, tuple(entry.shape), base + start, base + end)
 
 
-def _product(shape: list[int]) -> int:
+def count_numbers(shape: Sequence[int]) -> int:
     """Numbers in the tensor; stops multiplying once no file could hold them."""
     if 0 in shape:
         return 0
