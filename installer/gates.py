@@ -79,6 +79,10 @@ def run_gates(steps: Sequence[Gate], environ: Mapping[str, str], reporter: Repor
             if code != 0:
                 left = [other.name for other in steps[number:]]
                 after = f"; not run: {', '.join(left)}" if left else ""
+                for ended in [
+                    other for other in steps[number:] if other.beside and beside[other.name].process.poll() is not None
+                ]:
+                    beside[ended.name].end()
                 reporter.line(f"The gate “{gate.name}” did not pass (exit status {code}){after}.")
                 return code
             passed.append(gate.name)

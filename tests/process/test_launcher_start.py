@@ -194,12 +194,13 @@ def test_gates_stop_at_the_first_that_is_shut(tmp_path: Path, capfd: pytest.Capt
 
 
 def test_a_gate_beside_the_others_shows_what_it_said_in_its_turn(tmp_path: Path) -> None:
-    def run(first: int, second: int) -> tuple[int, str]:
+    def run(first: int, second: int, *, waits: bool = False) -> tuple[int, str]:
         script = f"""
 import os, sys
 from installer import gates, words
+pauses = ({1.5 * waits}, {0.5 * (not waits)})
 def gate(name, code, beside=False):
-    program = f"import sys, time; print('{{name}} ran', flush=True); time.sleep({{0.5 * beside}}); sys.exit({{code}})"
+    program = f"import sys, time; print('{{name}} ran', flush=True); time.sleep({{pauses[beside]}}); sys.exit({{code}})"
     return gates.Gate(name, (sys.executable, "-c", program), beside)
 folder = {str(tmp_path)!r}
 steps = [gate("one", {first}), gate("two", {second}, True)]
@@ -212,6 +213,7 @@ with words.open_log(folder) as log:
     assert run(0, 0) == (0, "one ran\ntwo ran\n")
     assert run(0, 5) == (5, "one ran\ntwo ran\n")
     assert run(3, 0) == (3, "one ran\n"), "it is ended"
+    assert run(3, 5, waits=True) == (3, "one ran\ntwo ran\n"), "what it said is not lost"
 
 
 def log_text(folder: Path) -> str:
