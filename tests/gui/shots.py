@@ -49,6 +49,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import Lora
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
+from halftone.settings.places import resources
 
 GPU: Final = msgspec.structs.replace(
     samples.CPU, id="cuda:0", backend="cuda", name="NVIDIA GeForce RTX 3060", memory_total=12 * 10**9, driver="572.16"
@@ -330,6 +331,15 @@ def loras(stage: Stage) -> None:
     part.add("/models/nothing.safetensors")
 
 
+def vae(stage: Stage) -> None:
+    """Another VAE, and a file that is none."""
+    done(stage)
+    part = stage.page.form.vae_part
+    part.set_vae(str(resources() / "pocket" / "vae"))
+    part.row.setChecked(True)
+    part.choose("/models/nothing.safetensors")
+
+
 def by_a_lora(stage: Stage) -> None:
     """A picture that was stopped, and the LoRA that is the cause."""
     loras(stage)
@@ -378,6 +388,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "loras-light": ({"theme_name": "light"}, loras),
     "loras-zh": ({"language": "zh_CN"}, loras),
     "loras-small": ({"size": (1024, 640)}, loras),
+    "vae": ({}, vae),
+    "vae-light": ({"theme_name": "light"}, vae),
+    "vae-zh": ({"language": "zh_CN"}, vae),
+    "vae-small": ({"size": (1024, 640)}, vae),
     "by-a-lora": ({}, by_a_lora),
     "by-a-lora-light": ({"theme_name": "light"}, by_a_lora),
     "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),

@@ -47,7 +47,7 @@ def original_names(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The tensors of such a pipeline's parts, by the names that such a file gives them."""
     unet, vae = parts["unet"], parts["vae"]
     tensors = {f"model.diffusion_model.{_unet(name, unet)}": value for name, value in unet.state_dict().items()}
-    tensors |= {f"first_stage_model.{_vae(name, vae)}": _as_convolution(name, value) for name, value in vae.state_dict().items()}
+    tensors |= {f"first_stage_model.{name}": value for name, value in vae_tensors(vae).items()}
     if "text_encoder_2" in parts:
         tensors |= _clip(parts["text_encoder"], "conditioner.embedders.0.transformer.")
         tensors |= _open_clip(parts["text_encoder_2"], "conditioner.embedders.1.model.")
@@ -56,6 +56,11 @@ def original_names(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
     else:
         tensors |= _clip(parts["text_encoder"], "cond_stage_model.transformer.")
     return tensors
+
+
+def vae_tensors(vae: Any) -> dict[str, torch.Tensor]:
+    """Those of a VAE alone, by the names that its own file gives them."""
+    return {_vae(name, vae): _as_convolution(name, value) for name, value in vae.state_dict().items()}
 
 
 def _unet(name: str, unet: Any) -> str:

@@ -71,7 +71,7 @@ def clip_text(projection: int | None = None) -> Any:
     return CLIPTextModel(config) if projection is None else CLIPTextModelWithProjection(config)
 
 
-def vae(channels: int = 4, *, shift: float | None = None) -> AutoencoderKL:
+def vae(channels: int = 4, *, shift: float | None = None, **extra: Any) -> AutoencoderKL:
     return AutoencoderKL(
         down_block_types=cast("Any", ("DownEncoderBlock2D", "DownEncoderBlock2D")),
         up_block_types=cast("Any", ("UpDecoderBlock2D", "UpDecoderBlock2D")),
@@ -82,6 +82,7 @@ def vae(channels: int = 4, *, shift: float | None = None) -> AutoencoderKL:
         sample_size=32,
         shift_factor=cast("Any", shift),
         force_upcast=True,
+        **extra,
     )
 
 

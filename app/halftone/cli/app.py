@@ -219,7 +219,7 @@ def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, *, named: bool
     else:
         from halftone.cli.show import show_pictures
 
-        show_pictures(report, facts.id, precision, loras=ready.loras)
+        show_pictures(report, facts.id, precision, extras=ready.extras)
     return bool(report.images) and all(work.is_good(picture) for picture in report.images)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from halftone.cli.typed import command_line, lora_words
+from halftone.cli.typed import command_line, extra_words
 from halftone.contract.facts import GuardEvent, PictureFacts
-from halftone.contract.request import Lora
+from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
 from halftone.health.lora_words import cause_words
@@ -30,15 +30,15 @@ def event_line(event: GuardEvent) -> str:
     return "".join((line, *(words.text() for words in causes)))
 
 
-def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, loras: Iterable[Lora] = ()) -> str:
+def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, extras: Extras = ALONE) -> str:
     """The command that spares the model its recoveries, or finds what is damaged; empty where nothing was the model's fault."""
-    events, used = tuple(events), lora_words(loras)
+    events, used = tuple(events), extra_words(extras)
     if any(event.action not in _DONE for event in events):
         return command_line("check", model, *used, "--precision", dtype)
     cures = {event.cure for event in events if event.action in _DONE} - _NO_FAULT_OF_THE_MODEL
     if not cures:
         return ""
-    if cures == {"rescale"} and dtype == "float16":
+    if cures == {"rescale"} and dtype == "float16" and extras.vae is None:
         return command_line("repair", model, *used, "--output", repaired_name(model))
     return command_line("check", model, *used, "--precision", dtype, "--apply")
 

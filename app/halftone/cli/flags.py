@@ -58,7 +58,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
         if "lora" in gathered.get("inputs", {}):
             gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
-        for name in {"image", "mask"} & gathered.get("inputs", {}).keys():
+        for name in {"image", "mask", "vae"} & gathered.get("inputs", {}).keys():
             gathered["inputs"][name] = absolute(gathered["inputs"][name])
         command(**values, **gathered)
 
@@ -160,6 +160,7 @@ _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
     ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
     ("image", str, ("--image",), "A picture to start from."),
     ("mask", str, ("--mask",), "White where the picture is to change."),
+    ("vae", str, ("--vae",), "A VAE's .safetensors file or folder in the place of the model's own."),
     ("num_frames", int, ("--num-frames",), "Frames, for video models."),
 )
 """Field, type, flags, help. What is not given is the model's own default."""

@@ -24,6 +24,7 @@ from halftone.library.options import check_options
 from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
 from halftone.library.tokens import cut_prompt, reading_length
+from halftone.library.vaes import check_fit
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
@@ -175,6 +176,7 @@ def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
 
 
 def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
+    check_fit(given.vae, facts)
     image, mask = given.image is not None, given.mask is not None
     check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)
     for path in (given.image, given.mask):

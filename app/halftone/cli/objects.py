@@ -59,6 +59,8 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
     }
     if report.loras:
         content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]
+    if report.vae is not None:
+        content["vae"] = report.vae
     if layers:
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]

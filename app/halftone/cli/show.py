@@ -11,7 +11,7 @@ from rich.text import Text
 
 from halftone.cli.events import event_line, how_to_finish, repaired_name, what_to_do
 from halftone.cli.precision import ChosenPrecision
-from halftone.cli.typed import command_line, lora_words
+from halftone.cli.typed import command_line, extra_words
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -23,13 +23,14 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Cure
-from halftone.contract.request import Lora
+from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.words import bits, elapsed, number, plain_module
+from halftone.library.vaes import vae_name
 
 _SHOWN_FINDINGS: Final = 6
 _SHOWN_KNOWN: Final = 3
@@ -130,12 +131,12 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     if report.applied:
         _put(out, used_words(report), 2)
         return
-    name, loras = report.model.id, lora_words(report.loras)
-    use = command_line("check", name, *loras, "--precision", report.precision, "--apply")
+    name, used = report.model.id, extra_words(report.extras)
+    use = command_line("check", name, *used, "--precision", report.precision, "--apply")
     out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
-    if cure.kind == "rescale":
+    if cure.kind == "rescale" and report.vae is None:
         out.print(
-            Text(f"  Write a repaired copy: {command_line('repair', name, *loras, '--output', repaired_name(name))}"),
+            Text(f"  Write a repaired copy: {command_line('repair', name, *used, '--output', repaired_name(name))}"),
             soft_wrap=True,
         )
 
@@ -175,12 +176,12 @@ def show_pictures(
     model: str,
     precision: ChosenPrecision,
     *,
-    loras: tuple[Lora, ...] = (),
+    extras: Extras = ALONE,
     console: Console | None = None,
 ) -> None:
     """model: as the user would name it again."""
     out = console or _console()
-    used = f" · with {_named(loras)}" if loras else ""
+    used = f" · with {named}" if (named := _named(extras)) else ""
     for picture in report.images:
         glyph, style, state = _RECEIPTS[picture.state]
         if picture.state == "clean" and picture.cures:
@@ -201,16 +202,18 @@ def show_pictures(
         _show_events(out, report.events, "red")
     _put(out, precision.line(), 2, "dim")
     events = [event for picture in report.images for event in picture.events]
-    if command := what_to_do(events, model, precision.dtype, loras):
+    if command := what_to_do(events, model, precision.dtype, extras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
     for command in filter(None, map(how_to_finish, report.images)):
         out.print(Text(f"  Finish it with:  {command}", style="bold"), soft_wrap=True)
 
 
-def _named(loras: Sequence[Lora]) -> str:
-    """Which LoRAs, with their weights."""
-    listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in loras)
-    return f"the LoRA{'s' if len(loras) > 1 else ''} {listed}"
+def _named(extras: Extras) -> str:
+    """Which LoRAs, with their weights, and which VAE; "" where the model was alone."""
+    listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras)
+    loras = f"the LoRA{'s' if len(extras.loras) > 1 else ''} {listed}" if listed else ""
+    vae = "" if extras.vae is None else f"the VAE {vae_name(extras.vae)}"
+    return " and ".join(filter(None, (vae, loras)))
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -4,14 +4,14 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
 
-from halftone.contract.request import Lora
+from halftone.contract.request import Extras
 
 
-def lora_words(loras: Iterable[Lora]) -> list[str]:
-    """The options that name these LoRAs."""
-    return [word for lora in loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
+def extra_words(extras: Extras) -> list[str]:
+    """The options that name what is used with a model."""
+    vae = [] if extras.vae is None else ["--vae", extras.vae]
+    return [*vae, *(word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}"))]
 
 
 def command_line(*words: str) -> str:

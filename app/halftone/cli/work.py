@@ -123,7 +123,7 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
     try:
         if apply and report.verdict in {"tight", "fixable"} and not report.plan.is_plain:
             return set_applied(report, True)
-        before = load_report(report.model, report.device, report.precision, report.loras)
+        before = load_report(report.model, report.device, report.precision, report.extras)
         kept = replace(report, applied=still_applied(before, report))
         save_report(kept)
         if before is not None and before.applied and not kept.applied:

@@ -43,6 +43,9 @@ ErrorCode = Literal[
     "lora-unknown",
     "lora-none-found",
     "lora-no-folder",
+    "vae-missing",
+    "vae-not-a-vae",
+    "vae-other-model",
     "output-folder-missing",
     "output-not-folder",
     "output-read-only",
@@ -152,6 +155,15 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "lora-no-folder": (
         "The LoRA {name} cannot be looked for: no folder of LoRAs or models is known.",
         "Add the folder of your LoRAs in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+    ),
+    "vae-missing": ("There is no VAE at {path}.", "Check the path, or use the model's own VAE."),
+    "vae-not-a-vae": (
+        "{path} is not a VAE that Halftone can read: {detail}.",
+        "Choose a .safetensors file, or a diffusers folder of a VAE, or use the model's own.",
+    ),
+    "vae-other-model": (
+        "The VAE {name} does not fit {model}: {detail}.",
+        "Choose a VAE of this family, or use the model's own.",
     ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
     "output-not-folder": ("{path} is a file, not a folder.", "Choose a folder, or another name."),

@@ -3,7 +3,7 @@
 import msgspec
 
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Lora, Numerics
+from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
 
 
@@ -207,6 +207,13 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """True once the user applied the plan for this model on this device."""
     loras: tuple[Lora, ...] = ()
     """What was added to the model while it was checked; the report is of the model with them."""
+    vae: str | None = None
+    """What took the place of the model's own VAE."""
+
+    @property
+    def extras(self) -> Extras:
+        """What the model was checked with."""
+        return Extras(loras=self.loras, vae=self.vae)
 
 
 class LoraCause(msgspec.Struct, frozen=True, kw_only=True):

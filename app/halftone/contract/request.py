@@ -1,6 +1,7 @@
 """Everything a picture depends on, as the user wants it (may hold None) and as it will run (holds no None)."""
 
 from pathlib import PurePath
+from typing import Final
 
 import msgspec
 
@@ -38,6 +39,18 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         return PurePath(self.path.replace("\\", "/")).stem or self.path
 
 
+class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is used with a model beside its own parts: numbers that were learned with some of it belong to just that."""
+
+    loras: tuple[Lora, ...] = ()
+    vae: str | None = None
+    """A VAE's file or folder that takes the place of the model's own."""
+
+
+ALONE: Final = Extras()
+"""Nothing beside the model's own parts."""
+
+
 class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the user asked for. None means: the model's or the device's own default.
 
@@ -66,7 +79,14 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """A file of kept latents: after a failed decode only the decode runs, after a failed step the steps go on."""
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     loras: tuple[Lora, ...] = ()
+    vae: str | None = None
+    """A file or a folder; None: the model's own."""
     numerics: Numerics = Numerics()
+
+    @property
+    def extras(self) -> Extras:
+        """What is used with the model."""
+        return Extras(loras=self.loras, vae=self.vae)
 
 
 class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,6 +108,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     numerics: Numerics
     reasons: tuple[str, ...]
     loras: tuple[Lora, ...] = ()
+    vae: str | None = None
 
 
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -105,3 +126,14 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     num_frames: int | None = None
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     loras: tuple[Lora, ...] = ()
+    vae: str | None = None
+
+    @property
+    def extras(self) -> Extras:
+        """What the model is checked with."""
+        return Extras(loras=self.loras, vae=self.vae)
+
+
+def inputs_with(extras: Extras) -> CheckInputs:
+    """A check of the model as it is used with these."""
+    return CheckInputs(loras=extras.loras, vae=extras.vae)

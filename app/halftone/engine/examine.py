@@ -151,6 +151,7 @@ class Examination:
             self._loaded.facts,
             self._control.cancelled,
             lambda done, total: self._emit(PhaseChanged(phase="scan", done=done, total=total)),
+            extras=self._command.inputs.extras,
         )
 
     def _range(self, masters: Mapping[str, Mapping[str, torch.Tensor]]) -> Range:
@@ -348,6 +349,7 @@ class Examination:
             checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
             seconds=time.perf_counter() - started,
             loras=self._command.inputs.loras,
+            vae=self._command.inputs.vae,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

@@ -4,14 +4,16 @@ import msgspec
 
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import Numerics
+from halftone.contract.request import Extras, Numerics
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded
 from halftone.engine.plans import base_plan, fitting, merged, permitted
 from halftone.engine.recover import kind_of
 from halftone.health.explain import remembered
+from halftone.library.extras import parts_of
 from halftone.library.learned import recall, remember
 from halftone.library.records import load_report, staleness
+from halftone.library.vaes import VAE
 
 
 def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics) -> tuple[Plan, Plan | None]:
@@ -22,16 +24,29 @@ def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Nume
     base = base_plan(loaded, dtype, numerics)
     stored: Plan | None = None
     plan = base
-    for loras in dict.fromkeys(((), loaded.loras)):  # what the model alone needs, it needs with LoRAs, too
-        report = load_report(loaded.facts, device, dtype, loras)
+    for extras in parts_of(loaded.extras):  # what the model alone needs, it needs with extras, too
+        report = load_report(loaded.facts, device, dtype, extras)
         if report is not None and report.plan.verified and report.model.fingerprint == loaded.facts.fingerprint:
-            stored = report.plan
+            stored = _of_those_in_use(loaded, extras, report.plan)
             if report.applied and staleness(report, loaded.facts, device, numerics) is None:
                 plan = merged(plan, _allowed(loaded, base, stored, dtype, numerics))
-        learned = recall(loaded.facts, device, dtype, numerics, loras)
+        learned = recall(loaded.facts, device, dtype, numerics, extras)
         if learned is not None:
+            learned = _of_those_in_use(loaded, extras, learned)
             plan = merged(plan, _allowed(loaded, base, learned, dtype, numerics))
     return plan, stored
+
+
+def _of_those_in_use(loaded: Loaded, extras: Extras, plan: Plan) -> Plan:
+    """What a plan says of the components that are in use: one that was found without the VAE is of another one."""
+    if loaded.vae is None or extras.vae is not None:
+        return plan
+    return msgspec.structs.replace(
+        plan,
+        dtypes={name: own for name, own in plan.dtypes.items() if name != VAE},
+        rescale={name: own for name, own in plan.rescale.items() if name != VAE},
+        upcast={name: own for name, own in plan.upcast.items() if name != VAE},
+    )
 
 
 def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Numerics) -> Plan:
@@ -57,5 +72,5 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: N
         verified=True,
         reasons=(remembered(component, kind_of(plan, component, dtype)).text(),),
     )
-    before = recall(loaded.facts, device, dtype, numerics, loaded.loras)
-    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, loaded.loras)
+    before = recall(loaded.facts, device, dtype, numerics, loaded.extras)
+    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, loaded.extras)

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +18,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Lora
+from halftone.contract.request import Extras, Lora
 from halftone.engine.embeddings import PromptCache
 from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.parts import components, parameter_count
@@ -31,6 +31,7 @@ from halftone.library.copies import exponents_in
 from halftone.library.header import read_header
 from halftone.library.models import weight_files
 from halftone.library.single import kinds_by_component, places
+from halftone.library.vaes import VAE, VaeFile
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,15 @@ class Loaded:
     adapters: tuple[Adapter, ...] = ()
     """LoRAs that are part of the exact weights now."""
     prompts: PromptCache = field(default_factory=PromptCache)
+    vae: VaeFile | None = None
+    """What took the place of the model's own VAE."""
+    sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
+    """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
+
+    @property
+    def extras(self) -> Extras:
+        """What is used with the model now."""
+        return Extras(loras=self.loras, vae=self.vae and self.vae.path)
 
     @property
     def loras(self) -> tuple[Lora, ...]:
@@ -78,16 +88,22 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     pipe = _pipeline(facts, stored)
     pipe.set_progress_bar_config(disable=True)
     loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
-    _leave_upcast_to_the_plan(loaded)
     _let_clip_skip(pipe)
     for name, module in loaded.modules.items():
-        module.eval().requires_grad_(False)
-        dtype = stored.setdefault(name, torch.float32)
-        _move(module, device, facts)
-        loaded.states[name] = ComponentState(dtype=NAMES[dtype])
-        put_wide_kernels(module, device, dtype)
+        settle(loaded, name, module)
     log.info("loaded %s in %.1f s on %s", facts.name, time.perf_counter() - started, device)
     return loaded
+
+
+def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
+    """Make a component ready that was just read: on the device, as its files have it."""
+    if name == VAE:
+        _leave_upcast_to_the_plan(module)
+    module.eval().requires_grad_(False)
+    dtype = loaded.stored.setdefault(name, torch.float32)
+    _move(module, loaded.device, loaded.facts)
+    loaded.states[name] = ComponentState(dtype=NAMES[dtype])
+    put_wide_kernels(module, loaded.device, dtype)
 
 
 def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
@@ -98,7 +114,7 @@ def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     diffusers.utils.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
     diffusers.utils.logging.set_verbosity_error()
-    with _told(facts, Path(facts.path)):
+    with told_loading(facts, Path(facts.path)):
         return load_single(facts, stored) if Path(facts.path).is_file() else _from_folder(Path(facts.path), stored)
 
 
@@ -112,7 +128,7 @@ def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
 
 
 @contextmanager
-def _told(facts: ModelFacts, path: Path) -> Generator[None]:
+def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
     """What the libraries raise while they load becomes one sentence."""
     try:
         yield
@@ -131,10 +147,9 @@ def _has_checker(folder: Path) -> bool:
     return "safety_checker" in cast("dict[str, Any]", json.loads((folder / "model_index.json").read_text(encoding="utf-8")))
 
 
-def _leave_upcast_to_the_plan(loaded: Loaded) -> None:
+def _leave_upcast_to_the_plan(vae: Any) -> None:
     """diffusers casts a `force_upcast` VAE to float32 by itself in some pipelines; here the plan does it, and only once."""
-    vae = getattr(loaded.pipe, "vae", None)
-    if vae is not None and getattr(vae.config, "force_upcast", None):
+    if getattr(vae.config, "force_upcast", None):
         vae.register_to_config(force_upcast=False)
 
 
@@ -163,7 +178,7 @@ def _stored(facts: ModelFacts) -> dict[str, torch.dtype]:
     path = Path(facts.path)
     if not path.is_file():
         return stored_dtypes(path)
-    return {name: _narrowest(kinds) for name, kinds in kinds_by_component(facts.family, read_header(path)).items()}
+    return {name: narrowest(kinds) for name, kinds in kinds_by_component(facts.family, read_header(path)).items()}
 
 
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
@@ -175,11 +190,11 @@ def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
     for part in sorted(child for child in folder.iterdir() if (child / "config.json").is_file()):
         kinds = {kind for file in part.glob("*.safetensors") for kind in _header_dtypes(file)}
         if any(kind.startswith(("F", "BF")) for kind in kinds):
-            found[part.name] = _narrowest(kinds)
+            found[part.name] = narrowest(kinds)
     return found
 
 
-def _narrowest(kinds: Iterable[str]) -> torch.dtype:
+def narrowest(kinds: Iterable[str]) -> torch.dtype:
     """That holds every number of these types, as a file spells them."""
     found = {_STORED.get(kind, torch.float32) for kind in kinds if kind.startswith(("F", "BF"))}
     return found.pop() if len(found) == 1 else torch.float32
@@ -198,6 +213,8 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
     """The component once more, from its files, on the CPU: the exact weights to derive others from. In the stored dtype; float32
     where a LoRA was added.
     """
+    if (source := loaded.sources.get(name)) is not None:
+        return source()
     fresh = component_from(loaded, name, Path(loaded.facts.path))
     add_loras(loaded, loaded.adapters, name, fresh)
     return fresh
@@ -228,9 +245,9 @@ def component_from(loaded: Loaded, name: str, path: Path) -> nn.Module:
     """The same component as another folder or file holds it, in the dtype it is stored in there. Raises model-load-failed."""
     kind = cast("Any", type(loaded.modules[name]))
     if path.is_file():
-        with _told(loaded.facts, path):
-            dtype = _narrowest(kinds_by_component(loaded.facts.family, read_header(path))[name])
+        with told_loading(loaded.facts, path):
+            dtype = narrowest(kinds_by_component(loaded.facts.family, read_header(path))[name])
             return component_from_file(path, loaded.facts.family, name, kind, dtype)
-    with _told(loaded.facts, path / name):
+    with told_loading(loaded.facts, path / name):
         dtype = stored_dtypes(path).get(name, torch.float32)
         return cast("nn.Module", kind.from_pretrained(path / name, dtype=dtype, local_files_only=True))

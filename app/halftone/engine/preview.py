@@ -125,7 +125,9 @@ def _write(key: str, colours: torch.Tensor) -> None:
 
 
 def _key(loaded: Loaded, name: str) -> str:
-    return hashlib.sha256(f"{loaded.facts.path} {loaded.facts.fingerprint} {name}".encode()).hexdigest()[:24]
+    other = "" if loaded.vae is None else f" {loaded.vae.path} {loaded.vae.version}"
+    key = f"{loaded.facts.path} {loaded.facts.fingerprint} {name}{other}"
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 def _fit(module: Any, name: str, loaded: Loaded, channels: int) -> torch.Tensor | None:

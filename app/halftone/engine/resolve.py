@@ -236,4 +236,5 @@ def resolve(
         numerics=request.numerics,
         reasons=tuple(why),
         loras=request.loras,
+        vae=request.vae,
     )

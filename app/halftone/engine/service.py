@@ -28,12 +28,14 @@ from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.plans import apply_plan, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
+from halftone.engine.vae import put_vae
 from halftone.health.kept import going_on
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.loras import check_loras
 from halftone.library.models import describe, runnable
 from halftone.library.records import SelfTests
+from halftone.library.vaes import check_fit
 from halftone.measure.devices import find_device, list_devices, memory
 from halftone.measure.selftest import run_self_test
 
@@ -67,9 +69,11 @@ class DiffusersEngine:
         check_request(command.request)
         request, only_decode = going_on(command.request)
         facts = describe(request.model)
+        check_fit(request.vae, facts)
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_vae(loaded, request.vae)
             # no LoRA reaches the decoder, and its cures are those of the model alone
             put_loras(loaded, () if only_decode else request.loras)
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
@@ -77,9 +81,11 @@ class DiffusersEngine:
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)
         facts = describe(command.model)
+        check_fit(command.inputs.vae, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_vae(loaded, command.inputs.vae)
             put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
             return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
@@ -89,6 +95,7 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_vae(loaded, None)  # the copy is of the model itself
             put_loras(loaded, command.loras)
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)
 

@@ -15,16 +15,16 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, ModelFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobEnded, Quit, Ready, Repair, SelfTest, WorkerLost
-from halftone.contract.request import Lora, Numerics
+from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.words import DType, Precision
 from halftone.gui.background import Background
 from halftone.gui.control.checks import Checks
 from halftone.gui.control.devices import DeviceChoice
+from halftone.gui.control.extras_choice import ExtrasChoice
 from halftone.gui.control.fragile import FragileMaker
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
-from halftone.gui.control.lora_choice import LoraChoice
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
@@ -70,8 +70,8 @@ class Controller(QObject):
         self._devices = DeviceChoice(self._holder, self._queue, self._keeper, self)
         self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
-        self._loras = LoraChoice(self._keeper, self.background, self)
-        self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.loras_of, self)
+        self._extras = ExtrasChoice(self._keeper, self.background, self)
+        self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.extras_of, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
         self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)
         self._offer()
@@ -107,8 +107,10 @@ class Controller(QObject):
         self.repair = self._checks.repair
         self.update_settings = self._keeper.update
         self.choose_precision = self._keeper.choose_precision
-        self.choose_loras = self._loras.choose
-        self.look_for_loras = self._loras.look
+        self.choose_loras = self._extras.choose_loras
+        self.choose_vae = self._extras.choose_vae
+        self.look_for_loras = self._extras.look_for_loras
+        self.look_for_vaes = self._extras.look_for_vaes
 
     def _connect(self) -> None:
         self._holder.changed.connect(self.changed)
@@ -118,7 +120,7 @@ class Controller(QObject):
         self.model_list.selected.connect(self.model_selected)
         for source in (self._keeper.numerics_changed, self._devices.changed, self._checks.changed, self.model_list.changed):
             source.connect(self.badges_changed)
-        self._loras.changed.connect(self.badges_changed)
+        self._extras.changed.connect(self.badges_changed)
         self._checks.unclear.connect(lambda: self.go("health"))
         self._link.arrived.connect(self._arrived)
 
@@ -226,13 +228,13 @@ class Controller(QObject):
         return self._keeper.numerics
 
     @property
-    def loras(self) -> tuple[Lora, ...]:
-        """Those of the next pictures."""
-        return self._loras.chosen
+    def extras(self) -> Extras:
+        """What the next pictures use beside the model's own parts."""
+        return self._extras.chosen
 
-    def loras_of(self, model: ModelFacts) -> tuple[Lora, ...]:
-        """What a model is checked and judged with: the chosen LoRAs belong to the selected one."""
-        return self._loras.chosen if model.id == self.settings.last_model else ()
+    def extras_of(self, model: ModelFacts) -> Extras:
+        """What a model is checked and judged with: what is chosen belongs to the selected one."""
+        return self._extras.chosen if model.id == self.settings.last_model else ALONE
 
     @property
     def once(self) -> Precision | None:

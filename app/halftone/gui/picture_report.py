@@ -1,11 +1,10 @@
 """What Copy details yields: plain text for a bug report."""
 
-from collections.abc import Iterable
-
 from halftone import __version__
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import DeviceFacts, GuardEvent, ModelFacts, PictureFacts
-from halftone.contract.request import Lora
+from halftone.contract.request import ALONE, Extras
+from halftone.library.vaes import vae_name
 
 
 def copy_details(
@@ -13,7 +12,7 @@ def copy_details(
     model: ModelFacts | None,
     device: DeviceFacts | None,
     error: ErrorFacts | None = None,
-    loras: Iterable[Lora] = (),
+    extras: Extras = ALONE,
 ) -> str:
     """Plain text for a bug report, in English so that anybody can help: no prompt, no paths."""
     lines = [f"Halftone {__version__}"]
@@ -21,8 +20,10 @@ def copy_details(
         lines.append(f"Device: {device.name} ({device.backend}), driver {device.driver or 'none'}, torch {device.torch_version}")
     if model is not None:
         lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
-    if used := ", ".join(f"{lora.name} {lora.weight:g}" for lora in loras):
+    if used := ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras):
         lines.append(f"LoRAs: {used}")
+    if extras.vae is not None:
+        lines.append(f"VAE: {vae_name(extras.vae)}")
     if picture is not None:
         types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
         lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")

@@ -12,8 +12,9 @@ from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
+from halftone.library.vaes import vae_name
 
-_LORA_LETTERS = 22
+_LETTERS = 22
 """Of a name, where there is little room."""
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
@@ -266,5 +267,13 @@ def lora_words(loras: Sequence[Lora]) -> str:
     """Which LoRAs are in use, in a few letters."""
     if len(loras) != 1:
         return tr("{0} in use", len(loras)) if loras else tr("None")
-    name = loras[0].name
-    return f"{name if len(name) <= _LORA_LETTERS else f'{name[:_LORA_LETTERS]}…'} {loras[0].weight:.2f}"
+    return f"{_short(loras[0].name)} {loras[0].weight:.2f}"
+
+
+def vae_words(vae: str | None) -> str:
+    """Which VAE is in use, in a few letters."""
+    return tr("Model's own") if vae is None else _short(vae_name(vae).removesuffix(".safetensors"))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LETTERS else f"{name[:_LETTERS]}…"

@@ -306,7 +306,7 @@ class Workspace(QObject):
     def _copy_error(self, error: ErrorFacts | None) -> None:
         controller = self.controller
         QGuiApplication.clipboard().setText(
-            copy_details(None, controller.model, controller.state.device, error, controller.loras)
+            copy_details(None, controller.model, controller.state.device, error, controller.extras)
         )
 
     def _undo(self, notice: Notice) -> None:

@@ -11,6 +11,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.library.header import read_header
 from halftone.library.loras import stamp
+from halftone.library.vaes import vae_version
 
 RECORD = "halftone"
 """Under this name the record stands in the metadata of the safetensors file."""
@@ -34,9 +35,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def given_files(request: PictureRequest) -> dict[str, str]:
-    """Path -> what changes with the file, "" where there is none: a digest of pictures, of LoRAs when they were written."""
+    """Path -> what changes with the file, "" where there is none: a digest of pictures, of LoRAs and VAEs when they were
+    written."""
     pictures = {path: _digest(Path(path)) for path in (request.image, request.mask) if path is not None}
-    return pictures | {lora.path: stamp(lora) for lora in request.loras}
+    vaes = {} if request.vae is None else {request.vae: vae_version(request.vae)}
+    return pictures | vaes | {lora.path: stamp(lora) for lora in request.loras}
 
 
 def _digest(path: Path) -> str:
@@ -68,15 +71,15 @@ def check_kept(request: PictureRequest) -> None:
 
 def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
-    for where it runs, in what precision, and where it goes. Raises latents-missing, latents-unreadable, image-gone,
-    input-changed.
+    for where it runs, in what precision, and where it goes; of one that only waits for its decode, its VAE. Raises
+    latents-missing, latents-unreadable, image-gone, input-changed.
     """
     if request.resume_latents is None:
         return request, False
     kept = read_kept(Path(request.resume_latents))
     asked = kept.asked
     if asked is None:
-        return request, True
+        return msgspec.structs.replace(request, vae=kept.request.vae), True
     for path in (asked.image, asked.mask):
         if path is not None and not Path(path).is_file():
             raise HalftoneError("image-gone", path=path)

@@ -19,6 +19,7 @@ from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cure
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
+from halftone.library.vaes import vae_name
 from halftone.settings.declared import DECLARED, Setting
 from halftone.settings.disk import size_text
 from halftone.settings.places import resources
@@ -51,11 +52,12 @@ _CURED: Final = (
 
 
 def anonymous(report: CheckReport) -> CheckReport:
-    """The report without the places of the model and the LoRAs on this machine."""
+    """The report without the places of the model and what it is used with on this machine."""
     name = Path(report.model.path).name or report.model.name
     model = msgspec.structs.replace(report.model, path=name, id=name)
     loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
-    return msgspec.structs.replace(report, model=model, loras=loras)
+    vae = None if report.vae is None else vae_name(report.vae)
+    return msgspec.structs.replace(report, model=model, loras=loras, vae=vae)
 
 
 def as_json(report: CheckReport) -> bytes:
@@ -117,6 +119,8 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
     second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}"]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
+    if report.vae is not None:
+        yield f"<p>{language.say('Checked with the VAE {0} in the place of its own.', vae_name(report.vae))}</p>"
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
         yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"

@@ -8,6 +8,7 @@ from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, SEED_RANGE, SI
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
 from halftone.library.loras import check_loras
+from halftone.library.vaes import check_vae
 from halftone.metadata.picture import check_output, check_room_for_text
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -32,8 +33,8 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, input-changed, lora-*, latents-*, output-*, disk-full. Of a picture that goes on, it looks at what
-    was asked for then.
+    setting-bad-value, image-*, input-changed, lora-*, vae-*, latents-*, output-*, disk-full. Of a picture that goes on, it looks
+    at what was asked for then.
     """
     check_kept(request)
     request, only_decode = going_on(request)
@@ -43,6 +44,7 @@ def check_request(request: PictureRequest) -> None:
     _range("Number of pictures", request.batch, *BATCH_RANGE)
     if not only_decode:  # no LoRA reaches the decoder
         check_loras(request.loras)
+    check_vae(request.vae)
     _check_given(request)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
@@ -54,6 +56,7 @@ def check_inputs(inputs: CheckInputs) -> None:
     """The same for the inputs of a check."""
     _check_numbers(inputs)
     check_loras(inputs.loras)
+    check_vae(inputs.vae)
     _check_given(inputs)
 
 

@@ -1,11 +1,11 @@
-"""What worked is remembered per model with its LoRAs, device and precision: the plan that cured a picture starts the next one.
+"""What worked is remembered per model with what is used with it, device and precision: the plan that cured a picture starts the
+next one.
 
 It holds while the model's files, the device with its driver, PyTorch and the settings are what they were.
 """
 
 import hashlib
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -13,9 +13,9 @@ import msgspec
 
 from halftone.contract.facts import DeviceFacts, ModelFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import Lora, Numerics
+from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.words import DType
-from halftone.library.loras import lora_key
+from halftone.library.extras import extras_key
 from halftone.library.records import changed_setting, same_driver
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
@@ -31,12 +31,13 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     numerics: Numerics
 
 
-def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, loras: Sequence[Lora] = ()) -> Path:
-    """Another version of the model's files, another device or another PyTorch is another matter; so are its LoRAs."""
+def _file(model: ModelFacts, device: DeviceFacts, dtype: DType, extras: Extras = ALONE) -> Path:
+    """Another version of the model's files, another device or another PyTorch is another matter; so is what is used with it."""
     key = "\0".join((model.path, model.fingerprint, device.backend, device.name, device.torch_version, dtype))
     folder = data_dir() / "cures"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{_digest(key)}{f'-{_digest(lora_key(loras))}' if loras else ''}.json"
+    used = extras_key(extras)
+    return folder / f"{_digest(key)}{f'-{_digest(used)}' if used else ''}.json"
 
 
 def _digest(key: str) -> str:
@@ -47,16 +48,16 @@ def forget(model: ModelFacts, device: DeviceFacts) -> None:
     """Start the next pictures of this model without what worked before, in every precision. Raises OSError."""
     for dtype in get_args(DType):
         own = _file(model, device, dtype)
-        for file in own.parent.glob(f"{own.stem}*.json"):  # with LoRAs, too
+        for file in own.parent.glob(f"{own.stem}*.json"):  # with extras, too
             file.unlink(missing_ok=True)
 
 
-def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, loras: Sequence[Lora] = ()) -> Plan | None:
-    """The plan that worked before with just these LoRAs; None if none did, it cannot be read, or the driver or the settings are
+def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, extras: Extras = ALONE) -> Plan | None:
+    """The plan that worked before with just these extras; None if none did, it cannot be read, or the driver or the settings are
     others now.
     """
     try:
-        found = msgspec.json.decode(_file(model, device, dtype, loras).read_bytes(), type=Learned)
+        found = msgspec.json.decode(_file(model, device, dtype, extras).read_bytes(), type=Learned)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
@@ -67,11 +68,11 @@ def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numer
 
 
 def remember(
-    model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, numerics: Numerics, loras: Sequence[Lora] = ()
+    model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, numerics: Numerics, extras: Extras = ALONE
 ) -> None:
     """Keep it for the next time. A full disk costs only the memory, not the picture."""
     learned = Learned(plan=plan, driver=device.driver, numerics=numerics)
     try:
-        write_atomically(_file(model, device, dtype, loras), msgspec.json.encode(learned))
+        write_atomically(_file(model, device, dtype, extras), msgspec.json.encode(learned))
     except OSError as error:
         log.info("The cure could not be remembered: %s", error)

@@ -8,16 +8,15 @@ import json
 import logging
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, SelfTestReport
-from halftone.contract.request import Lora, Numerics
+from halftone.contract.request import ALONE, Extras, Numerics
 from halftone.contract.words import DType
-from halftone.library.loras import lora_key
+from halftone.library.extras import extras_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
 from halftone.settings.places import checks_dir
@@ -67,13 +66,13 @@ class SelfTests:
 
 def save_report(report: CheckReport) -> None:
     """Keep the report as the latest one of its model, device and precision. Raises OSError."""
-    _save(_report_file(report.model, report.device, report.precision, report.loras), report)
+    _save(_report_file(report.model, report.device, report.precision, report.extras), report)
 
 
-def load_report(model: ModelFacts, device: DeviceFacts, precision: DType, loras: Sequence[Lora] = ()) -> CheckReport | None:
-    """The latest report of the model with just these LoRAs, stale or not (ask `staleness`); None if there is none that can be
+def load_report(model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras = ALONE) -> CheckReport | None:
+    """The latest report of the model with just these extras, stale or not (ask `staleness`); None if there is none that can be
     read."""
-    return _load(_report_file(model, device, precision, loras), CheckReport)
+    return _load(_report_file(model, device, precision, extras), CheckReport)
 
 
 def set_applied(report: CheckReport, applied: bool) -> CheckReport:
@@ -132,9 +131,9 @@ def _major(driver: str | None) -> str | None:
     return driver.split(".")[0] if driver else None
 
 
-def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType, loras: Sequence[Lora]) -> str:
+def _report_file(model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> str:
     key = "\0".join((str(Path(model.path).resolve()), device.backend, device.name, precision))
-    key += f"\0{lora_key(loras)}" if loras else ""
+    key += f"\0{used}" if (used := extras_key(extras)) else ""
     return f"check-{_plain(model.name)}-{precision}-{_digest(key)}.json"
 
 

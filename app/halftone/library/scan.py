@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import ALONE, Extras
+from halftone.library.extras import extra_files
 from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
 from halftone.library.single import SINGLES, module_names
@@ -96,17 +98,25 @@ def scan_weights(
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     threads: int = THREADS,
+    extras: Extras = ALONE,
 ) -> tuple[TensorScan, ...]:
-    """Every floating-point tensor that a part of the model reads; see `scan_files`."""
-    found = scan_files(weight_files(facts), cancelled, progress, threads)
-    if facts.format != "single-file" or facts.family not in SINGLES:
-        return found
-    names = module_names(facts.family, read_header(Path(facts.path)))
-    return tuple(
-        msgspec.structs.replace(scan, component=names[scan.tensor][0], tensor=names[scan.tensor][1])
-        for scan in found
-        if scan.tensor in names
-    )
+    """Every floating-point tensor that a part of the model reads, and of what took the place of one; see `scan_files`."""
+    others = {extra.component: extra for extra in extra_files(extras)}
+    files = [(name, path) for name, path in weight_files(facts) if name not in others]
+    found = scan_files((*files, *((extra.component, extra.path) for extra in others.values())), cancelled, progress, threads)
+    single = facts.format == "single-file" and facts.family in SINGLES
+    names = module_names(facts.family, read_header(Path(facts.path))) if single else {}
+    scans: list[TensorScan] = []
+    for scan in found:
+        place: tuple[str, str] | None = (scan.component, scan.tensor)
+        if (extra := others.get(scan.component)) is not None:
+            place = (scan.component, extra.names[scan.tensor]) if scan.tensor in extra.names else None
+        elif single:
+            place = names.get(scan.tensor)
+            place = None if place is None or place[0] in others else place
+        if place is not None:
+            scans.append(msgspec.structs.replace(scan, component=place[0], tensor=place[1]))
+    return tuple(scans)
 
 
 def scan_files(

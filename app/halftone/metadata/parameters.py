@@ -29,6 +29,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Seed": str(picture.seed),
         "Size": f"{picture.width}x{picture.height}",
         "Model": model_name(request.model),
+        "VAE": None if request.vae is None else _last(request.vae),
         "Clip skip": _clip_skip(request),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
@@ -58,7 +59,8 @@ def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
 def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) -> str:
     """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names."""
     loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
-    shown = msgspec.structs.replace(request, model=model_name(request.model), loras=loras)
+    vae = None if request.vae is None else _last(request.vae)
+    shown = msgspec.structs.replace(request, model=model_name(request.model), loras=loras, vae=vae)
     latents = PurePath(picture.latents).name if picture.latents else None
     receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
     content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}
@@ -67,7 +69,12 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
 
 def model_name(model: str) -> str:
     """The last part of a model's path without .safetensors; other programs show and match just this."""
-    return PurePath(model.replace("\\", "/")).name.removesuffix(".safetensors") or model
+    return _last(model).removesuffix(".safetensors") or model
+
+
+def _last(path: str) -> str:
+    """The last part of a path, of any system."""
+    return PurePath(path.replace("\\", "/")).name
 
 
 def _plain(text: str) -> str:

@@ -44,7 +44,7 @@ def test_one_is_added_weighed_and_removed(qtbot: QtBot, folder: Path) -> None:
     box.setValue(0.6)
     assert part.row.value.text() == "Soft grain 0.60"
     lora = Lora(path=str(folder / "Soft grain.safetensors"), weight=0.6)
-    assert stage.page.form.request().loras == stage.controller.loras == (lora,)
+    assert stage.page.form.request().loras == stage.controller.extras.loras == (lora,)
     part.add(str(folder / "sepia.safetensors"))
     stage.wait(lambda: part.row.value.text() == "2 in use")
     part.findChildren(type(part.add_button))
@@ -103,7 +103,7 @@ def test_checks_are_made_with_them_and_belong_to_them(qtbot: QtBot, folder: Path
     command = next(job.command for job in controller.state.jobs)
     assert isinstance(command, Examine)
     assert command.inputs.loras == part.loras()
-    assert health_view.model_tags(model, controller.loras_of(model))[0] == "LoRA: sepia 0.50"
+    assert health_view.model_tags(model, controller.extras_of(model))[0] == "LoRA: sepia 0.50"
     stage.idle()
     part.set_loras(())
     assert controller.report(model) is not None

@@ -116,7 +116,7 @@ def details_given() -> set[str]:
         if file.relative_to(CORE).parts[0] in ("gui", "cli"):
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("HalftoneError", "_bad", "_note"):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("HalftoneError", "_bad", "_note", "_no_vae"):
                 found |= {words for words in templates_of(node) if len(english(words)) > 1}
     return found
 

@@ -14,7 +14,7 @@ from tests.helpers.read_back import read_picture
 from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import StepDone
-from halftone.contract.request import Lora, Numerics
+from halftone.contract.request import Extras, Lora, Numerics
 from halftone.engine.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
@@ -76,7 +76,7 @@ def test_what_cures_the_decoder_is_learned_of_the_model_alone(
     assert engine.loaded is not None
     facts, device = engine.loaded.facts, find_device("cpu")
     assert recall(facts, device, "float16", Numerics(precision="float16")) is not None
-    assert recall(facts, device, "float16", Numerics(precision="float16"), (lora,)) is None
+    assert recall(facts, device, "float16", Numerics(precision="float16"), Extras(loras=(lora,))) is None
 
 
 def test_the_second_picture_of_a_batch_keeps_its_own_seed(engine: DiffusersEngine, black: Path) -> None:

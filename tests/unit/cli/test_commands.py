@@ -24,7 +24,7 @@ from halftone.contract.request import Numerics
 from halftone.gallery.history import History
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
-from halftone.settings.places import checks_dir, data_dir, pictures_dir
+from halftone.settings.places import checks_dir, data_dir, pictures_dir, resources
 from halftone.settings.store import Settings, load, save
 
 
@@ -596,6 +596,19 @@ def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) 
         "The weight of the LoRA gone cannot"
     )
     assert run("generate", "a", "--lora", f"{folder / 'a:b'}").err.startswith("There is no LoRA at ")
+
+
+def test_a_vae_is_given_by_file_or_folder(run: Run, folder: Path) -> None:
+    vae = resources() / "pocket" / "vae"
+    assert run("generate", "a sun", "-m", "pocket", "--vae", str(vae), "--output", str(folder / "a.png")).code == 0
+    with History() as history:
+        assert history.recent(1)[0].request.vae == str(vae)
+    for words in (["generate", "a sun", "-m", "pocket"], ["check", "pocket"]):
+        none = run(*words, "--vae", str(folder / "none.safetensors"))
+        assert none.err.startswith(f"There is no VAE at {folder / 'none.safetensors'}.")
+        lora = run(*words, "--vae", str(folder / "lora.safetensors"))
+        assert "lora.safetensors is not a VAE that Halftone can read: it is a LoRA." in lora.err
+        assert (none.code, lora.code) == (2, 2)
 
 
 @pytest.mark.parametrize(

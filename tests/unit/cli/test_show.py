@@ -11,7 +11,7 @@ from halftone.cli.objects import check_object, devices_object, generate_object
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport, PictureFacts
-from halftone.contract.request import Lora
+from halftone.contract.request import Extras, Lora
 from halftone.health.explain import explain
 
 AS_SET = ChosenPrecision("float16", "FP16, as set.", measured=False)
@@ -83,13 +83,14 @@ def test_a_lora_that_is_the_cause_brings_its_remedy() -> None:
     assert remedies == ["Apply the cure, or lower the weight of glow: at 0.4 the same step held."]
 
 
-def test_pictures_name_the_loras_that_they_were_made_with() -> None:
+def test_pictures_name_what_they_were_made_with() -> None:
     picture = samples.picture_facts("a.png")
     report = GenerateReport(images=(picture,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    show_pictures(report, "pocket", AS_SET, loras=(Lora(path="/l/glow.safetensors", weight=0.8), Lora(path="ink")), console=out)
+    extras = Extras(loras=(Lora(path="/l/glow.safetensors", weight=0.8), Lora(path="ink")), vae="/v/crisp.safetensors")
+    show_pictures(report, "pocket", AS_SET, extras=extras, console=out)
     assert isinstance(out.file, io.StringIO)
-    assert "clean · with the LoRAs glow 0.8, ink 1" in out.file.getvalue()
+    assert "clean · with the VAE crisp.safetensors and the LoRAs glow 0.8, ink 1" in out.file.getvalue()
 
 
 def test_a_damaged_lora_is_named_and_the_model_is_not_blamed() -> None:

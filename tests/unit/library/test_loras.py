@@ -8,7 +8,7 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
-from halftone.contract.request import Lora, Numerics
+from halftone.contract.request import Extras, Lora, Numerics
 from halftone.library.learned import forget, recall, remember
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags, without_tags
 from halftone.settings.store import Settings
@@ -93,7 +93,7 @@ def test_every_form_of_keys_is_known(tmp_path: Path, key: str) -> None:
 def test_a_cure_belongs_to_the_loras_it_was_found_with(folder: Path) -> None:
     model, device = samples.POCKET, samples.CPU
     file = folder / "sepia.safetensors"
-    half, whole = (Lora(path=str(file), weight=0.5),), (Lora(path=str(file)),)
+    half, whole = Extras(loras=(Lora(path=str(file), weight=0.5),)), Extras(loras=(Lora(path=str(file)),))
     remember(model, device, "float16", Plan(reasons=("half",)), Numerics(), half)
     found = recall(model, device, "float16", Numerics(), half)
     assert found is not None

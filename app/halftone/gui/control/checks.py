@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
-from halftone.contract.request import CheckInputs, Lora
+from halftone.contract.request import Extras, inputs_with
 from halftone.contract.words import DTYPE_NAMES, Depth, DType
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
@@ -17,7 +17,7 @@ from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.state import Ended, Noted
 from halftone.health.judge import Badge, badge, still_applied, tried
 from halftone.library import learned, records
-from halftone.library.loras import lora_key
+from halftone.library.extras import extras_key
 
 
 class Checks(QObject):
@@ -33,32 +33,32 @@ class Checks(QObject):
         keeper: SettingsKeeper,
         writer: RecordWriter,
         devices: DeviceChoice,
-        loras_of: Callable[[ModelFacts], tuple[Lora, ...]],
+        extras_of: Callable[[ModelFacts], Extras],
         parent: QObject,
     ) -> None:
-        """loras_of: what a model is checked with now."""
+        """extras_of: what a model is checked with now."""
         super().__init__(parent)
         self._holder = holder
         self._queue = queue
         self._keeper = keeper
         self._writer = writer
         self._devices = devices
-        self._loras_of = loras_of
+        self._extras_of = extras_of
         self._reports: dict[tuple[str, str, DType, str], CheckReport | None] = {}
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
     def report(self, model: ModelFacts | None) -> CheckReport | None:
-        """The stored check of a model, with the LoRAs chosen for it, on this device in the precision in use."""
+        """The stored check of a model, with what was chosen for it, on this device in the precision in use."""
         device = self._holder.state.device
         if model is None or device is None:
             return None
-        return self._report(model, device, self._devices.precision[0], self._loras_of(model))
+        return self._report(model, device, self._devices.precision[0], self._extras_of(model))
 
-    def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, loras: tuple[Lora, ...]) -> CheckReport | None:
-        key = (model.fingerprint, device.id, precision, lora_key(loras))
+    def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> CheckReport | None:
+        key = (model.fingerprint, device.id, precision, extras_key(extras))
         if key not in self._reports:
-            self._reports[key] = records.load_report(model, device, precision, loras)
+            self._reports[key] = records.load_report(model, device, precision, extras)
         return self._reports[key]
 
     def badge(self, model: ModelFacts | None) -> Badge:
@@ -74,13 +74,14 @@ class Checks(QObject):
 
     def _checked_in(self, model: ModelFacts, device: DeviceFacts) -> list[str]:
         """Names of the precisions in which there is a check of the model that still holds."""
-        loras, numerics = self._loras_of(model), self._keeper.numerics
-        found = ((name, self._report(model, device, dtype, loras)) for dtype, name in DTYPE_NAMES.items())
+        extras, numerics = self._extras_of(model), self._keeper.numerics
+        found = ((name, self._report(model, device, dtype, extras)) for dtype, name in DTYPE_NAMES.items())
         return [name for name, report in found if report and records.staleness(report, model, device, numerics) is None]
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""
-        self._reports[report.model.fingerprint, report.device.id, report.precision, lora_key(report.loras)] = report
+        key = (report.model.fingerprint, report.device.id, report.precision, extras_key(report.extras))
+        self._reports[key] = report
         self.changed.emit()
         self._writer.write(lambda: records.save_report(report))
 
@@ -94,7 +95,7 @@ class Checks(QObject):
             device=self._devices.id,
             depth=depth,
             numerics=self._keeper.numerics,
-            inputs=CheckInputs(loras=self._loras_of(model)),
+            inputs=inputs_with(self._extras_of(model)),
         )
         return self._queue.submit(command, model.name, first=True, then=then)
 
@@ -106,7 +107,7 @@ class Checks(QObject):
         report, command = ended.report, ended.job.command
         if not isinstance(report, CheckReport) or not isinstance(command, Examine) or command.plan is not None:
             return
-        before = self._report(report.model, report.device, report.precision, report.loras)
+        before = self._report(report.model, report.device, report.precision, report.extras)
         kept = msgspec.structs.replace(report, applied=still_applied(before, report))
         self._remember(kept)
         if before is not None and before.applied and not kept.applied and not awaited:
@@ -115,7 +116,7 @@ class Checks(QObject):
     def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
         """Queue writing a rescaled copy of the model, with the LoRAs chosen for it merged in."""
         numerics = self._keeper.numerics
-        loras = self._loras_of(model)
+        loras = self._extras_of(model).loras
         command = Repair(job=new_job_id(), model=model.id, output=output, device=self._devices.id, numerics=numerics, loras=loras)
         return self._queue.submit(command, model.name, first=True, then=then)
 
@@ -147,7 +148,7 @@ class Checks(QObject):
             device=self._devices.id,
             depth=chosen.depth,
             numerics=self._keeper.numerics,
-            inputs=CheckInputs(loras=chosen.loras),
+            inputs=inputs_with(chosen.extras),
             plan=chosen.plan,
         )
         return self._queue.submit(command, chosen.model.name, first=True, then=lambda ended: self._cured(ended, chosen))

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import ALONE, PictureRequest
 from halftone.gui import stopping, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
@@ -213,8 +213,8 @@ class CreatePage(QWidget):
                 if key == "check":
                     self._check()
             case "copy":
-                facts, loras = (made.facts, made.request.loras) if made is not None else (None, ())
-                said = copy_details(facts, controller.model, controller.state.device, loras=loras)
+                facts, extras = (made.facts, made.request.extras) if made is not None else (None, ALONE)
+                said = copy_details(facts, controller.model, controller.state.device, extras=extras)
                 QGuiApplication.clipboard().setText(said)
                 controller.take(Noted(kind="copied"))
             case "recover" | "recover-fix" if made is not None:
@@ -226,10 +226,11 @@ class CreatePage(QWidget):
                 self.centre.fold()
 
     def _as_made(self) -> None:
-        """What follows is about the shown picture: in the precision and with the LoRAs that it was asked for with."""
+        """What follows is about the shown picture: in the precision and with what it was asked for with."""
         if self.centre.shown is not None:
             self.form.numerics_part.take(self.centre.shown.request.numerics.precision)
             self.form.lora_part.set_loras(self.centre.shown.request.loras)
+            self.form.vae_part.set_vae(self.centre.shown.request.vae)
 
     def _toolbar_act(self, key: str) -> None:
         match key:

@@ -3,8 +3,8 @@
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QLayout, QMenu, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLayout, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
@@ -17,22 +17,20 @@ from halftone.gui.pages.create_counter import PromptCounter
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, estimate, size_warning
 from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note
+from halftone.gui.pages.create_footer import Footer
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
-from halftone.gui.pages.create_parts import GenerateButton, PromptEdit
+from halftone.gui.pages.create_parts import PromptEdit
+from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
-    IconLabel,
-    button,
     column,
     hline,
     label,
-    repolish,
     row,
     scrolling,
-    set_icon,
     set_tone,
     surface,
 )
@@ -67,7 +65,8 @@ class CreateForm(QWidget):
     def _build(self) -> None:
         self.model_part = ModelPart(self._controller)
         size_part, sampling_part = self._size_part(), self._sampling_part()
-        self.lora_part, self.numerics_part = LoraPart(self._controller), NumericsPart(self._controller)
+        self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
+        self.numerics_part = NumericsPart(self._controller)
         self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
         body = QWidget()
         body.setLayout(
@@ -84,6 +83,9 @@ class CreateForm(QWidget):
                 self.lora_part.row,
                 self.lora_part,
                 hline(),
+                self.vae_part.row,
+                self.vae_part,
+                hline(),
                 self.numerics_part.row,
                 self.numerics_part,
                 hline(),
@@ -92,8 +94,10 @@ class CreateForm(QWidget):
             )
         )
         self.area = scrolling(body)
+        self.footer = Footer()
+        self.estimate, self.generate_button, self.more = self.footer.estimate, self.footer.generate_button, self.footer.more
         frame = surface("plain")
-        frame.setLayout(column(self.area, hline(), self._footer(), spacing=0))
+        frame.setLayout(column(self.area, hline(), self.footer, spacing=0))
         self.setLayout(column(frame, spacing=0))
 
     def _prompt_part(self) -> QWidget:
@@ -149,25 +153,6 @@ class CreateForm(QWidget):
         bottom_part = column(bottom, self.batch_note, spacing=2)
         return _part(column(self.steps, self.guidance, spacing=4), sampler_column, bottom_part, spacing=10)
 
-    def _footer(self) -> QWidget:
-        self.clock = IconLabel("clock", "text-muted", 14)
-        self.estimate = label("", "small", "secondary", numbers=True)
-        self.fits_icon = IconLabel("", "danger", 14)
-        self.fits = label("", "small-strong", "danger")
-        self.generate_button = GenerateButton()
-        self.more = button("", "primary", tip=tr("More ways to generate"))
-        self.more.setAccessibleName(tr("More ways to generate"))
-        self.more.setFixedSize(34, 40)
-        set_icon(self.more, "chevron-down", "on-accent")
-        self.more.setProperty("size", "hero")
-        self.more.setStyleSheet("padding: 0;")
-        buttons = row(self.generate_button, self.more, spacing=8)
-        line = row(self.clock, self.estimate, -1, self.fits_icon, self.fits, spacing=6)
-        made = surface("plain")
-        made.setFixedHeight(88)
-        made.setLayout(column(line, buttons, spacing=8, margins=(14, 10, 14, 12)))
-        return made
-
     def _connect(self) -> None:
         controller = self._controller
         controller.models_changed.connect(self._model_changed)
@@ -181,12 +166,15 @@ class CreateForm(QWidget):
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        for part in (self.lora_part, self.numerics_part):
+        for part in (self.lora_part, self.vae_part, self.numerics_part):
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
-        self.lora_part.changed.connect(self._show_loras)
+        for part in (self.lora_part, self.vae_part):
+            part.changed.connect(partial(self._show_changed, part))
         controller.badges_changed.connect(self.numerics_part.show_value)
-        self.generate_button.clicked.connect(lambda _on=False: self.submit())
-        self.more.clicked.connect(self._open_menu)
+        self.footer.generate.connect(self.submit)
+        self.footer.several.connect(lambda count: self.submit(count=count))
+        self.footer.endless.connect(lambda: self.submit(endless=True))
+        self.footer.in_float32.connect(lambda: self.submit(precision="float32"))
 
     # --- the request ------------------------------------------------------------------------------------------------
 
@@ -209,6 +197,7 @@ class CreateForm(QWidget):
             batch=round(self.batch.value()),
             output=settings.pictures_folder,
             loras=self.lora_part.loras(),
+            vae=self.vae_part.vae(),
             numerics=self._controller.numerics,
         )
 
@@ -227,6 +216,7 @@ class CreateForm(QWidget):
             self.seed.set_seed(request.seed)
         self.batch.setValue(request.batch)
         self.lora_part.set_loras(request.loras)
+        self.vae_part.set_vae(request.vae)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
@@ -342,9 +332,9 @@ class CreateForm(QWidget):
     def _refresh_footer(self) -> None:
         model = self._controller.model
         times = self._pictures.times(conditions(self._controller))
-        words, tip = estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), times)
-        self.estimate.setText(words)
-        self.estimate.setToolTip(tip)
+        self.footer.show_estimate(
+            *estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), times)
+        )
         self._show_memory()
         problem = self.refusal()
         short = self._shortage()
@@ -352,49 +342,25 @@ class CreateForm(QWidget):
         self.size_note.setText(warning)
         set_tone(self.size_note, "danger" if short else "warn")
         self.size_note.setVisible(bool(warning))
-        self.generate_button.setEnabled(not problem)
-        self.more.setEnabled(not problem)
-        queueing = bool(self._controller.state.jobs)
-        tip = tr("Put the picture behind the running one (Ctrl+Enter)") if queueing else tr("Make the picture (Ctrl+Enter)")
-        self.generate_button.setToolTip(problem or tip)
-        self._dress_more(queueing=queueing, usable=not problem)
-
-    def _dress_more(self, *, queueing: bool, usable: bool) -> None:
-        """The arrow looks like the button that it stands beside."""
-        kind = "" if queueing else "primary"
-        if self.more.property("kind") != kind:
-            self.more.setProperty("kind", kind)
-            repolish(self.more)
-        set_icon(self.more, "chevron-down", "text-disabled" if not usable else "text-secondary" if queueing else "on-accent")
+        self.footer.show_usable(problem, queueing=bool(self._controller.state.jobs))
 
     def _show_memory(self) -> None:
         """Say so when not even the model's weights find room; what a picture needs beyond them is not known before."""
         memory, model, loaded = self._controller.state.memory, self._controller.model, self._controller.state.loaded
-        short = False
+        short = ""
         if memory is not None and model is not None and (loaded is None or loaded.id != model.id):
             free = max(0, memory.total - memory.others)
-            short = model.size_bytes > free
-            self.fits.setToolTip(tr("Model {0}, free memory {1}", figures.size(model.size_bytes), figures.size(free)))
-        self.fits.setText(tr("Does not fit") if short else "")
-        self.fits_icon.set("octagon-alert" if short else "", "danger")
+            if model.size_bytes > free:
+                short = tr("Model {0}, free memory {1}", figures.size(model.size_bytes), figures.size(free))
+        self.footer.show_short(short)
 
     def _show_opened(self, part: QWidget) -> None:
         """What was opened may stand below the edge."""
         self.area.ensureWidgetVisible(part, 0, 0)
 
-    def _show_loras(self) -> None:
-        if self.lora_part.row.isChecked():
-            self._controller.later(partial(self._show_opened, self.lora_part))
-
-    def _open_menu(self) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.addAction(tr("Generate 4"), lambda: self.submit(count=4))
-        menu.addAction(tr("Generate until stopped"), lambda: self.submit(endless=True))
-        menu.addAction(tr("Generate in FP32 once"), lambda: self.submit(precision="float32"))
-        corner = self.more.mapToGlobal(QPoint(self.more.width(), 0))
-        size = menu.sizeHint()
-        menu.popup(corner - QPoint(size.width(), size.height() + 4))
+    def _show_changed(self, part: LoraPart | VaePart) -> None:
+        if part.row.isChecked():
+            self._controller.later(partial(self._show_opened, part))
 
     def set_low(self, low: bool) -> None:
         """In a low window the prompt is 66 high."""

@@ -11,11 +11,13 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
 from halftone.health.words import capital
+from halftone.library.vaes import vae_name
 
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
     rows = [(tr("Prompt"), request.prompt), (tr("Negative prompt"), request.negative), (tr("Model"), request.model)]
+    rows.append((tr("VAE"), "" if request.vae is None else vae_name(request.vae)))
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))
     rows.append((tr("LoRA"), text.lora_list(request.loras)))

@@ -302,7 +302,7 @@ class HealthPage(Page):
         control = self._controller
         states = [control.badge(one).state for one in control.models]
         self.header.set_models(control.models, states, model.id if model is not None else "")
-        tags = health_view.model_tags(model, control.loras_of(model)) if model is not None else ()
+        tags = health_view.model_tags(model, control.extras_of(model)) if model is not None else ()
         self.header.set_model(model.name if model is not None else tr("No model"), tags, narrow=self.width() < 900)
         seconds = self._known_seconds(model)
         tip = tr("Repeat the check with the current settings.")

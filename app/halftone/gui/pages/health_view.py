@@ -8,7 +8,7 @@ from typing import Literal
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Lora
+from halftone.contract.request import Extras
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.gui import picture_details, reasons, text
 from halftone.gui.i18n import listed, sentences, tr
@@ -410,7 +410,8 @@ def summary_of_findings(findings: Sequence[Finding]) -> str:
     return " · ".join(words.format(figures.group(count)) for count, words in counts if count)
 
 
-def model_tags(model: ModelFacts, loras: Sequence[Lora]) -> tuple[str, ...]:
+def model_tags(model: ModelFacts, extras: Extras) -> tuple[str, ...]:
     """What it is checked with, family, stored type and size."""
-    added = (f"{tr('LoRA')}: {text.lora_words(loras)}",) if loras else ()
-    return (*added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))
+    vae = () if extras.vae is None else (f"{tr('VAE')}: {text.vae_words(extras.vae)}",)
+    added = (f"{tr('LoRA')}: {text.lora_words(extras.loras)}",) if extras.loras else ()
+    return (*vae, *added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))

@@ -1,0 +1,46 @@
+"""What the next pictures and checks use beside the model's own parts, and what of it the folders of the settings hold."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from halftone.contract.request import ALONE, Extras, Lora
+from halftone.gui.background import Background
+from halftone.gui.control.writing import SettingsKeeper
+from halftone.library.loras import known_loras, lora_folders
+from halftone.library.vaes import known_vaes
+
+
+class ExtrasChoice(QObject):
+    """`changed`: others are chosen."""
+
+    changed = Signal()
+
+    def __init__(self, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
+        super().__init__(parent)
+        self._keeper = keeper
+        self._background = background
+        self.chosen: Extras = ALONE
+
+    def choose_loras(self, loras: Iterable[Lora]) -> None:
+        self._choose(msgspec.structs.replace(self.chosen, loras=tuple(loras)))
+
+    def choose_vae(self, vae: str | None) -> None:
+        """None: the model's own."""
+        self._choose(msgspec.structs.replace(self.chosen, vae=vae))
+
+    def _choose(self, chosen: Extras) -> None:
+        if chosen != self.chosen:
+            self.chosen = chosen
+            self.changed.emit()
+
+    def look_for_loras(self, then: Callable[[dict[str, str], tuple[str, ...]], None]) -> None:
+        """Read the folders in the background; `then` gets name -> path, and the folders."""
+        folders = lora_folders(self._keeper.settings)
+        self._background.run(lambda: known_loras(folders), lambda known: then(known, folders))
+
+    def look_for_vaes(self, then: Callable[[dict[str, str]], None]) -> None:
+        """Read the model folders in the background; `then` gets name -> path."""
+        folders = self._keeper.settings.model_folders
+        self._background.run(lambda: known_vaes(folders), then)

@@ -1,0 +1,77 @@
+"""The pinned foot of the Create form: how long the pictures take, whether the model fits, and Generate with its other ways."""
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QMenu, QWidget
+
+from halftone.gui.i18n import tr
+from halftone.gui.pages.create_parts import GenerateButton
+from halftone.gui.widgets.common import IconLabel, button, column, label, repolish, row, set_icon, surface
+
+_SEVERAL = 4
+
+
+class Footer(QWidget):
+    """88 high. `generate`, `several` (how many), `endless`, `in_float32`: what was asked for."""
+
+    generate = Signal()
+    several = Signal(int)
+    endless = Signal()
+    in_float32 = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        clock = IconLabel("clock", "text-muted", 14)
+        self.estimate = label("", "small", "secondary", numbers=True)
+        self.fits_icon = IconLabel("", "danger", 14)
+        self.fits = label("", "small-strong", "danger")
+        self.generate_button = GenerateButton()
+        self.more = button("", "primary", tip=tr("More ways to generate"))
+        self.more.setAccessibleName(tr("More ways to generate"))
+        self.more.setFixedSize(34, 40)
+        set_icon(self.more, "chevron-down", "on-accent")
+        self.more.setProperty("size", "hero")
+        self.more.setStyleSheet("padding: 0;")
+        buttons = row(self.generate_button, self.more, spacing=8)
+        line = row(clock, self.estimate, -1, self.fits_icon, self.fits, spacing=6)
+        made = surface("plain")
+        made.setFixedHeight(88)
+        made.setLayout(column(line, buttons, spacing=8, margins=(14, 10, 14, 12)))
+        self.setLayout(column(made, spacing=0))
+        self.generate_button.clicked.connect(lambda _on=False: self.generate.emit())
+        self.more.clicked.connect(self._open_menu)
+
+    def show_estimate(self, words: str, tip: str) -> None:
+        self.estimate.setText(words)
+        self.estimate.setToolTip(tip)
+
+    def show_short(self, why: str) -> None:
+        """why: the figures of a model that does not fit into the memory, "" for one that does."""
+        self.fits.setText(tr("Does not fit") if why else "")
+        self.fits.setToolTip(why)
+        self.fits_icon.set("octagon-alert" if why else "", "danger")
+
+    def show_usable(self, problem: str, *, queueing: bool) -> None:
+        """problem: why nothing can be made, "" when it can."""
+        self.generate_button.setEnabled(not problem)
+        self.more.setEnabled(not problem)
+        tip = tr("Put the picture behind the running one (Ctrl+Enter)") if queueing else tr("Make the picture (Ctrl+Enter)")
+        self.generate_button.setToolTip(problem or tip)
+        self._dress_more(queueing=queueing, usable=not problem)
+
+    def _dress_more(self, *, queueing: bool, usable: bool) -> None:
+        """The arrow looks like the button that it stands beside."""
+        kind = "" if queueing else "primary"
+        if self.more.property("kind") != kind:
+            self.more.setProperty("kind", kind)
+            repolish(self.more)
+        set_icon(self.more, "chevron-down", "text-disabled" if not usable else "text-secondary" if queueing else "on-accent")
+
+    def _open_menu(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(tr("Generate 4"), lambda: self.several.emit(_SEVERAL))
+        menu.addAction(tr("Generate until stopped"), self.endless.emit)
+        menu.addAction(tr("Generate in FP32 once"), self.in_float32.emit)
+        corner = self.more.mapToGlobal(QPoint(self.more.width(), 0))
+        size = menu.sizeHint()
+        menu.popup(corner - QPoint(size.width(), size.height() + 4))

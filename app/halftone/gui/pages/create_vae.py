@@ -1,0 +1,125 @@
+"""The VAE of the next pictures: a folded row of the Create form."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.pages.create_parts import FoldedRow
+from halftone.gui.text import error_remedy, error_sentence, vae_words
+from halftone.gui.widgets.common import ElidedLabel, button, column, icon_button, label, row
+from halftone.library.vaes import check_fit, vae_name
+
+
+class VaePart(QWidget):
+    """What decodes the picture, and a button to choose another. `changed`: that, or what is said of it."""
+
+    changed = Signal()
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self._controller = controller
+        self._known: dict[str, str] = {}
+        self._vae: str | None = None
+        tip = tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not.")
+        self._name = ElidedLabel("")
+        self._own = icon_button("x", tr("Use the model's own VAE"), size=14, clicked=lambda: self.set_vae(None))
+        self._line = QWidget()
+        line = row(self._name, self._own, spacing=6)
+        line.setStretch(0, 1)
+        self._line.setLayout(line)
+        self.choose_button = button(tr("Choose VAE"), tip=tip, clicked=self._open_menu)
+        self.note = label("", "caption", "warn", wrap=True)
+        self.note.hide()
+        self.setLayout(column(self._line, row(self.choose_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
+        self.row = FoldedRow(tr("VAE"), self)
+        self.row.setToolTip(tip)
+        self.row.toggled.connect(lambda on: controller.look_for_vaes(self._found) if on else None)
+        controller.model_selected.connect(self._look_again)
+        controller.models_changed.connect(self._look_again)
+        self._show()
+
+    def vae(self) -> str | None:
+        return self._vae
+
+    def set_vae(self, vae: str | None) -> None:
+        """Take this one; None: the model's own."""
+        self._vae = vae
+        self._controller.choose_vae(vae)
+        self._show()
+        self._say("")
+        self._look_again()
+
+    def _show(self) -> None:
+        self.row.value.setText(vae_words(self._vae))
+        self._line.setVisible(self._vae is not None)
+        self._line.setToolTip(self._vae or "")
+        self._name.set_text("" if self._vae is None else vae_name(self._vae))
+
+    def _found(self, known: dict[str, str]) -> None:
+        self._known = known
+
+    # --- choosing ---------------------------------------------------------------------------------------------------
+
+    def choose(self, path: str) -> None:
+        """Take a VAE's file or folder, if it fits the model; what is wrong with it is said below."""
+        model = self._controller.model
+        if model is not None:
+            self._check(path, model, then=partial(self.set_vae, path))
+
+    def _look_again(self) -> None:
+        """Another model may be there now."""
+        vae, model = self._vae, self._controller.model
+        if vae is not None and model is not None:
+            self._check(vae, model, then=partial(self._hush, vae))
+
+    def _check(self, path: str, model: ModelFacts, then: Callable[[], None]) -> None:
+        self._controller.background.run(
+            lambda: check_fit(path, model),
+            lambda _none: then(),
+            self._refused,
+            receiver=self,
+        )
+
+    def _hush(self, vae: str) -> None:
+        if vae == self._vae:
+            self._say("")
+
+    def _refused(self, error: Exception) -> None:
+        if not isinstance(error, HalftoneError):
+            raise error
+        facts = error.as_facts()
+        self._say(sentences(error_sentence(facts), error_remedy(facts)))
+        self.row.setChecked(True)
+
+    def _say(self, words: str) -> None:
+        self.note.setText(words)
+        self.note.setVisible(bool(words))
+        self.changed.emit()
+
+    def _open_menu(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        menu.addAction(tr("Model's own"), partial(self.set_vae, None))
+        for name, path in sorted(self._known.items(), key=lambda pair: pair[0].casefold()):
+            menu.addAction(name.replace("&", "&&"), partial(self.choose, path)).setToolTip(path)
+        menu.addSeparator()
+        menu.addAction(tr("Choose a file…"), partial(self._ask, QFileDialog.FileMode.ExistingFile))
+        menu.addAction(tr("Choose a folder…"), partial(self._ask, QFileDialog.FileMode.Directory))
+        menu.popup(self.choose_button.mapToGlobal(QPoint(0, self.choose_button.height() + 2)))
+
+    def _ask(self, mode: QFileDialog.FileMode) -> None:
+        dialog = QFileDialog(self, tr("Choose VAE"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(mode)
+        if mode == QFileDialog.FileMode.ExistingFile:
+            dialog.setNameFilter(f"{tr('VAE files')} (*.safetensors)")
+        dialog.fileSelected.connect(lambda path: self.choose(str(Path(path))))
+        dialog.open()

@@ -1,0 +1,95 @@
+"""The VAE of the form: chosen from a file or folder, sent with pictures and checks, refused where it does not fit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+from tests.gui.stage import Stage
+from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors
+
+from halftone.contract.messages import Examine
+from halftone.contract.request import Extras, PictureRequest
+from halftone.gui.pages import health_view
+from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.pages.health_bits import copy_refusal
+from halftone.settings.places import resources
+from halftone.settings.store import Settings
+
+OWN = resources() / "pocket" / "vae"
+"""That of the demo model, as a folder of its own."""
+
+
+def test_one_is_chosen_sent_and_given_up(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form, controller = stage.page.form, stage.controller
+    part = form.vae_part
+    assert (part.row.value.text(), form.request().vae) == ("Model's own", None)
+    part.row.click()
+    part.choose(str(OWN))
+    stage.wait(lambda: part.vae() == str(OWN))
+    assert part.row.value.text() == part._name.text() == "vae"
+    assert form.request().vae == controller.extras.vae == str(OWN)
+    model = controller.model
+    assert model is not None
+    controller.check(model)
+    command = next(job.command for job in controller.state.jobs)
+    assert isinstance(command, Examine)
+    assert command.inputs.vae == str(OWN)
+    assert health_view.model_tags(model, controller.extras_of(model))[0] == "VAE: vae"
+    stage.idle()
+    part._own.click()
+    assert (part.row.value.text(), form.request().vae, controller.extras) == ("Model's own", None, Extras())
+    stage.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("lora", "is not a VAE that Halftone can read: it is a LoRA."), ("none", "no VAE at")]
+)
+def test_another_file_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "lora.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    stage = Stage(qtbot)
+    part = stage.page.form.vae_part
+    part.choose(str(tmp_path / f"{name}.safetensors"))
+    stage.wait(lambda: said in part.note.text())
+    assert part.note.isVisible()
+    assert part.vae() is None
+    stage.close()
+
+
+def test_those_of_the_model_folders_are_offered(qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "crisp.safetensors").write_bytes(safetensors({"decoder.conv_in.weight": ramp(2)}))
+    (tmp_path / "other.safetensors").write_bytes(safetensors({"something": ramp(2)}))
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(str(tmp_path),)))
+    part = stage.page.form.vae_part
+    part.row.click()
+    stage.wait(lambda: part._known == {"crisp.safetensors": str(tmp_path / "crisp.safetensors")})
+    stage.close()
+
+
+def test_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.vae_part.set_vae(str(OWN))
+    assert '"vae":' in form.kept()
+    form.set_request(PictureRequest(prompt="sea"))
+    assert form.request().vae is None
+    request = PictureRequest(prompt="sea", vae=str(OWN))
+    form.set_request(request)
+    assert form.request().vae == str(OWN)
+    assert ("VAE", "vae") in receipt_rows(samples.picture_facts("a.png"), request)
+    stage.idle()
+    stage.close()
+
+
+def test_no_copy_is_offered_of_a_model_that_was_checked_with_another() -> None:
+    report = kit.report()
+    exact = [cure for cure in report.cures if cure.kind == "rescale"]
+    assert exact
+    view = health_view.HealthView("overflows", "", "", cures=tuple(exact), report=report)
+    assert copy_refusal(view) == ""
+    other = replace(view, report=msgspec.structs.replace(report, vae="/v/crisp.safetensors"))
+    assert copy_refusal(other).startswith("A copy is of the model itself")
