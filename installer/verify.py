@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 NEEDED = (
-    "numpy", "PIL", "msgspec", "tomlkit", "platformdirs", "rich", "typer", "safetensors", "sentencepiece",
+    "numpy", "PIL", "msgspec", "tomlkit", "platformdirs", "rich", "typer", "safetensors", "sentencepiece", "ftfy",
     "tokenizers", "PySide6", "torch", "transformers", "diffusers", "accelerate", "peft",
 )  # fmt: skip
 IMPORT_FAILED, NO_CODE, DEVICE_FAILED = 3, 4, 5

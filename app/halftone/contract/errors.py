@@ -26,6 +26,8 @@ ErrorCode = Literal[
     "prompt-empty",
     "prompt-no-text",
     "prompt-too-long",
+    "picture-needed",
+    "mask-needed",
     "image-missing",
     "image-unreadable",
     "image-gone",
@@ -35,6 +37,7 @@ ErrorCode = Literal[
     "latents-other-model",
     "latents-model-changed",
     "option-unknown",
+    "pipeline-refused",
     "lora-missing",
     "lora-not-a-lora",
     "lora-other-base",
@@ -109,6 +112,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The prompt is too long for what {path} can hold beside the picture.",
         "End the name with .png, or shorten the prompt.",
     ),
+    "picture-needed": ("{model} starts from a picture, and none was given.", "Give it one in a terminal: --image FILE."),
+    "mask-needed": (
+        "{model} paints only where a mask says so, and none was given.",
+        "Give it one in a terminal, white where the picture is to change: --mask FILE.",
+    ),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
     "image-gone": (
         "The unfinished picture goes on from {path}, which is not there any more.",
@@ -133,6 +141,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Put its old files back, or make the picture again with its seed.",
     ),
     "option-unknown": ("This model's pipeline has no option {name}.", "Known options: {known}."),
+    "pipeline-refused": (
+        "The model's pipeline does not take what it was given: {detail}.",
+        "Change what the sentence names, or leave it out.",
+    ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),
     "lora-other-base": (

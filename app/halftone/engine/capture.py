@@ -18,7 +18,7 @@ from halftone.engine.flight import Flight, Hooks
 from halftone.engine.frames import first_frame
 from halftone.engine.load import Loaded
 from halftone.engine.precision import invoke
-from halftone.engine.resolve import Inputs, pipeline_arguments, refused_option, task_pipeline
+from halftone.engine.resolve import Inputs, pipeline_arguments, refused, task_pipeline
 from halftone.engine.samplers import make_scheduler, put_scheduler, too_many_steps
 from halftone.engine.tensors import tensors_in
 from halftone.measure.probe import Probe, Reading, ScorePeak
@@ -136,9 +136,10 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
         too_many = too_many_steps(loaded.native_scheduler, inputs.steps or 0, error)
         if too_many is not None:
             raise too_many from error
-        if not inputs.options:
+        told = refused(inputs.options, error)
+        if told is error:
             raise
-        raise refused_option(inputs.options, error) from error
+        raise told from error
     return first_frame(result[0])
 
 

@@ -30,7 +30,7 @@ from halftone.engine.picture import Picture, PictureStopped, flatness, picture_f
 from halftone.engine.plans import any_component, apply_plan, apply_state, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Cured, Diagnosis, Recovery, damage_finding, only
-from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused_option, resolve, task_pipeline
+from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused, resolve, task_pipeline
 from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
@@ -217,16 +217,14 @@ class Generation:
         return state, lambda: apply_plan(self._loaded, self._recovery.plan)
 
     def _refused(self, error: Exception) -> Exception:
-        """What the pipeline does not take: so many steps, a sampler, an option; any other error is a fault and stays as it is."""
+        """What the pipeline does not take: so many steps, a sampler, an option, an input; any other error stays a fault."""
         too_many = too_many_steps(getattr(self._loaded.pipe, "scheduler", None), self._resolved.steps, error)
         if too_many is not None:
             return too_many
         sampler = self._request.sampler
         if sampler is not None and is_unfit(self._loaded.pipe.scheduler, error):
             return unfit_sampler(self._loaded.native_scheduler, sampler, error)
-        if self._request.options and not isinstance(error, AssertionError):
-            return refused_option(self._request.options, error)
-        return error
+        return error if isinstance(error, AssertionError) else refused(self._request.options, error)
 
     def _recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
         """Cure the denoiser call that failed; what is to be done before the step is computed again."""

@@ -24,6 +24,7 @@ from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
 from halftone.engine.single_file import component_from_file, load_single
+from halftone.engine.stand_ins import put_guidance, put_stand_ins
 from halftone.engine.tensors import NAMES
 from halftone.engine.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
@@ -89,6 +90,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     pipe.set_progress_bar_config(disable=True)
     loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
     _let_clip_skip(pipe)
+    put_guidance(pipe)
     for name, module in loaded.modules.items():
         settle(loaded, name, module)
     log.info("loaded %s in %.1f s on %s", facts.name, time.perf_counter() - started, device)
@@ -122,6 +124,7 @@ def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
     import diffusers
 
     options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if _has_checker(folder) else {}
+    put_stand_ins(folder)
     return diffusers.DiffusionPipeline.from_pretrained(
         folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
     )

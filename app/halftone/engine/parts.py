@@ -7,7 +7,8 @@ from torch import nn
 Role = Literal["encode", "denoise", "decode", "other"]
 
 _ENCODERS = ("text_encoder", "image_encoder")
-_DENOISERS = ("unet", "transformer", "prior", "denoiser", "dit")
+_DENOISERS = ("unet", "transformer", "prior", "denoiser", "dit", "decoder")
+"""A part called "decoder" that decodes nothing is the denoiser of a second stage."""
 _IGNORED = ("safety_checker", "feature_extractor", "watermark")
 
 

@@ -10,12 +10,16 @@ from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
 from halftone.engine.load import Loaded
 from halftone.engine.resolve import Inputs, of_check
+from halftone.library.models import POCKET
+from halftone.library.tasks import needs_mask, needs_picture
+from halftone.settings.places import resources
 
 QUICK_STEPS: Final = 3
 """Noise levels of a quick check: first, middle, last of the schedule."""
 MOST_WORDS: Final = 1024
 """No text encoder of a picture model reads more."""
 _WEIGHTS: Final = ("({}:1.5)", "\\({}\\)", "(({}))", "[{}]", "({}:0.3)")
+_QUOTED: Final = 'a sign that says "good morning"'
 PROMPTS: Final = (
     "a photograph of a red sun over green hills",
     "a portrait of an old woman, soft light",
@@ -32,11 +36,13 @@ def prompts_to_read(loaded: Loaded) -> tuple[str, ...]:
     """Prompts that only the text encoders read, for what one ordinary prompt leaves out.
 
     One that fills all that they can read with real words, some weighted as other programs write it: most families pad, so every
-    place runs anyway, but with the same empty token, and masked; a few read only as far as the prompt goes. And an empty one.
+    place runs anyway, but with the same empty token, and masked; a few read only as far as the prompt goes. And an empty one; and
+    where an encoder reads only what stands in quotes, something in quotes.
     """
     words = " ".join(_own_prompts(Path(loaded.facts.path))).replace(",", "").split()
     long = [_weighted(words[index % len(words)], index) for index in range(_reading_length(loaded))]
-    return " ".join(long), ""
+    quoted = (_QUOTED,) if loaded.facts.pipeline.startswith("HunyuanImage") else ()
+    return " ".join(long), "", *quoted
 
 
 def _reading_length(loaded: Loaded) -> int:
@@ -56,7 +62,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     thorough one.
     """
     own = _own_prompts(Path(loaded.facts.path))
-    first = of_check(inputs, loaded.facts, own[0])
+    first = _with_pictures(of_check(inputs, loaded.facts, own[0]), loaded)
     if depth == "quick":
         return [(replace(first, steps=min(inputs.steps or QUICK_STEPS, QUICK_STEPS)), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
@@ -64,6 +70,23 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
         (_varied(replace(first, prompt=prompt), inputs, loaded, index), inputs.seed + index)
         for index, prompt in enumerate(prompts)
     ]
+
+
+def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:
+    """Pocket's own pictures in the place of those that a model needs and that were not given, in the size it was trained on; and
+    every noise level, where it would begin between them.
+    """
+    facts, examples = loaded.facts, resources() / POCKET / "examples"
+    accepted = inspect.signature(loaded.pipe.__call__).parameters
+    if "strength" in accepted:
+        inputs = replace(inputs, options={"strength": 1.0, **inputs.options})
+    if inputs.image is None and needs_picture(facts.pipeline):
+        inputs = replace(inputs, image=str(examples / "1.png"))
+        if "width" not in accepted:
+            inputs = replace(inputs, width=inputs.width or facts.native_width, height=inputs.height or facts.native_height)
+    if inputs.mask is None and needs_mask(facts.pipeline):
+        inputs = replace(inputs, mask=str(examples / "2.png"))
+    return inputs
 
 
 def _varied(first: Inputs, inputs: CheckInputs, loaded: Loaded, index: int) -> Inputs:

@@ -3,6 +3,7 @@
 import inspect
 import math
 import secrets
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -24,6 +25,23 @@ from halftone.library.prompt_syntax import notes, plain
 
 NOTE: Final = "halftone.json"
 """A model folder may carry its own defaults in this file, as Pocket does; others keep the pipeline's own."""
+_SIBLINGS: Final[dict[str, dict[str, str]]] = {
+    "mask_image": {
+        "ChromaPipeline": "ChromaInpaintPipeline",
+        "FluxKontextPipeline": "FluxKontextInpaintPipeline",
+        "Flux2KleinPipeline": "Flux2KleinInpaintPipeline",
+    },
+    "image": {
+        "ChromaPipeline": "ChromaImg2ImgPipeline",
+        "LTXPipeline": "LTXImageToVideoPipeline",
+        "SanaSprintPipeline": "SanaSprintImg2ImgPipeline",
+    },
+}
+"""Pipelines over the same components that diffusers' own tables of tasks leave out."""
+_NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined")
+"""Their inpainting needs a decoder that was trained for it."""
+_GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
+"""How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
 _OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
 
 _KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
@@ -88,14 +106,23 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
     ):
         if given is None or name in _parameters(pipe):
             continue
+        if name == "mask_image" and type(pipe).__name__.startswith(_NO_MASK):
+            raise HalftoneError("option-unknown", name="mask", known=_known(pipe))
+        own = _SIBLINGS[name].get(type(pipe).__name__)
         try:
             with quiet_libraries():
-                pipe = getattr(diffusers, family).from_pipe(pipe)
+                pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
         except (ValueError, TypeError) as error:
             raise HalftoneError("option-unknown", name=name.removesuffix("_image"), known=_known(pipe)) from error
         pipe.set_progress_bar_config(disable=True)
         break
     return pipe
+
+
+def _over(pipe: Any, kind: Any) -> Any:
+    """Another pipeline over the components of this one; a class's own `from_pipe` would turn them all to float32."""
+    held = {**pipe.config, **pipe.components}
+    return kind(**{name: held[name] for name in inspect.signature(kind).parameters if name in held})
 
 
 def _parameters(pipe: Any) -> dict[str, inspect.Parameter]:
@@ -123,12 +150,10 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     strength-too-small.
     """
     wanted: dict[str, Any] = {
-        "prompt": inputs.prompt,
-        "negative_prompt": inputs.negative,
+        **_heeded(pipe, inputs),
         "width": inputs.width,
         "height": inputs.height,
         "num_inference_steps": inputs.steps,
-        "guidance_scale": inputs.guidance,
         "image": open_picture(inputs.image, inputs),
         "mask_image": open_picture(inputs.mask, inputs),
         "num_frames": inputs.num_frames,
@@ -146,14 +171,56 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     _check_size(pipe, inputs)
     if "image" in given:
         _check_strength(pipe, inputs)
+    if "intermediate_timesteps" in accepted and given.get("num_inference_steps", 2) != 2:
+        given.setdefault("intermediate_timesteps", None)  # the pipeline's own default is meant for two steps alone
     return given
 
 
-def refused_option(options: dict[str, OptionValue], error: Exception) -> HalftoneError:
-    """What the pipeline's TypeError or ValueError means where the user gave options."""
-    given = ", ".join(f"{name}={value}" for name, value in options.items())
+def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
+    """Prompts and guidance under the names that the pipeline has for them, without those that it does not know."""
+    accepted = _parameters(pipe)
+    guidance = next((name for name in _guidances(pipe) if name in accepted), "")
+    wanted: dict[str, Any] = {"prompt": inputs.prompt, "negative_prompt": inputs.negative, guidance: inputs.guidance}
+    if guidance == "true_cfg_scale" and wanted["negative_prompt"] is None:
+        wanted["negative_prompt"] = " "  # it is not guided at all without one
+    return {name: value for name, value in wanted.items() if name in accepted}
+
+
+def _guidances(pipe: Any) -> tuple[str, ...]:
+    """Where a denoiser has no layer for the guidance, a pipeline that guides by two calls calls it otherwise."""
+    config: Any = getattr(getattr(pipe, "transformer", None), "config", None)
+    real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
+    return ("true_cfg_scale",) if real else _GUIDANCES
+
+
+def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
+    """What was asked for that this pipeline does not know."""
+    heeded = _heeded(pipe, inputs)
+    given = [
+        (bool(inputs.prompt.strip()), "prompt" in heeded, "Prompt: this model reads none."),
+        (inputs.negative is not None, "negative_prompt" in heeded, "Negative prompt: this model reads none."),
+        (inputs.guidance is not None, any("scale" in name for name in heeded), "Guidance: this model takes none."),
+    ]
+    return [said for asked, taken, said in given if asked and not taken]
+
+
+def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
+    """What a pipeline's TypeError or ValueError means: an option, where it names one or does not say what it is about; else what
+    the pipeline itself says of its inputs. Any other error is a fault and stays as it is.
+    """
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+    own = isinstance(error, ValueError) and _of_pipeline(error)
+    if options and (not own or any(name in said for name in options)):
+        given = ", ".join(f"{name}={value}" for name, value in options.items())
+        return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+    return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
+
+
+def _of_pipeline(error: Exception) -> bool:
+    """Whether a pipeline raised it, or what reads its pictures, having looked at its inputs."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = Path(frames[-1].filename) if frames else Path()
+    return "diffusers" in last.parts and ("pipelines" in last.parts or last.stem == "image_processor")
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
@@ -163,8 +230,10 @@ def _check_strength(pipe: Any, inputs: Inputs) -> None:
     own = getattr(pipe, "get_timesteps", None)
     if own is None or not isinstance(strength, int | float) or not 0 <= strength <= 1:
         return
+    given = {"num_inference_steps", "strength", "device"}
     known = inspect.signature(own).parameters
-    if not {"num_inference_steps", "strength", "device"} <= set(known):
+    more = {name for name, parameter in known.items() if parameter.default is parameter.empty} - given
+    if more or not given <= set(known) or "strength" not in _parameters(pipe):
         return
     if own(num_inference_steps=steps, strength=strength, device="cpu")[1] < 1:
         low = math.ceil(100 / steps) / 100
@@ -216,6 +285,7 @@ def resolve(
         why.append("Steps: the pipeline's own default.")
     if request.sampler is None:
         why.append("Sampler: the model's own.")
+    why += _unheeded(pipe, inputs)
     why += notes((request.prompt, request.negative), weights=takes_weights(pipe))
     return ResolvedRequest(
         prompt=request.prompt,

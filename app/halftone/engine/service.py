@@ -35,6 +35,7 @@ from halftone.health.requests import check_inputs, check_request
 from halftone.library.loras import check_loras
 from halftone.library.models import describe, runnable
 from halftone.library.records import SelfTests
+from halftone.library.tasks import check_given
 from halftone.library.vaes import check_fit
 from halftone.measure.devices import find_device, list_devices, memory
 from halftone.measure.selftest import run_self_test
@@ -70,6 +71,8 @@ class DiffusersEngine:
         request, only_decode = going_on(command.request)
         facts = describe(request.model)
         check_fit(request.vae, facts)
+        if not only_decode:
+            check_given(facts, image=request.image is not None, mask=request.mask is not None)
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():

@@ -20,6 +20,7 @@ from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
 from halftone.library.samplers import samplers_of
 from halftone.library.single import SINGLES, Config, configs, missing_parts
+from halftone.library.tasks import only_a_stage
 from halftone.library.why import listed_as, why_not
 from halftone.settings.places import resources
 
@@ -68,10 +69,10 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported for a single file of which not all parts are known: it is described and listed, but
-    cannot run.
+    """Raise HalftoneError model-unsupported for a single file of which not all parts are known, and for a folder with only one
+    stage of a model: they are described and listed, but cannot run.
     """
-    if facts.format == "diffusers" or facts.pipeline:
+    if not facts.why and (facts.format == "diffusers" or facts.pipeline):
         return
     raise HalftoneError("model-unsupported", path=facts.path, detail=facts.why or "it is not clear what model it is")
 
@@ -149,6 +150,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
+        why=only_a_stage(pipeline),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)

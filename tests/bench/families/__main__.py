@@ -1,0 +1,55 @@
+"""Every family runs: recognised, loaded, checked, and two steps of each thing that it can do, in one table.
+
+    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.families [--only WORDS ...]
+
+The models are tiny, with random weights, made from the libraries' own classes; nothing is downloaded. Exit code 1 if a cell
+did not pass; what happened stands below the table.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.bench.families.run import COLUMNS, Cell, run
+from tests.bench.families.table import CASES
+
+WIDE: Final = 40
+"""Letters of a cell from which it stands below the table."""
+
+
+def lines(found: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    """The table, then what did not pass or takes more room."""
+    marks = {True: "yes", False: "NO", None: "—"}
+    rows: list[tuple[str, ...]] = [("family", *COLUMNS)]
+    more: list[str] = []
+    for name, cells in found.items():
+        short = {column: cell.said if cell.ok is not False and len(cell.said) < WIDE else "" for column, cell in cells.items()}
+        rows.append((name, *(short[column] or marks[cells[column].ok] for column in COLUMNS)))
+        more += [f"{name}, {column}: {cells[column].said}" for column in COLUMNS if not short[column]]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows] + more
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="families whose names hold one of these")
+    wanted = [word.lower() for word in parser.parse_args(words).only]
+    found: dict[str, dict[str, Cell]] = {}
+    with tempfile.TemporaryDirectory(prefix="halftone-families-") as folder:
+        os.environ.setdefault("HALFTONE_DATA", folder)
+        for number, case in enumerate(CASES):
+            if wanted and not any(word in case.name.lower() for word in wanted):
+                continue
+            sys.stderr.write(f"{case.name} …\n")
+            (own := Path(folder) / str(number)).mkdir()
+            found[case.name] = run(case, own)
+    sys.stdout.write("\n".join(lines(found)) + "\n")
+    return int(any(cell.ok is False for cells in found.values() for cell in cells.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""What the pipelines of single families want otherwise than the rest: guidance, prompts, pictures, steps."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from diffusers import StableDiffusionPipeline
+from tests.bench.families import run
+from tests.bench.families.table import CASES, Case
+from tests.bench.faults.videos import kandinsky22
+from tests.helpers.engine_runs import Recorder, Steady, pixels
+from tests.helpers.model_files import write_folder
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import GenerateReport
+from halftone.contract.messages import Generate
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.parts import role
+from halftone.engine.prompts import prompts_to_read
+from halftone.engine.resolve import of_request, refused, resolve, task_pipeline
+from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
+
+
+def case_of(name: str) -> Case:
+    return next(case for case in CASES if case.name == name)
+
+
+def drawn(engine: DiffusersEngine, case: Case, model: Path, **changes: Any) -> GenerateReport:
+    fields: dict[str, Any] = {"width": case.size, "height": case.size, "steps": 2, "seed": 5, "options": case.options, **changes}
+    request = PictureRequest(prompt="a red sun", model=str(model), numerics=Numerics(precision="float16"), **fields)
+    return engine.generate(Generate(job="g", request=request), Recorder(), Steady())
+
+
+def test_guidance_goes_to_what_guides_by_two_calls(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Qwen-Image")
+    model = run.save(case, tmp_path / "m")
+    alone, guided = (drawn(engine, case, model, guidance=guidance) for guidance in (1.0, 6.0))
+    assert (pixels(alone) != pixels(guided)).any()
+
+
+def test_what_a_pipeline_does_not_know_is_left_out_and_said(tmp_path: Path) -> None:
+    facts = describe(str(run.save(case_of("Stable Video Diffusion"), tmp_path / "m")))
+    loaded = load_pipeline(facts, torch.device("cpu"))
+    picture = str(run.picture(tmp_path / "given.png", 32))
+    request = PictureRequest(prompt="a red sun", negative="blue", model=facts.id, guidance=2.0, image=picture)
+    inputs = of_request(request, facts)
+    said = resolve(request, loaded, loaded.pipe, inputs, "float16", ()).reasons
+    assert [reason for reason in said if "this model" in reason] == [
+        "Prompt: this model reads none.",
+        "Negative prompt: this model reads none.",
+    ]
+    assert "guidance" not in " ".join(said).lower(), "the guidance of a video grows to what was asked for"
+
+
+def test_another_number_of_steps_than_the_two_that_a_pipeline_is_set_for(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Sana Sprint")
+    report = drawn(engine, case, run.save(case, tmp_path / "m"), steps=4)
+    assert (report.images[0].steps, report.images[0].state) == (4, "clean")
+
+
+def test_starting_from_a_picture_leaves_the_networks_in_their_type(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Chroma")
+    model = run.save(case, tmp_path / "m")
+    before = drawn(engine, case, model)
+    drawn(engine, case, model, image=str(run.picture(tmp_path / "given.png", 32)), steps=4)
+    assert engine.loaded is not None
+    assert {module.dtype for module in cast("Any", engine.loaded.modules).values()} == {torch.float16}
+    assert (pixels(drawn(engine, case, model)) == pixels(before)).all()
+
+
+def test_a_check_gives_a_picture_and_a_mask_to_a_model_that_needs_them(engine: DiffusersEngine, tmp_path: Path) -> None:
+    for name in ("SD 1.x inpaint", "SDXL refiner"):
+        case = case_of(name)
+        run.checked(case, engine, run.save(case, tmp_path / name))
+
+
+def test_a_model_that_starts_from_a_picture_is_not_loaded_without_one(engine: DiffusersEngine, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "m", "StableDiffusionInpaintPipeline")
+    request = PictureRequest(prompt="a", model=str(folder))
+    with pytest.raises(HalftoneError) as caught:
+        engine.generate(Generate(job="g", request=request), Recorder(), Steady())
+    assert str(caught.value) == "m starts from a picture, and none was given. Give it one in a terminal: --image FILE."
+
+
+def test_a_model_whose_inpainting_is_another_model_takes_no_mask(tmp_path: Path) -> None:
+    loaded = cast("Loaded", SimpleNamespace(pipe=kandinsky22()))
+    given = str(run.picture(tmp_path / "given.png", 32))
+    inputs = of_request(PictureRequest(prompt="a", image=given, mask=given), describe("pocket"))
+    with pytest.raises(HalftoneError) as caught:
+        task_pipeline(loaded, inputs)
+    assert (caught.value.code, caught.value.facts["name"]) == ("option-unknown", "mask")
+
+
+def test_what_a_pipeline_says_of_its_inputs_is_told_as_its_words() -> None:
+    check = cast("Any", StableDiffusionPipeline).check_inputs
+    with pytest.raises(ValueError, match="divisible") as caught:
+        check(None, "a", 33, 33, 1)
+    told = refused({}, caught.value)
+    assert isinstance(told, HalftoneError)
+    assert told.code == "pipeline-refused"
+    assert "divisible by 8 but are 33 and 33. Change" in str(told)
+    blamed = refused({"height": 33}, caught.value)
+    assert isinstance(blamed, HalftoneError)
+    assert blamed.code == "setting-bad-value"
+    fault = ValueError("a fault of ours")
+    assert refused({}, fault) is fault
+
+
+def test_what_is_called_a_decoder_and_decodes_nothing_is_a_denoiser() -> None:
+    assert role("decoder", torch.nn.Linear(1, 1)) == "denoise"
+    assert role("prior_prior", torch.nn.Linear(1, 1)) == "denoise"
+
+
+def test_an_encoder_that_reads_what_stands_in_quotes_is_given_some() -> None:
+    facts = describe("pocket")
+    quoting = SimpleNamespace(pipeline="HunyuanImagePipeline", path=facts.path, prompt_tokens=facts.prompt_tokens)
+    loaded = cast("Loaded", SimpleNamespace(pipe=SimpleNamespace(__call__=lambda: None), facts=quoting))
+    assert any('"' in prompt for prompt in prompts_to_read(loaded))
