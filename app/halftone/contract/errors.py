@@ -14,6 +14,7 @@ ErrorCode = Literal[
     "model-pickle",
     "model-incomplete",
     "model-unsupported",
+    "model-cannot-run",
     "model-load-failed",
     "model-broken",
     "device-unknown",
@@ -91,6 +92,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Halftone cannot run {path} yet: {detail}.",
         "Choose a diffusers folder of this model, or a whole file of Stable Diffusion 1.x, 2.x or SDXL.",
     ),
+    "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",
         "The log tells more; downloading it again often helps.",

@@ -81,7 +81,7 @@ class Loaded:
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
-    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-unsupported, model-too-
+    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-cannot-run, model-too-
     large.
     """
     started = time.perf_counter()

@@ -17,7 +17,7 @@ _PICTURES_TOO: Final = ("Qwen2VLProcessor", "Qwen2_5_VLProcessor", "Qwen3VLProce
 
 
 def put_stand_ins(folder: Path) -> None:
-    """Give the libraries the classes that they would not find. Raises model-unsupported for one that nothing stands in for."""
+    """Give the libraries the classes that they would not find. Raises model-cannot-run for one that nothing stands in for."""
     named = {name: value[1] for name, value in read_json(folder / INDEX).items() if isinstance(value, list) and len(value) == 2}
     if "PaellaVQModel" in named.values():
         _put_paella()
@@ -28,7 +28,7 @@ def put_stand_ins(folder: Path) -> None:
     for name, kind in named.items():
         if kind in _PICTURES_TOO:
             detail = f"its {name} ({kind}) needs {_PACKAGE}, which is no part of Halftone"
-            raise HalftoneError("model-unsupported", path=str(folder), detail=detail)
+            raise HalftoneError("model-cannot-run", path=str(folder), detail=detail)
         if kind in _ONLY_WORDS:
             setattr(transformers, kind, transformers.PreTrainedTokenizerFast)
 

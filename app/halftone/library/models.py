@@ -69,10 +69,12 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported for a single file of which not all parts are known, and for a folder with only one
-    stage of a model: they are described and listed, but cannot run.
+    """Raise HalftoneError model-unsupported for a single file of which not all parts are known, and model-cannot-run for a folder
+    with only one stage of a model: they are described and listed, but cannot run.
     """
-    if not facts.why and (facts.format == "diffusers" or facts.pipeline):
+    if facts.format == "diffusers" and facts.why:
+        raise HalftoneError("model-cannot-run", path=facts.path, detail=facts.why)
+    if facts.format == "diffusers" or facts.pipeline:
         return
     raise HalftoneError("model-unsupported", path=facts.path, detail=facts.why or "it is not clear what model it is")
 

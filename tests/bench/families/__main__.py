@@ -23,13 +23,13 @@ WIDE: Final = 40
 
 def lines(found: Mapping[str, Mapping[str, Cell]]) -> list[str]:
     """The table, then what did not pass or takes more room."""
-    marks = {True: "yes", False: "NO", None: "—"}
     rows: list[tuple[str, ...]] = [("family", *COLUMNS)]
     more: list[str] = []
     for name, cells in found.items():
-        short = {column: cell.said if cell.ok is not False and len(cell.said) < WIDE else "" for column, cell in cells.items()}
-        rows.append((name, *(short[column] or marks[cells[column].ok] for column in COLUMNS)))
-        more += [f"{name}, {column}: {cells[column].said}" for column in COLUMNS if not short[column]]
+        whole = {column: cell.ok is not False and len(cell.said) < WIDE for column, cell in cells.items()}
+        short = {column: cell.said if whole[column] else cell.said.partition(":")[0] for column, cell in cells.items()}
+        rows.append((name, *("NO" if cells[column].ok is False else short[column] for column in COLUMNS)))
+        more += [f"{name}, {column}: {cells[column].said}" for column in COLUMNS if not whole[column]]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows] + more
 

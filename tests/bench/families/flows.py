@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.bench.families.remade import remade
+from tests.bench.faults import architectures as pictures
 from tests.bench.faults import videos
-from tests.bench.faults.parts import D, T, ddim, flow, letters, qwen_tokenizer, t5
+from tests.bench.faults.parts import D, T, deep_vae, flow, letters, qwen_tokenizer, t5
 from tests.helpers import tiny
 
 
@@ -53,17 +55,7 @@ def sd35_large() -> Any:
 
 def _wide_vae() -> Any:
     """Sixteen channels and eight pixels to a latent cell, as FLUX has."""
-    return D.AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
-        block_out_channels=(8, 8, 8, 8),
-        layers_per_block=1,
-        latent_channels=16,
-        norm_num_groups=4,
-        sample_size=64,
-        shift_factor=0.1,
-        force_upcast=True,
-    )
+    return remade(deep_vae(), latent_channels=16, shift_factor=0.1)
 
 
 def _flux(pipeline: str, *, guided: bool, taken: int = 64) -> Any:
@@ -213,63 +205,23 @@ def flux2_klein() -> Any:
 
 
 def sana_sprint() -> Any:
-    base = tiny.sana()
-    return D.SanaSprintPipeline(
-        transformer=D.SanaTransformer2DModel(
-            in_channels=4,
-            out_channels=4,
-            num_layers=2,
-            num_attention_heads=2,
-            attention_head_dim=8,
-            num_cross_attention_heads=2,
-            cross_attention_head_dim=8,
-            cross_attention_dim=16,
-            caption_channels=16,
-            sample_size=16,
-            patch_size=1,
-            qk_norm="rms_norm_across_heads",
-            guidance_embeds=True,
-        ),
-        scheduler=D.SCMScheduler(),
-        vae=base.vae,
-        text_encoder=base.text_encoder,
-        tokenizer=base.tokenizer,
-    )
+    parts = tiny.sana().components
+    guided = remade(parts["transformer"], qk_norm="rms_norm_across_heads", guidance_embeds=True)
+    return D.SanaSprintPipeline(**{**parts, "transformer": guided, "scheduler": D.SCMScheduler()})
 
 
 def pixart_alpha() -> Any:
     """It is told its size and shape beside the prompt."""
-    return D.PixArtAlphaPipeline(
-        transformer=D.PixArtTransformer2DModel(
-            sample_size=128,
-            num_layers=2,
-            patch_size=2,
-            attention_head_dim=8,
-            num_attention_heads=3,
-            caption_channels=32,
-            in_channels=4,
-            cross_attention_dim=24,
-            out_channels=8,
-            attention_bias=True,
-            activation_fn="gelu-approximate",
-            num_embeds_ada_norm=1000,
-            norm_type="ada_norm_single",
-            norm_elementwise_affine=False,
-            norm_eps=1e-6,
-            use_additional_conditions=True,
-        ),
-        scheduler=ddim(),
-        vae=tiny.vae(),
-        text_encoder=t5(),
-        tokenizer=tiny.t5_tokenizer(),
-    )
+    parts = pictures.pixart().components
+    told = remade(parts["transformer"], sample_size=128, use_additional_conditions=True)
+    return D.PixArtAlphaPipeline(**{**parts, "transformer": told})
 
 
 def qwen_edit() -> Any:
     """The picture goes in twice: seen by the language model, and encoded beside the latents."""
     tokenizer = _seeing_tokenizer()
     base = videos.qwen_image()
-    encoder = T.Qwen2_5_VLForConditionalGeneration(_seeing(tokenizer))
+    encoder = T.Qwen2_5_VLForConditionalGeneration(_seeing(base.text_encoder, tokenizer))
     return D.QwenImageEditPipeline(
         transformer=base.transformer,
         scheduler=flow(),
@@ -310,23 +262,13 @@ def _seeing_tokenizer() -> Any:
     )
 
 
-def _seeing(tokenizer: Any) -> Any:
-    names = ("vision_start", "vision_end", "image_pad", "video_pad")
-    numbers = {name: tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in names}
-    return T.Qwen2_5_VLConfig(
-        text_config={
-            "hidden_size": 16,
-            "intermediate_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "vocab_size": 300,
-            "rope_scaling": {"mrope_section": [1, 1, 2], "rope_type": "default", "type": "default"},
-            "rope_theta": 1e6,
-        },
-        vision_config={"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 16},
-        vision_start_token_id=numbers["vision_start"],
-        vision_end_token_id=numbers["vision_end"],
-        image_token_id=numbers["image_pad"],
-        video_token_id=numbers["video_pad"],
-    )
+def _seeing(encoder: Any, tokenizer: Any) -> Any:
+    """The configuration of the language model, with the words that stand for a picture."""
+    config = encoder.config
+    for name, word in (
+        ("vision_start", "vision_start_token_id"),
+        ("image_pad", "image_token_id"),
+        ("video_pad", "video_token_id"),
+    ):
+        setattr(config, word, tokenizer.convert_tokens_to_ids(f"<|{name}|>"))
+    return config

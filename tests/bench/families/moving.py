@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tests.bench.families.remade import remade
 from tests.bench.faults import videos
-from tests.bench.faults.parts import D, T, ddim, t5
-from tests.helpers import tiny
+from tests.bench.faults.parts import D, T, ddim
 
 
 def _seeing(size: int) -> Any:
@@ -60,32 +60,10 @@ def svd() -> Any:
     )
 
 
-def _wan_transformer(**changes: Any) -> Any:
-    config: dict[str, Any] = {
-        "patch_size": (1, 2, 2),
-        "num_attention_heads": 2,
-        "attention_head_dim": 12,
-        "in_channels": 4,
-        "out_channels": 4,
-        "text_dim": 32,
-        "freq_dim": 32,
-        "ffn_dim": 32,
-        "num_layers": 2,
-        "cross_attn_norm": True,
-        "qk_norm": "rms_norm_across_heads",
-        "rope_max_seq_len": 64,
-    }
-    return D.WanTransformer3DModel(**config | changes)
-
-
 def wan_i2v() -> Any:
-    base = videos.wan()
+    parts = videos.wan().components
     return D.WanImageToVideoPipeline(
-        transformer=_wan_transformer(in_channels=12, image_dim=16),
-        scheduler=base.scheduler,
-        vae=base.vae,
-        text_encoder=base.text_encoder,
-        tokenizer=base.tokenizer,
+        **{**parts, "transformer": remade(parts["transformer"], in_channels=12, image_dim=16)},
         image_encoder=_seeing(32),
         image_processor=T.CLIPImageProcessor(size=32, crop_size=32),
     )
@@ -93,16 +71,8 @@ def wan_i2v() -> Any:
 
 def wan22() -> Any:
     """One denoiser for the noisier steps, another for the rest."""
-    base = videos.wan()
-    return D.WanPipeline(
-        transformer=base.transformer,
-        transformer_2=_wan_transformer(),
-        boundary_ratio=0.875,
-        scheduler=base.scheduler,
-        vae=base.vae,
-        text_encoder=base.text_encoder,
-        tokenizer=base.tokenizer,
-    )
+    parts = videos.wan().components
+    return D.WanPipeline(**{**parts, "transformer_2": remade(parts["transformer"])}, boundary_ratio=0.875)
 
 
 def ltx_i2v() -> Any:
@@ -110,27 +80,8 @@ def ltx_i2v() -> Any:
 
 
 def cogvideox_i2v() -> Any:
-    base = videos.cogvideox()
-    return D.CogVideoXImageToVideoPipeline(
-        transformer=D.CogVideoXTransformer3DModel(
-            num_attention_heads=2,
-            attention_head_dim=16,
-            in_channels=8,
-            out_channels=4,
-            time_embed_dim=8,
-            text_embed_dim=32,
-            num_layers=2,
-            sample_width=4,
-            sample_height=4,
-            sample_frames=9,
-            patch_size=2,
-            temporal_compression_ratio=4,
-            max_text_seq_length=16,
-            use_rotary_positional_embeddings=True,
-            use_learned_positional_embeddings=True,
-        ),
-        scheduler=ddim(prediction_type="v_prediction"),
-        vae=base.vae,
-        text_encoder=t5(),
-        tokenizer=tiny.t5_tokenizer(),
-    )
+    parts = videos.cogvideox().components
+    turning = {"use_rotary_positional_embeddings": True, "use_learned_positional_embeddings": True}
+    transformer = remade(parts["transformer"], num_attention_heads=2, attention_head_dim=16, in_channels=8, **turning)
+    scheduler = ddim(prediction_type="v_prediction")
+    return D.CogVideoXImageToVideoPipeline(**{**parts, "transformer": transformer, "scheduler": scheduler})

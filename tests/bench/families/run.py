@@ -105,7 +105,7 @@ def loaded(case: Case, engine: DiffusersEngine, model: Path) -> str:
     try:
         facts: ModelFacts = engine.load(Load(model=str(model), numerics=Numerics(precision="float16")), Recorder())
     except HalftoneError as error:
-        if case.refused and case.refused in str(error) and error.code == "model-unsupported":
+        if case.refused and case.refused in str(error) and error.code == "model-cannot-run":
             return "refused: " + str(error).replace(str(model), "MODEL")
         raise
     assert not case.refused, "not refused, though it makes no picture alone"

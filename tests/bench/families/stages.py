@@ -3,6 +3,7 @@
 from typing import Any
 
 from diffusers.pipelines.deprecated.wuerstchen import PaellaVQModel
+from tests.bench.families.remade import remade
 from tests.bench.faults import videos
 from tests.bench.faults.parts import D
 from tests.helpers import tiny
@@ -78,10 +79,8 @@ def cascade_decoder() -> Any:
 
 def kandinsky22_inpaint() -> Any:
     """Its decoder takes the mask and what is outside of it beside the latents."""
-    whole = videos.kandinsky22()
-    parts = dict(whole.components)
-    parts["unet"] = D.UNet2DConditionModel(**{**whole.unet.config, "in_channels": 9})
-    return D.KandinskyV22InpaintCombinedPipeline(**parts)
+    parts = videos.kandinsky22().components
+    return D.KandinskyV22InpaintCombinedPipeline(**{**parts, "unet": remade(parts["unet"], in_channels=9)})
 
 
 def kandinsky22_prior() -> Any:

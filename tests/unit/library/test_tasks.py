@@ -73,4 +73,4 @@ def test_one_stage_of_two_is_described_and_not_run(tmp_path: Path, pipeline: str
         return
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
-    assert caught.value.code == "model-unsupported"
+    assert caught.value.code == "model-cannot-run"
