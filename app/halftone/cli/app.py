@@ -18,7 +18,7 @@ from halftone.cli.inputs import (
     ready_loras,
     ready_request,
     report_place,
-    with_named_loras,
+    with_named_parts,
 )
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
@@ -136,7 +136,7 @@ def check(
         device=known_device(device, saved),
         depth="thorough" if thorough else "quick",
         numerics=given.numerics_of(flags, saved.numerics),
-        inputs=ready_inputs(CheckInputs(**with_named_loras(dict(prompt=prompt, **inputs), saved)), facts),
+        inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
     from halftone.cli.objects import check_object, put
     from halftone.cli.work import check_model, choose_precision, write_report

@@ -31,6 +31,7 @@ Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WH
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
 _LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
+_EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt names as the file is named; may be repeated."
 _MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
 Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=_MERGED, show_default=False)]
 Inputs = dict[str, Any]
@@ -58,6 +59,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
         if "lora" in gathered.get("inputs", {}):
             gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
+        if "embedding" in gathered.get("inputs", {}):
+            gathered["inputs"]["inversions"] = tuple(map(absolute, gathered["inputs"].pop("embedding")))
         for name in {"image", "mask", "vae"} & gathered.get("inputs", {}).keys():
             gathered["inputs"][name] = absolute(gathered["inputs"][name])
         command(**values, **gathered)
@@ -174,9 +177,11 @@ def _input_parameters() -> list[inspect.Parameter]:
     said = "Any further argument of the pipeline; may be repeated."
     repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
     lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
+    embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)
     return [
         *single,
         _parameter("lora", Annotated[list[str] | None, lora]),
+        _parameter("embedding", Annotated[list[str] | None, embedding]),
         _parameter("option", Annotated[list[str] | None, repeated]),
     ]
 

@@ -18,6 +18,7 @@ from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
 from halftone.library.families import reads_in_chunks
+from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
@@ -33,7 +34,7 @@ from halftone.settings.store import Settings
 PAGES: Final = (".html", ".htm")
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
-_FLAGS: Final = {"prompt": "A prompt", "options": "--option", "loras": "--lora"}
+_FLAGS: Final = {"prompt": "A prompt", "options": "--option", "loras": "--lora", "inversions": "--embedding"}
 """Of fields that are not called as their flag is."""
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
@@ -68,13 +69,21 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
         command = command_line("generate")
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
     facts = known_model(model, saved)
-    return PictureRequest(
-        model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **with_named_loras(asked, saved)
-    )
+    there = known_device(device, saved)
+    return PictureRequest(model=facts.id, device=there, numerics=saved.numerics, **with_named_parts(asked, facts, saved))
 
 
-def with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
-    """What was asked for, with the LoRAs that the prompt names moved out of it. Raises HalftoneError as `take_tags`."""
+def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings) -> dict[str, Any]:
+    """What was asked for, with the LoRAs and the embeddings that its texts name. Raises HalftoneError as `take_tags`."""
+    found = _with_named_loras(asked, saved)
+    if not reads_in_chunks(facts.family):
+        return found
+    texts = tuple(found.get(name) or "" for name in ("prompt", "negative"))
+    return {**found, "inversions": named_in(texts, inversion_folders(saved), facts.family, found.get("inversions", ()))}
+
+
+def _with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
+    """The LoRAs are moved out of the prompt."""
     written = asked.get("prompt") or ""
     if not has_tags(written):
         return dict(asked)
@@ -151,7 +160,14 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
     texts = (request.prompt, request.negative)
     cuts = [(name, cut_prompt(facts, text)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
-    return (*cut_notes, *notes(texts, weights=reads_in_chunks(facts.family)))
+    return (*cut_notes, *notes(texts, weights=reads_in_chunks(facts.family)), *_unnamed(request))
+
+
+def _unnamed(request: PictureRequest) -> tuple[str, ...]:
+    """Of embeddings that were given and are not used."""
+    texts = f"{request.prompt}\n{request.negative}"
+    left = [name for name in map(inversion_name, request.inversions) if not names_any(texts, (name,))]
+    return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)
 
 
 def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:

@@ -50,6 +50,10 @@ ErrorCode = Literal[
     "vae-missing",
     "vae-not-a-vae",
     "vae-other-model",
+    "inversion-missing",
+    "inversion-not-one",
+    "inversion-other-base",
+    "inversion-broken",
     "output-folder-missing",
     "output-not-folder",
     "output-read-only",
@@ -178,6 +182,16 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "vae-other-model": (
         "The VAE {name} does not fit {model}: {detail}.",
         "Choose a VAE of this family, or use the model's own.",
+    ),
+    "inversion-missing": ("There is no embedding at {path}.", "Check the path, or leave it out."),
+    "inversion-not-one": ("{path} is not an embedding: {detail}.", "Choose an embedding's .safetensors file, or leave it out."),
+    "inversion-other-base": (
+        "The embedding {name} was made for another kind of model than {model}: {detail}.",
+        "Choose an embedding for {family}, or leave it out.",
+    ),
+    "inversion-broken": (
+        "The embedding {name} holds numbers that are not numbers.",
+        "Download it again, or leave it out.",
     ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
     "output-not-folder": ("{path} is a file, not a folder.", "Choose a folder, or another name."),

@@ -81,6 +81,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     """A file or a folder; None: the model's own."""
+    inversions: tuple[str, ...] = ()
+    """Files of textual inversions, which the prompt names as their files are named."""
     numerics: Numerics = Numerics()
 
     @property
@@ -109,6 +111,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     reasons: tuple[str, ...]
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
+    inversions: tuple[str, ...] = ()
 
 
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -127,6 +130,7 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
+    inversions: tuple[str, ...] = ()
 
     @property
     def extras(self) -> Extras:

@@ -7,19 +7,25 @@ vector is that of the first chunk, as in A1111. A short prompt without such sign
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import torch
 from transformers import BatchEncoding, CLIPTokenizer
 
 from halftone.library.families import of_pipeline, reads_in_chunks
+from halftone.library.inversions import inner, names_any, with_words
 from halftone.library.prompt_chunks import COMMA, Chunk, split_prompt
 from halftone.library.prompt_syntax import at_step, changes, is_plain, parse, plain
 
 Encoded = tuple[tuple[int, Any], ...]
 """(last step, what encode_prompt gives until then), in order; steps are counted from 1."""
+Learned = Mapping[str, Mapping[str, Sequence[int]]]
+NO_WORDS: Final[Learned] = {}
+NO_TOKENS: Final[Mapping[str, Sequence[int]]] = {}
+Split = Callable[[str], tuple[Chunk, ...]]
 _PAIRS: Final = (("tokenizer", "text_encoder"), ("tokenizer_2", "text_encoder_2"))
 _TEXTS: Final = ("prompt", "prompt_2", "prompt_3", "negative_prompt", "negative_prompt_2", "negative_prompt_3")
 _MEANS: Final = (0.1, 10.0)
@@ -64,21 +70,32 @@ def prompt_texts(inputs: Mapping[str, Any]) -> dict[str, str]:
     return {name: inputs[name] for name in _TEXTS if isinstance(inputs.get(name), str)}
 
 
-def encode(pipe: Any, original: Callable[..., Any], steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Encoded:
-    """What encode_prompt gives for each part of the steps. original: the pipeline's own, called with args and kwargs."""
+def encode(
+    pipe: Any,
+    original: Callable[..., Any],
+    steps: int,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    learned: Learned = NO_WORDS,
+) -> Encoded:
+    """What encode_prompt gives for each part of the steps. original: the pipeline's own, called with args and kwargs; learned:
+    tokenizer -> words that its encoder was given, and their tokens.
+    """
     if not takes_weights(pipe):
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
-    if all(map(is_plain, given.values())) and _chunks(pipe, given.values()) == 1:
+    readers = _readers(pipe, learned)
+    named = any(names_any(text, words) for words in learned.values() for text in given.values())
+    if not named and all(map(is_plain, given.values())) and _chunks(readers, given.values()) == 1:
         return ((steps, original(*args, **kwargs)),)
     versions = list(_versions(given, steps))
-    count = max(_chunks(pipe, version.values()) for _, version in versions)
+    count = max(_chunks(readers, version.values()) for _, version in versions)
     made: dict[tuple[str, ...], Any] = {}
     for _, version in versions:
         if (texts := tuple(version.values())) not in made:
             bound.arguments.update(version)
-            made[texts] = _in_chunks(pipe, original, bound, count)
+            made[texts] = _in_chunks(pipe, readers, original, bound, count)
     return tuple((last, made[tuple(version.values())]) for last, version in versions)
 
 
@@ -99,12 +116,14 @@ def _versions(texts: dict[str, str], steps: int) -> Iterator[tuple[int, dict[str
 # --- one prompt ------------------------------------------------------------------------------------------
 
 
-def _in_chunks(pipe: Any, original: Callable[..., Any], bound: inspect.BoundArguments, count: int) -> Any:
+def _in_chunks(
+    pipe: Any, splits: Mapping[str, Split], original: Callable[..., Any], bound: inspect.BoundArguments, count: int
+) -> Any:
     """encode_prompt's result over `count` chunks, in float32 where weights were applied."""
     rows = cast("int", pipe.tokenizer_2.model_max_length if pipe.tokenizer is None else pipe.tokenizer.model_max_length)
     parts: list[tuple[Any, ...]] = []
     for index in range(count):
-        with _reading(pipe, index) as readers:
+        with _reading(pipe, splits, index) as readers:
             result = cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs))
         weighted = [_weighted(result[side], _weights(readers, side), rows) for side in (0, 1)]
         parts.append((*weighted, *result[2:]))
@@ -156,8 +175,9 @@ def _with_mean(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 class _Reader:
     """In the place of a pipeline's CLIP tokenizer: gives one chunk of what it is asked for."""
 
-    def __init__(self, tokenizer: Any, index: int, width: int) -> None:
+    def __init__(self, tokenizer: Any, split: Split, index: int, width: int) -> None:
         self._tokenizer = tokenizer
+        self._split = split
         self._index = index
         self.width = width
         self.seen: list[tuple[float, ...]] = []
@@ -173,7 +193,7 @@ class _Reader:
     def _row(self, text: str) -> tuple[list[int], list[int], tuple[float, ...]]:
         """(tokens, 1 where they are read, weights), all of the full length."""
         own = self._tokenizer
-        chunks = split_text(own, text)
+        chunks = self._split(text)
         chunk = chunks[self._index] if self._index < len(chunks) else Chunk((), ())
         ids = [own.bos_token_id, *chunk.ids, own.eos_token_id]
         rest = own.model_max_length - len(ids)
@@ -196,13 +216,14 @@ class _Plain:
         return getattr(self._tokenizer, name)
 
 
-def split_text(tokenizer: Any, text: str) -> tuple[Chunk, ...]:
-    """The chunks of a prompt as a CLIP tokenizer reads it."""
+def split_text(tokenizer: Any, text: str, learned: Mapping[str, Sequence[int]] = NO_TOKENS) -> tuple[Chunk, ...]:
+    """The chunks of a prompt as a CLIP tokenizer reads it. learned: words that stand for other tokens than its own."""
 
     def tokens(part: str) -> list[int]:
         return tokenizer(part, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
 
-    return split_prompt(parse(text), tokens, tokenizer.convert_tokens_to_ids(COMMA), tokenizer.model_max_length - 2)
+    comma, room = tokenizer.convert_tokens_to_ids(COMMA), tokenizer.model_max_length - 2
+    return split_prompt(parse(text), with_words(tokens, learned), comma, room, inner(learned))
 
 
 def _tokenizers(pipe: Any) -> dict[str, Any]:
@@ -211,17 +232,33 @@ def _tokenizers(pipe: Any) -> dict[str, Any]:
     return {name: tokenizer for name, tokenizer in found.items() if isinstance(tokenizer, CLIPTokenizer)}
 
 
-def _chunks(pipe: Any, texts: Any) -> int:
+def clip_encoders(pipe: Any) -> dict[str, Any]:
+    """Text encoders of CLIP whose prompts are read in chunks, by name."""
+    found = _tokenizers(pipe) if takes_weights(pipe) else {}
+    return {encoder: getattr(pipe, encoder) for name, encoder in _PAIRS if name in found}
+
+
+def by_tokenizer(learned: Callable[[str], Mapping[str, Sequence[int]]]) -> Learned:
+    """What `encode` takes. learned: gives the words of a text encoder."""
+    return {name: learned(encoder) for name, encoder in _PAIRS}
+
+
+def _readers(pipe: Any, learned: Learned) -> dict[str, Split]:
+    """How each tokenizer of CLIP cuts a prompt."""
+    return {name: partial(split_text, own, learned=learned.get(name, {})) for name, own in _tokenizers(pipe).items()}
+
+
+def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:
     """The most that one of the texts takes."""
-    return max((len(split_text(own, text)) for own in _tokenizers(pipe).values() for text in texts), default=1)
+    return max((len(split(text)) for text in texts for split in readers.values()), default=1)
 
 
 @contextmanager
-def _reading(pipe: Any, index: int) -> Generator[list[_Reader]]:
+def _reading(pipe: Any, splits: Mapping[str, Split], index: int) -> Generator[list[_Reader]]:
     """For the length of the block the pipeline's tokenizers read one chunk."""
     own = _tokenizers(pipe)
     widths = {name: getattr(pipe, encoder).config.hidden_size for name, encoder in _PAIRS if name in own}
-    readers = {name: _Reader(tokenizer, index, widths[name]) for name, tokenizer in own.items()}
+    readers = {name: _Reader(tokenizer, splits[name], index, widths[name]) for name, tokenizer in own.items()}
     before = {**own, "tokenizer_3": getattr(pipe, "tokenizer_3", None)}
     vars(pipe).update(readers)
     if before["tokenizer_3"] is None:

@@ -20,6 +20,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Extras, Lora
 from halftone.engine.embeddings import PromptCache
+from halftone.engine.inversions import Learned, add_words, told_components
 from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
@@ -51,6 +52,8 @@ class Loaded:
     native_scheduler: Any = None
     adapters: tuple[Adapter, ...] = ()
     """LoRAs that are part of the exact weights now."""
+    inversions: tuple[Learned, ...] = ()
+    """Words that the text encoders know beside their own."""
     prompts: PromptCache = field(default_factory=PromptCache)
     vae: VaeFile | None = None
     """What took the place of the model's own VAE."""
@@ -67,8 +70,13 @@ class Loaded:
         return tuple(adapter.lora for adapter in self.adapters)
 
     def exact_dtype(self, name: str) -> torch.dtype:
-        """The narrowest type that holds the exact weights of a component: those of its file, or with LoRAs added in float32."""
-        return torch.float32 if name in changed_components(self.adapters) else self.stored[name]
+        """The narrowest type that holds the exact weights of a component: those of its file, or with what is added in float32."""
+        return torch.float32 if name in self.changed else self.stored[name]
+
+    @property
+    def changed(self) -> set[str]:
+        """Components whose exact weights are not those of their files alone."""
+        return changed_components(self.adapters) | told_components(self.inversions)
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -214,13 +222,21 @@ def _header_dtypes(file: Path) -> set[str]:
 
 def fresh_component(loaded: Loaded, name: str) -> nn.Module:
     """The component once more, from its files, on the CPU: the exact weights to derive others from. In the stored dtype; float32
-    where a LoRA was added.
+    where a LoRA or words were added.
     """
     if (source := loaded.sources.get(name)) is not None:
         return source()
-    fresh = component_from(loaded, name, Path(loaded.facts.path))
+    fresh = without_loras(loaded, name)
     add_loras(loaded, loaded.adapters, name, fresh)
     return fresh
+
+
+def without_loras(loaded: Loaded, name: str) -> nn.Module:
+    """The same with the words that a text encoder was given, but no LoRA."""
+    found = component_from(loaded, name, Path(loaded.facts.path))
+    if name in told_components(loaded.inversions):
+        add_words(loaded.inversions, name, found, _exponents(loaded.facts, name))
+    return found
 
 
 def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:

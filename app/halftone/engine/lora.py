@@ -25,8 +25,8 @@ from halftone.contract.words import DType
 from halftone.engine.parts import components
 from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.engine.quiet import quiet_libraries, silent_loaders
-from halftone.library.header import read_header
-from halftone.library.loras import LORA, stamp
+from halftone.library.header import file_stamp, read_header
+from halftone.library.loras import LORA
 from halftone.library.scan import TensorScan, scan_files
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
     at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
     found: list[Adapter] = []
     for lora in loras:
-        before = at_hand.get((lora.path, stamp(lora)))
+        before = at_hand.get((lora.path, file_stamp(lora.path)))
         adapter = _read(pipe, model, lora) if before is None else replace(before, lora=lora)
         if lora.weight:
             found.append(adapter)
@@ -72,7 +72,7 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
 
 
 def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
-    version = stamp(lora)
+    version = file_stamp(lora.path)
     bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),)) if scan.nonfinite)
     shell = _empty_copy(pipe, model, lora)
     path = Path(lora.path)

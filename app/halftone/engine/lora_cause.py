@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,7 +14,7 @@ from halftone.contract.facts import Finding, LoraCause
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.flight import is_finite
-from halftone.engine.load import Loaded, add_loras, component_from
+from halftone.engine.load import Loaded, add_loras, without_loras
 from halftone.engine.lora import Adapter
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights
@@ -106,7 +105,7 @@ class _Trial:
         self._masters = masters
         self._check = check
         self._state = loaded.states[name]
-        self._file: nn.Module = component_from(loaded, name, Path(loaded.facts.path))
+        self._file: nn.Module = without_loras(loaded, name)
         self._adapters = tuple(adapter for adapter in loaded.adapters if name in adapter.layers)
         self._whole: dict[str, bool] = {}
         self._readings: dict[tuple[str, str], Readings] = {}

@@ -13,6 +13,7 @@ from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.borders import can_hand_on
+from halftone.engine.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.lora import changed_components, left_out, read_adapters
 from halftone.engine.parts import role
@@ -175,6 +176,17 @@ def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> N
         loaded.states[name] = HALF_DONE
     loaded.adapters = after
     log.info("LoRAs: %s", ", ".join(f"{adapter.lora.name} {adapter.lora.weight:g}" for adapter in after) or "none")
+
+
+def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
+    """Let the text encoders know the words of these files, and of no others; as `put_loras`. Raises as `read_inversions`."""
+    before, after = loaded.inversions, read_inversions(loaded.pipe, loaded.facts, paths, loaded.inversions)
+    if before == after:
+        return
+    for name in told_components((*before, *after)):
+        loaded.states[name] = HALF_DONE
+        take_from_end(loaded.modules[name])
+    loaded.inversions = after
 
 
 def is_exact(loaded: Loaded, name: str) -> bool:

@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 import torch
 
-from halftone.engine.embeddings import Encoded, encode, follows_steps
+from halftone.engine.embeddings import Encoded, by_tokenizer, encode, follows_steps
+from halftone.engine.inversions import learned_tokens, words_key
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.tensors import DTYPES, as_dtype, map_tensors
@@ -63,7 +65,8 @@ class Reading:
         if known is not None:
             return known
         wide = as_dtype(self._sampling_dtype())
-        result = encode(self._loaded.pipe, original, self._steps, args, kwargs)
+        words = by_tokenizer(partial(learned_tokens, self._loaded.inversions))
+        result = encode(self._loaded.pipe, original, self._steps, args, kwargs, words)
         encoded = tuple((last, map_tensors(value, wide)) for last, value in result)
         if key is not None and key == self._key(args, kwargs):  # else an encoder was cured on the way
             cache.put(key, encoded)
@@ -83,7 +86,7 @@ class Reading:
         given = tuple((type(item).__name__, item) for item in values)  # 1 is not True here
         steps = self._steps if any(isinstance(item, str) and changes(item) for item in values) else None
         made = (type(loaded.pipe).__name__, steps, self._sampling_dtype())
-        return (given, made, states, lora_key(loaded.loras), self._settings)
+        return (given, made, states, lora_key(loaded.loras), words_key(loaded.inversions), self._settings)
 
     def _sampling_dtype(self) -> torch.dtype:
         if self._upcast:

@@ -307,4 +307,5 @@ def resolve(
         reasons=tuple(why),
         loras=request.loras,
         vae=request.vae,
+        inversions=request.inversions,
     )

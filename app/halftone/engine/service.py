@@ -25,7 +25,7 @@ from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.plans import apply_plan, put_loras
+from halftone.engine.plans import apply_plan, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
 from halftone.engine.vae import put_vae
@@ -77,8 +77,9 @@ class DiffusersEngine:
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
             put_vae(loaded, request.vae)
-            # no LoRA reaches the decoder, and its cures are those of the model alone
+            # nothing else that is added reaches the decoder, and its cures are those of the model alone
             put_loras(loaded, () if only_decode else request.loras)
+            put_inversions(loaded, () if only_decode else request.inversions)
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
@@ -90,6 +91,7 @@ class DiffusersEngine:
         with quiet_libraries():
             put_vae(loaded, command.inputs.vae)
             put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
+            put_inversions(loaded, command.inputs.inversions)
             return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
@@ -100,6 +102,7 @@ class DiffusersEngine:
         with quiet_libraries():
             put_vae(loaded, None)  # the copy is of the model itself
             put_loras(loaded, command.loras)
+            put_inversions(loaded, ())
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:

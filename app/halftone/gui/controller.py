@@ -27,6 +27,7 @@ from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
+from halftone.gui.control.words import KnownWords
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
 from halftone.gui.state import AppState, Noted, Starting
@@ -71,6 +72,7 @@ class Controller(QObject):
         self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
         self._extras = ExtrasChoice(self._keeper, self.background, self)
+        self.words = KnownWords(self._keeper, self.model_list, self.background, self)
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.extras_of, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
         self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)

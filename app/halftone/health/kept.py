@@ -9,8 +9,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.library.header import read_header
-from halftone.library.loras import stamp
+from halftone.library.header import file_stamp, read_header
 from halftone.library.vaes import vae_version
 
 RECORD = "halftone"
@@ -35,11 +34,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def given_files(request: PictureRequest) -> dict[str, str]:
-    """Path -> what changes with the file, "" where there is none: a digest of pictures, of LoRAs and VAEs when they were
-    written."""
+    """Path -> what changes with the file, "" where there is none: a digest of pictures, of what is used with a model when it was
+    written.
+    """
     pictures = {path: _digest(Path(path)) for path in (request.image, request.mask) if path is not None}
     vaes = {} if request.vae is None else {request.vae: vae_version(request.vae)}
-    return pictures | vaes | {lora.path: stamp(lora) for lora in request.loras}
+    added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
+    return pictures | vaes | added
 
 
 def _digest(path: Path) -> str:

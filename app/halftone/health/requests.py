@@ -7,6 +7,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
+from halftone.library.inversions import check_inversions
 from halftone.library.loras import check_loras
 from halftone.library.vaes import check_vae
 from halftone.metadata.picture import check_output, check_room_for_text
@@ -44,6 +45,7 @@ def check_request(request: PictureRequest) -> None:
     _range("Number of pictures", request.batch, *BATCH_RANGE)
     if not only_decode:  # no LoRA reaches the decoder
         check_loras(request.loras)
+        check_inversions(request.inversions)
     check_vae(request.vae)
     _check_given(request)
     if request.output is not None:
@@ -57,6 +59,7 @@ def check_inputs(inputs: CheckInputs) -> None:
     _check_numbers(inputs)
     check_loras(inputs.loras)
     check_vae(inputs.vae)
+    check_inversions(inputs.inversions)
     _check_given(inputs)
 
 

@@ -73,6 +73,15 @@ class Header(msgspec.Struct, frozen=True):
     metadata: dict[str, str]
 
 
+def file_stamp(path: str) -> str:
+    """Changes when the file is rewritten; "" if it cannot be read."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return ""
+    return f"{facts.st_size}-{facts.st_mtime_ns}"
+
+
 def read_header(path: Path) -> Header:
     """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all."""
     with path.open("rb") as file:

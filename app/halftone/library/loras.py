@@ -1,6 +1,5 @@
 """LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them."""
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
-from halftone.library.header import read_header
+from halftone.library.header import file_stamp, read_header
 from halftone.library.models import PICKLES, list_models
 from halftone.library.recognise import recognise
 from halftone.library.why import listed_as
@@ -25,16 +24,7 @@ _SHOWN: Final = 8
 
 def lora_key(loras: Iterable[Lora]) -> str:
     """Changes with the LoRAs, their weights, and when one of the files is rewritten; "" without any."""
-    return "\0".join(f"{lora.path}\n{lora.weight!r}\n{stamp(lora)}" for lora in loras)
-
-
-def stamp(lora: Lora) -> str:
-    """Changes when the file is rewritten; "" if it cannot be read."""
-    try:
-        facts = os.stat(lora.path)
-    except OSError:
-        return ""
-    return f"{facts.st_size}-{facts.st_mtime_ns}"
+    return "\0".join(f"{lora.path}\n{lora.weight!r}\n{file_stamp(lora.path)}" for lora in loras)
 
 
 def check_loras(loras: Iterable[Lora]) -> None:

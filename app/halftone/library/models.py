@@ -90,7 +90,7 @@ def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
 def list_models(folders: Iterable[str]) -> list[ModelFacts]:
     """Pocket and every model below the folders, by name. What is damaged is left out here, and the log says why."""
     found: dict[str, ModelFacts] = {}
-    for model in [POCKET, *(path for folder in folders for path in _candidates(Path(folder).expanduser(), _DEPTH))]:
+    for model in [POCKET, *model_files(folders)]:
         try:
             facts = describe(model)
         except HalftoneError as error:
@@ -98,6 +98,11 @@ def list_models(folders: Iterable[str]) -> list[ModelFacts]:
             continue
         found.setdefault(os.path.realpath(facts.path), facts)
     return sorted(found.values(), key=lambda facts: (facts.id != POCKET, facts.name.casefold()))
+
+
+def model_files(folders: Iterable[str]) -> list[str]:
+    """Paths of every diffusers folder and every file below the folders that may hold a model, or a part of one."""
+    return [path for folder in folders for path in _candidates(Path(folder).expanduser(), _DEPTH)]
 
 
 def _candidates(folder: Path, depth: int) -> list[str]:

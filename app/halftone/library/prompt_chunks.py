@@ -1,6 +1,6 @@
 """A prompt in the lengths that a CLIP text encoder reads at once, as A1111 cuts it; no torch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple
 
 from halftone.library.prompt_syntax import Sections
@@ -18,13 +18,21 @@ class Chunk(NamedTuple):
     weights: tuple[float, ...]
 
 
-def split_prompt(sections: Sections, encode: Callable[[str], Sequence[int]], comma: int | None, room: int) -> tuple[Chunk, ...]:
-    """One chunk at least. encode: text -> tokens without marks; comma: its token; room: tokens of a chunk."""
+def split_prompt(
+    sections: Sections,
+    encode: Callable[[str], Sequence[int]],
+    comma: int | None,
+    room: int,
+    inner: Container[int] = (),
+) -> tuple[Chunk, ...]:
+    """One chunk at least. encode: text -> tokens without marks; comma: its token; room: tokens of a chunk; inner: tokens before
+    which nothing is cut, of which no more follow each other than there is room.
+    """
     chunks: list[Chunk] = []
     for section in sections:
         tokens = [(token, part.weight) for part in section for token in encode(part.text)]
         while len(tokens) > room:
-            cut = _cut(tokens, comma, room)
+            cut = _before(tokens, _cut(tokens, comma, room), inner)
             chunks.append(_chunk(tokens[:cut]))
             tokens = tokens[cut:]
         chunks.append(_chunk(tokens))
@@ -39,6 +47,11 @@ def _cut(tokens: list[tuple[int, float]], comma: int | None, room: int) -> int:
         return room
     near = range(room - 1, max(room - _BACK, 0) - 1, -1)
     return next((place + 1 for place in near if tokens[place][0] == comma), room)
+
+
+def _before(tokens: list[tuple[int, float]], cut: int, inner: Container[int]) -> int:
+    """The cut, or the last place before it where one may be."""
+    return next((place for place in range(cut, 0, -1) if tokens[place][0] not in inner), cut)
 
 
 def _chunk(tokens: list[tuple[int, float]]) -> Chunk:

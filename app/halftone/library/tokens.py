@@ -1,6 +1,6 @@
 """How much of a prompt a model reads, counted with the model's own tokenizer; no torch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from halftone.contract.facts import ModelFacts
 from halftone.library.clip_words import clip_tokenizer
 from halftone.library.families import reads_in_chunks
+from halftone.library.inversions import inner, places, with_words
 from halftone.library.prompt_chunks import COMMA, split_prompt, used
 from halftone.library.prompt_syntax import at_step, changes, parse, plain
 from halftone.library.single import SINGLES
@@ -15,7 +16,8 @@ from halftone.library.single import SINGLES
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Counter = Callable[[str], int]
+Counter = Callable[[str, Mapping[str, int]], int]
+"""Of a prompt, in which names stand for so many learned vectors."""
 
 _SPECIAL: Final = 2
 """Start and end marks, which take two places of the reading length."""
@@ -43,15 +45,16 @@ def make_counter(model: ModelFacts) -> Counter | None:
     return None if tokenizer is None else partial(_count, model, tokenizer)
 
 
-def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str) -> int:
+def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mapping[str, int]) -> int:
     def tokens(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False).ids
 
     if not reads_in_chunks(model.family):
         return len(tokens(plain(prompt)))
     forms = {at_step(prompt, step, _STEPS) for step in range(1, _STEPS + 1)} if changes(prompt) else {prompt}
-    room, comma = reading_length(model), tokenizer.token_to_id(COMMA)
-    return max(used(split_prompt(parse(form), tokens, comma, room), room) for form in forms)
+    room, comma, learned = reading_length(model), tokenizer.token_to_id(COMMA), places(words)
+    encode, together = with_words(tokens, learned), inner(learned)
+    return max(used(split_prompt(parse(form), encode, comma, room, together), room) for form in forms)
 
 
 def cut_prompt(model: ModelFacts, prompt: str) -> tuple[int, str] | None:

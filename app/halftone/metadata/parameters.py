@@ -60,7 +60,8 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
     """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names."""
     loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
     vae = None if request.vae is None else _last(request.vae)
-    shown = msgspec.structs.replace(request, model=model_name(request.model), loras=loras, vae=vae)
+    inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
+    shown = msgspec.structs.replace(request, model=model_name(request.model), loras=loras, vae=vae, inversions=inversions)
     latents = PurePath(picture.latents).name if picture.latents else None
     receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
     content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}

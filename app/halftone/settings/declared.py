@@ -255,6 +255,17 @@ _PROGRAM: Final = (
         kind="folders",
         default=(),
     ),
+    Setting(
+        name="folders.embeddings",
+        field="embedding_folders",
+        page="Folders",
+        section="Embeddings",
+        title="Embedding folders",
+        sentence="Embeddings (textual inversions) are looked for here, and where LoRAs and models are.",
+        tooltip="A prompt names them by the names of their files.",
+        kind="folders",
+        default=(),
+    ),
 )
 
 DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_SAFETY, *_PROGRAM)

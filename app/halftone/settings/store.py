@@ -26,6 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     last_model: str = "pocket"
     model_folders: tuple[str, ...] = ()
     lora_folders: tuple[str, ...] = ()
+    embedding_folders: tuple[str, ...] = ()
     first_run_done: bool = False
     splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -50,6 +51,7 @@ _FIELDS: Final[dict[str, str]] = {
     "folders.pictures": "pictures_folder",
     "folders.models": "model_folders",
     "folders.loras": "lora_folders",
+    "folders.embeddings": "embedding_folders",
     "window.splitters": "splitters",
     "window.geometry": "geometry",
     "window.form": "form",

@@ -238,7 +238,7 @@ def test_the_words_of_the_tokenizer_are_those_of_clip(saved: Callable[[str], tup
         )
     counter = make_counter(describe(str(saved("sd1")[1])))
     assert counter is not None
-    assert counter("a photo of an astronaut") == 5
+    assert counter("a photo of an astronaut", {}) == 5
 
 
 def test_what_no_part_reads_has_no_place(saved: Callable[[str], tuple[Any, Path]]) -> None:

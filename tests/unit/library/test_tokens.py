@@ -10,8 +10,8 @@ def test_tokens_are_counted_with_the_models_own_tokenizer() -> None:
     pocket = describe(POCKET)
     count = make_counter(pocket)
     assert count is not None
-    assert count("") == 0
-    assert count("a red sun over green hills") == 6
+    assert count("", {}) == 0
+    assert count("a red sun over green hills", {}) == 6
     assert reading_length(pocket) == 75
 
 
@@ -27,15 +27,23 @@ def test_a_model_that_reads_in_chunks_has_room_for_all() -> None:
         ("red BREAK sun", 76, 150),
         ("a [red sun:" + "sun " * 80 + ":0.5]", 81, 150),
     ):
-        assert (count(prompt), room_for(pocket, used)) == (used, room), prompt
+        assert (count(prompt, {}), room_for(pocket, used)) == (used, room), prompt
     assert cut_prompt(pocket, "Sun " * 76) is None
+
+
+def test_an_embedding_takes_as_many_places_as_it_has_vectors() -> None:
+    count = make_counter(describe(POCKET))
+    assert count is not None
+    words = {"learnt": 8, "other": 70}
+    assert count("a (Learnt:1.2) sun", words) == 10
+    assert count("red " * 10 + "other", words) == 75 + 70, "it is not cut"
 
 
 def test_the_part_that_is_read_is_the_users_own_text() -> None:
     other = replace(describe(POCKET), family="Sana")
     count = make_counter(other)
     assert count is not None
-    assert (count("(Sun:1.3) " * 80), room_for(other, 80)) == (80, 75)
+    assert (count("(Sun:1.3) " * 80, {}), room_for(other, 80)) == (80, 75)
     assert cut_prompt(other, "Sun " * 75) is None
     assert cut_prompt(other, "Sun  " * 74 + "Hills and red") == (77, "Sun  " * 74 + "Hills")
 

@@ -1,5 +1,6 @@
 """How much of the model's reading length a prompt uses, beside its title."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtWidgets import QLabel
@@ -12,6 +13,7 @@ from halftone.gui.reasons import reason
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import set_tone
 from halftone.library.families import reads_in_chunks
+from halftone.library.inversions import Inversion
 from halftone.library.loras import without_tags
 from halftone.library.prompt_syntax import notes
 from halftone.library.tokens import Counter, make_counter, room_for
@@ -26,6 +28,7 @@ class PromptCounter(QLabel):
         self._model: ModelFacts | None = None
         self._counter: Counter | None = None
         self._prompt = ""
+        self._words: Sequence[Inversion] = ()
         self.setFont(theme.current().font("caption", numbers=True))
         self.setProperty("tone", "muted")
 
@@ -34,13 +37,13 @@ class PromptCounter(QLabel):
         self._model, self._counter = model, None
         self._background.run(partial(make_counter, model), self._ready, receiver=self)
 
-    def count(self, prompt: str) -> None:
-        """Of this prompt, without the LoRAs that it names: these are not read."""
-        self._prompt = prompt
+    def count(self, prompt: str, words: Sequence[Inversion] = ()) -> None:
+        """Of this prompt, without the LoRAs that it names: these are not read. words: embeddings that it may name."""
+        self._prompt, self._words = prompt, words
         if self._model is None or self._counter is None:
             self.setText("")
             return
-        used = self._counter(without_tags(prompt))
+        used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words})
         room = room_for(self._model, used)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
         told = [reason(note) for note in notes((prompt,), weights=reads_in_chunks(self._model.family))]
@@ -51,4 +54,4 @@ class PromptCounter(QLabel):
 
     def _ready(self, counter: Counter | None) -> None:
         self._counter = counter
-        self.count(self._prompt)
+        self.count(self._prompt, self._words)

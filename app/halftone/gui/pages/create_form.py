@@ -24,6 +24,7 @@ from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_parts import PromptEdit
 from halftone.gui.pages.create_vae import VaePart
+from halftone.gui.pages.create_words import WordsNote
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
     column,
@@ -115,12 +116,14 @@ class CreateForm(QWidget):
         )
         self.negative.setFixedHeight(38)
         self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.words_note = WordsNote()
         return _part(
             row(label(tr("Prompt"), "small", "secondary"), -1, self.counter),
             self.prompt,
             2,
             label(tr("Negative prompt"), "small", "secondary"),
             self.negative,
+            self.words_note,
             spacing=6,
         )
 
@@ -160,7 +163,9 @@ class CreateForm(QWidget):
         controller.settings_changed.connect(self.numerics_part.show_value)
         controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
-        self.prompt.textChanged.connect(lambda: self.counter.count(self.prompt.toPlainText()))
+        controller.words.changed.connect(self._read)
+        for text in (self.prompt, self.negative):
+            text.textChanged.connect(self._read)
         self.prompt.textChanged.connect(self.lora_part.hush)
         self.size_field.changed.connect(self._refresh_footer)
         self.steps.changed.connect(self._refresh_footer)
@@ -198,6 +203,7 @@ class CreateForm(QWidget):
             output=settings.pictures_folder,
             loras=self.lora_part.loras(),
             vae=self.vae_part.vae(),
+            inversions=self.words_note.paths(),
             numerics=self._controller.numerics,
         )
 
@@ -217,6 +223,7 @@ class CreateForm(QWidget):
         self.batch.setValue(request.batch)
         self.lora_part.set_loras(request.loras)
         self.vae_part.set_vae(request.vae)
+        self.words_note.take(request.inversions)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
@@ -277,6 +284,12 @@ class CreateForm(QWidget):
         error = self._controller.model_error
         return problem_words(error) if error is not None else self.size_field.problem()
 
+    def _read(self) -> None:
+        """What the prompts say now."""
+        prompt, words = self.prompt.toPlainText(), self._controller.words.of(self._controller.model)
+        self.counter.count(prompt, words)
+        self.words_note.show_named(words, prompt, self.negative.toPlainText())
+
     # --- model ------------------------------------------------------------------------------------------------------
 
     def _model_changed(self) -> None:
@@ -286,6 +299,7 @@ class CreateForm(QWidget):
             self._take_defaults(model)
             self._restore()
             self.counter.follow(model)
+            self._read()
             self._channels = None
             self._controller.background.run(
                 partial(decoder_channels, model), partial(self._channels_known, model.id), receiver=self

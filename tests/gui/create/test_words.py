@@ -1,0 +1,60 @@
+"""Embeddings that the prompts name: found in the folders, counted, shown, and sent with the picture."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers.model_files import ramp, safetensors
+
+from halftone.contract.request import PictureRequest
+from halftone.settings.store import Settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deep").mkdir()
+    for name, shape in (("easynegative", (8, 768)), ("deep/bad-hands", (2, 16)), ("xl", (2, 1280))):
+        (tmp_path / f"{name}.safetensors").write_bytes(safetensors({"emb_params": ramp(*shape)}))
+    return tmp_path
+
+
+def test_they_are_counted_shown_and_sent(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, embedding_folders=(str(folder),)))
+    form = stage.page.form
+    stage.wait(lambda: bool(stage.controller.words.of(stage.controller.model)) and bool(form.counter.text()))
+    assert form.words_note.isHidden()
+    form.prompt.setPlainText("a sun, (Bad-Hands:0.5), xl")
+    form.negative.setPlainText("easynegative")
+    stage.wait(lambda: form.counter.text() == "8 / 75")
+    assert form.words_note.isVisible()
+    assert form.words_note.text() == "Embeddings in use: bad-hands, easynegative"
+    assert sorted(Path(path).stem for path in form.request().inversions) == ["bad-hands", "easynegative"]
+    form.prompt.setPlainText("a sun")
+    form.negative.setPlainText("")
+    assert form.words_note.isHidden()
+    assert form.request().inversions == ()
+    stage.close()
+
+
+def test_folders_that_are_set_later_are_looked_through(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.prompt.setPlainText("easynegative")
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, embedding_folders=(str(folder),)))
+    stage.wait(form.words_note.isVisible)
+    assert form.words_note.toolTip() == str(folder / "easynegative.safetensors")
+    stage.close()
+
+
+def test_the_file_of_an_earlier_picture_is_used_again(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    file = str(tmp_path / "elsewhere" / "mine.safetensors")
+    form.set_request(PictureRequest(prompt="a mine", inversions=(file,)))
+    assert form.request().inversions == (file,)
+    assert form.words_note.text() == "Embeddings in use: mine"
+    form.set_request(PictureRequest(prompt="a mine", inversions=("mine",)))
+    assert form.request().inversions == (), "what a picture's own text tells is a name, and no file"
+    stage.close()
