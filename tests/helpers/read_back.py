@@ -10,6 +10,7 @@ from PIL import Image
 
 from halftone.metadata.parameters import NEGATIVE
 from halftone.metadata.picture import RECEIPT_KEY
+from halftone.metadata.video import PARAMETERS_TAG, RECEIPT_TAG
 
 _USER_COMMENT: Final = 0x9286
 _MAKER_NOTE: Final = 0x927C
@@ -47,6 +48,14 @@ def read_picture(path: Path) -> Found:
     if isinstance(note, bytes) and note.startswith(_NOTE_PREFIX):
         receipt = note.removeprefix(_NOTE_PREFIX).decode(errors="replace")
     return Found(parameters if isinstance(parameters, str) else None, receipt if isinstance(receipt, str) else None)
+
+
+def read_video(path: Path) -> Found:
+    """What an MP4 says about itself."""
+    import av
+
+    with av.open(path) as container:
+        return Found(container.metadata.get(PARAMETERS_TAG), container.metadata.get(RECEIPT_TAG))
 
 
 def parse_parameters(text: str) -> Parameters:

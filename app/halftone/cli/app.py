@@ -164,8 +164,17 @@ def generate(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", help="A .png, .jpg or .webp file, or a folder. Left out: your pictures folder.", show_default=False
+            "--output",
+            "-o",
+            help="A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder.",
+            show_default=False,
         ),
+    ] = None,
+    video: Annotated[
+        str | None, typer.Option("--video", metavar="KIND", help="Of video models: mp4 or webp.", show_default=False)
+    ] = None,
+    fps: Annotated[
+        int | None, typer.Option("--fps", help="Frames per second. Left out: what the model was made for.", show_default=False)
     ] = None,
     latents: Annotated[
         str | None,
@@ -194,7 +203,14 @@ def generate(
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, **inputs)
     base = new_request(asked, model, device, saved) if latents is None else kept_request(latents, asked, model, device, saved)
     facts = known_model(base.model, saved)
-    request = replace(base, output=output, overwrite=overwrite, numerics=given.numerics_of(flags, base.numerics))
+    request = replace(
+        base,
+        output=output,
+        overwrite=overwrite,
+        video=given.video_of(video) or (base.video if output is None else None),
+        fps=base.fps if fps is None else fps,
+        numerics=given.numerics_of(flags, base.numerics),
+    )
     ready = ready_request(request, facts, saved)
     raise typer.Exit(0 if _made(tools, ready, facts, named=model is not None or latents is not None, as_json=json) else 1)
 

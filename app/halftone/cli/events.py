@@ -10,6 +10,7 @@ from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
 from halftone.health.lora_words import cause_words
+from halftone.health.video_words import frame_list
 from halftone.health.words import elapsed, plain_component, plain_module
 
 _DONE: Final[dict[str, str]] = {
@@ -60,6 +61,7 @@ def repaired_name(model: str) -> str:
 def _happened(event: GuardEvent) -> str:
     if event.action == "decoded-again":
         where = plain_component(event.component, event.module or "decoder").text()
-        return f"While the picture was decoded: {where} {damage(event)}"
+        what = f"frames of the video ({frame_list(event.frames)}) were" if event.frames else "the picture was"
+        return f"While {what} decoded: {where} {damage(event)}"
     when = "Before the first step" if event.step is None else f"At step {event.step}"
     return f"{when}: {plain_module(event.component, event.module)} gave a bad number"

@@ -14,8 +14,9 @@ import typer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora, Numerics, OptionValue
-from halftone.contract.words import either
+from halftone.contract.words import VideoFormat, either
 from halftone.library.loras import weight_of
+from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
 _INPUTS: Final = "What to make"
@@ -104,6 +105,16 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
             raise HalftoneError("setting-bad-value", name="--option", value=pair, allowed="KEY=VALUE, for instance eta=0.5")
         options[key.strip()] = _typed(text)
     return options
+
+
+def video_of(given: str | None) -> VideoFormat | None:
+    """Raises HalftoneError setting-bad-value."""
+    if given is None:
+        return None
+    try:
+        return msgspec.convert(given.lower().removeprefix("."), VideoFormat)
+    except msgspec.ValidationError as error:
+        raise HalftoneError("setting-bad-value", name="--video", value=given, allowed=either(FORMATS)) from error
 
 
 def loras_of(given: list[str] | None) -> tuple[Lora, ...]:

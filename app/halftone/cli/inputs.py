@@ -26,6 +26,7 @@ from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
 from halftone.library.tokens import cut_prompt, reading_length
 from halftone.library.vaes import check_fit
+from halftone.library.videos import reads_prompt, refuse_still
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
@@ -65,12 +66,14 @@ def known_device(device: str | None, saved: Settings) -> str:
 
 def new_request(asked: Mapping[str, Any], model: str | None, device: str | None, saved: Settings) -> PictureRequest:
     """The request for a picture that is to be made. asked: field -> value. Raises HalftoneError usage without a prompt."""
-    if asked["prompt"] is None:
-        command = command_line("generate")
+    command = command_line("generate")
+    if asked["prompt"] is None and model is None:
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
     facts = known_model(model, saved)
-    there = known_device(device, saved)
-    return PictureRequest(model=facts.id, device=there, numerics=saved.numerics, **with_named_parts(asked, facts, saved))
+    if asked["prompt"] is None and reads_prompt(facts):
+        raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+    given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved)
+    return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
 
 
 def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings) -> dict[str, Any]:
@@ -134,7 +137,8 @@ def ready_request(request: PictureRequest, facts: ModelFacts, saved: Settings) -
         if not os.path.isdir(saved.pictures_folder):
             raise no_folder(Path(saved.pictures_folder))
         request = replace(request, output=saved.pictures_folder)
-    check_request(request)
+    check_request(request, facts)
+    refuse_still(request, facts)
     _check_given(request, facts)
     if request.sampler is not None:
         check_sampler(facts, request.sampler, image=request.image is not None)

@@ -91,7 +91,8 @@ def _cause_object(event: GuardEvent) -> dict[str, Any]:
 def _image_object(image: PictureFacts) -> dict[str, Any]:
     """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
     names = ("seed", "black", "finite", "latents", "kept_step")
-    return {"path": image.path or None, **{name: getattr(image, name) for name in names}}
+    film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
+    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *film)}}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

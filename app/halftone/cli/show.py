@@ -19,6 +19,7 @@ from halftone.contract.facts import (
     Finding,
     GenerateReport,
     GuardEvent,
+    PictureFacts,
     RepairReport,
     SelfTestReport,
 )
@@ -29,6 +30,7 @@ from halftone.health.explain import further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
+from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, elapsed, number, plain_module
 from halftone.library.vaes import vae_name
 
@@ -188,13 +190,17 @@ def show_pictures(
             state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"
         after = "" if picture.kept_step is None else f" after step {picture.kept_step}"
         where = picture.path or (f"kept{after} as {picture.latents}" if picture.latents else "no picture")
-        facts = f"seed {picture.seed} · {picture.width} × {picture.height} · {elapsed(picture.seconds)} · {state}{used}"
+        size = f"{picture.width} × {picture.height}{_film_words(picture)}"
+        facts = f"seed {picture.seed} · {size} · {elapsed(picture.seconds)} · {state}{used}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
         if picture.not_kept:
             _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)
+        if picture.path and (bad := picture.broken_frames or picture.flat_frames):
+            what = "bad numbers" if picture.broken_frames else "only one colour"
+            _put(out, f"Of its {picture.frames} frames these have {what}: {frame_list(bad)}.", 2, "red")
         if picture.dark:
             _put(out, "This picture is almost black, but its numbers are fine.", 2)
     if not report.images:
@@ -206,6 +212,13 @@ def show_pictures(
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)
     for command in filter(None, map(how_to_finish, report.images)):
         out.print(Text(f"  Finish it with:  {command}", style="bold"), soft_wrap=True)
+
+
+def _film_words(picture: PictureFacts) -> str:
+    """What is to be said of a video beside its size."""
+    if not (seconds := video_seconds(picture)):
+        return ""
+    return f" · {picture.frames} frames, {picture.fps} a second, {seconds:.1f}\u00a0s"
 
 
 def _named(extras: Extras) -> str:

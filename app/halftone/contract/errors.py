@@ -30,6 +30,7 @@ ErrorCode = Literal[
     "picture-needed",
     "mask-needed",
     "image-missing",
+    "video-of-pictures",
     "image-unreadable",
     "image-gone",
     "input-changed",
@@ -124,6 +125,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Give it one in a terminal, white where the picture is to change: --mask FILE.",
     ),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
+    "video-of-pictures": ("{model} makes pictures, and {name} is for videos.", "Leave it out, or choose a video model."),
     "image-gone": (
         "The unfinished picture goes on from {path}, which is not there any more.",
         "Put it back, or make the picture again.",

@@ -237,6 +237,7 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     sound_in_float32: whether float32 gives something better from the same inputs, None where that was not tried.
     why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held); "" otherwise.
     lora: what makes the difference, None where the model fails alone or no LoRA is in use.
+    frames: of a video decoded again, or kept as it is: those that were bad, from 1.
     """
 
     step: int | None
@@ -253,10 +254,14 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     sound_in_float32: bool | None = None
     why: str = ""
     lora: LoraCause | None = None
+    frames: tuple[int, ...] = ()
 
 
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One written picture and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
+    """One written picture or video and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
+
+    frames: 1 of a picture; fps: frames per second, of a video alone. black, finite: of all frames; flat_frames, broken_frames:
+    those (from 1) of a video that are of one colour, or not finite, as they were written; dark: of the first frame.
 
     dark: finite, not flat, yet almost black (mean below 8 of 255): nothing is wrong with its numbers.
     latents: file of the latents, kept when the picture could not be finished or the user is to be asked; kept_step: the step
@@ -283,6 +288,10 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     kept_step: int | None = None
     not_kept: bool = False
     cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
+    frames: int = 1
+    fps: int | None = None
+    flat_frames: tuple[int, ...] = ()
+    broken_frames: tuple[int, ...] = ()
 
 
 class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -8,6 +8,7 @@ SIZE_RANGE: Final = (8, 16384)
 STEPS_RANGE: Final = (1, 1000)
 BATCH_RANGE: Final = (1, 1000)
 SEED_RANGE: Final = (0, 2**63 - 1)
+FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.words import AttentionBackend, DType, NanCheck, OnBlack, Precision, WhenNeeded
+from halftone.contract.words import AttentionBackend, DType, NanCheck, OnBlack, Precision, VideoFormat, WhenNeeded
 
 OptionValue = str | int | float | bool
 
@@ -71,6 +71,10 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     image: str | None = None
     mask: str | None = None
     num_frames: int | None = None
+    video: VideoFormat | None = None
+    """Of several frames: the kind of file; None: what the ending of `output` says, else MP4."""
+    fps: int | None = None
+    """Frames per second of a video; a pipeline that asks for them is given them too. None: what the model was made for."""
     output: str | None = None
     """File to write (one picture) or folder to write into; None: the pictures folder of the settings."""
     overwrite: bool = False

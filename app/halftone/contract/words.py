@@ -33,6 +33,7 @@ CureKind = Literal["none", "rescale", "setting", "upcast-region", "bfloat16", "f
 Depth = Literal["quick", "thorough"]
 Phase = Literal["load", "encode", "denoise", "decode", "save", "scan", "range", "target", "plan", "verify", "measure", "write"]
 Outcome = Literal["done", "cancelled", "failed"]
+VideoFormat = Literal["mp4", "webp"]
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]
 
 DTYPE_NAMES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}

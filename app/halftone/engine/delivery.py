@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import torch
@@ -15,18 +16,22 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.engine.frames import Pixels, thumbnail, to_pixels
+from halftone.engine.film import Film, Reported
+from halftone.engine.frames import thumbnail, to_pixels
 from halftone.engine.latents import forget_latents, keep_if_possible
 from halftone.engine.picture import Picture
-from halftone.engine.saving import write_picture
+from halftone.engine.saving import write_frames
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.unfinished import Loop, NotKeptError
 from halftone.health.kept import Kept, given_files
+from halftone.library.videos import video_format
 from halftone.metadata.parameters import a1111_text, receipt_json
-from halftone.metadata.picture import next_name, numbered, output_error
+from halftone.metadata.picture import VIDEOS, next_name, numbered, output_error
 from halftone.settings.places import pictures_dir
 
 log = logging.getLogger(__name__)
+
+_TOLD: Final = 100
 
 
 class Delivery:
@@ -47,17 +52,16 @@ class Delivery:
         self,
         now: Picture,
         facts: PictureFacts,
-        pixels: Pixels,
+        film: Film,
         latents: torch.Tensor | None,
         resolved: ResolvedRequest,
         plan: Plan,
     ) -> None:
-        """latents: what was decoded; kept if the picture cannot be written. resolved, plan: for the receipt.
+        """film: the frames that are written; latents: what was decoded, kept if they cannot be. resolved, plan: for the receipt.
 
         Kept latents that this picture was decoded from go, once it is written and sound.
         """
         self._emit(PhaseChanged(phase="save"))
-        image = Image.fromarray(pixels)
         facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
 
         made = msgspec.structs.replace(resolved, width=facts.width, height=facts.height, seed=facts.seed)
@@ -67,13 +71,28 @@ class Delivery:
             return a1111_text(made, there), receipt_json(made, there, plan)
 
         try:
-            path = write_picture(image, *self._path(now), texts, overwrite=self._request.overwrite)
+            frames, places = Reported(film, self._told), self._path(now, self._ending(film))
+            path = write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
             facts = msgspec.structs.replace(facts, path=str(path))
             if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
                 forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
             facts = self._not_written(facts, self._keep(latents, facts, made, plan), error)
-        self._hand_over(facts, thumbnail(image), now.failed)
+        self._hand_over(facts, thumbnail(Image.fromarray(film[0])), now.failed)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the file that was asked for holds one picture and no more."""
+        output = self._request.output
+        return output is not None and not Path(output).expanduser().is_dir() and Path(output).suffix.lower() not in VIDEOS
+
+    def _ending(self, film: Film) -> str:
+        return f".{video_format(self._request)}" if len(film) > 1 else ".png"
+
+    def _told(self, frame: int, frames: int) -> None:
+        """How far the writing of a video is, about a hundred times."""
+        if frames > 1 and (frame == frames or frame * _TOLD // frames != (frame - 1) * _TOLD // frames):
+            self._emit(PhaseChanged(phase="save", done=frame, total=frames))
 
     def give_up(
         self,
@@ -147,13 +166,13 @@ class Delivery:
                 error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
         return msgspec.structs.replace(facts, latents=file)
 
-    def _path(self, now: Picture) -> tuple[Path, Path]:
-        """The file for this picture, and the name to number if it is taken."""
+    def _path(self, now: Picture, ending: str) -> tuple[Path, Path]:
+        """The file for this picture, and the name to number if it is taken. ending: of a name that is not given."""
         output = self._request.output
         try:
             folder = pictures_dir() if output is None else Path(output).expanduser()
             if output is None or folder.is_dir():
-                named = next_name(folder, now.seed)
+                named = next_name(folder, now.seed, ending)
                 return named, named
         except OSError as error:
             raise output_error(error, Path(error.filename or "."), 0) from error

@@ -18,6 +18,7 @@ import torch
 from halftone.contract.words import NanCheck
 from halftone.engine import snapshot as snapshots
 from halftone.engine.calls import Call
+from halftone.engine.frames import frame_count
 from halftone.engine.keeper import Keeper
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
@@ -43,6 +44,19 @@ class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of th
         self.health = health
         self.calls = calls
         self.good = good
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A call of a decoder, and what it gave: so many frames of a (height, width)."""
+
+    call: Call
+    frames: int
+    size: tuple[int, ...]
+
+    @property
+    def latents(self) -> torch.Tensor:
+        return next(tensors_in((self.call.args, list(self.call.kwargs.values()))))
 
 
 @dataclass
@@ -96,8 +110,8 @@ class Flight:
     ) -> None:
         self.loaded = loaded
         self.hooks = hooks
-        self.decoded_input: torch.Tensor | None = None
-        """What the decoder was last given."""
+        self.decodes: list[Decoded] = []
+        """What the decoder was given, in its order: a long video comes in parts."""
         self._every_step = nan_check == "every-step"
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
@@ -119,6 +133,13 @@ class Flight:
         self._ends: dict[int, Any] = {}
         self._pass = _Pass(None)
         self._sentinel = Sentinel(loaded.device)
+
+    @property
+    def decoded_input(self) -> torch.Tensor | None:
+        """The latents that were decoded, None if there are none; those of a video that came in parts are joined again."""
+        known = [part.latents for part in self.decodes]
+        known = [latents for latents in known if latents.shape[1:] == known[-1].shape[1:]]
+        return None if not known else known[0] if len(known) == 1 else torch.cat(known)
 
     def watch_every_step(self) -> None:
         """From now on look at every step, whatever the setting said: a failure is to be located."""
@@ -168,6 +189,7 @@ class Flight:
             self._ends.clear()
             self._shapes.clear()
         self._calls.clear()
+        self.decodes.clear()
         self._sentinel.forget()
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
@@ -202,7 +224,6 @@ class Flight:
             def guarded(*args: Any, **kwargs: Any) -> Any:
                 if method == "decode":
                     self._heed(self._sentinel.settle())
-                    self.decoded_input = next(tensors_in((args, list(kwargs.values()))), None)
                 self.hooks.check()
                 self.hooks.on_phase(phase)
                 call = Call(name, method, *self._keep((args, kwargs)))
@@ -215,6 +236,8 @@ class Flight:
                     result = self.hooks.on_bad_call(call, result)
                 if phase == "encode":
                     self._encoded.append((call, result))
+                elif method == "decode":
+                    self.decodes.append(decoded(call, result))
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
@@ -355,6 +378,12 @@ class Flight:
         pipe = self.loaded.pipe
         declared = getattr(pipe, "_num_timesteps", None)
         return int(declared) if declared else len(self._running.timesteps)
+
+
+def decoded(call: Call, result: Any) -> Decoded:
+    """What is to be known of a finished call of a decoder."""
+    made = next(tensors_in(result))
+    return Decoded(call, frame_count(made), tuple(made.shape[-2:]))
 
 
 def _shape(tensor: torch.Tensor) -> torch.Tensor:

@@ -19,10 +19,23 @@ def first_frame(images: Any) -> torch.Tensor:
     return tensor[0] if tensor.dim() == 4 else tensor
 
 
-def frame_count(images: Any) -> int:
-    """Pictures in a pipeline's result in "pt" form."""
+def all_frames(images: Any) -> list[torch.Tensor]:
+    """The pictures of a pipeline's result in "pt" form, one after another: (channels, height, width) in [0, 1] each."""
     tensor = cast("torch.Tensor", images[0])
-    return tensor.shape[0] if tensor.dim() == 4 else len(images)
+    return list(tensor) if tensor.dim() == 4 else list(images)
+
+
+def frame_count(decoded: torch.Tensor) -> int:
+    """Frames in what a decoder gave; 0 if it is no picture."""
+    return decoded.shape[2] if decoded.dim() == 5 else decoded.shape[0] if decoded.dim() == 4 else 0
+
+
+def frames_in(decoded: torch.Tensor) -> list[torch.Tensor]:
+    """What a decoder gave, (frames, channels, height, width) or (1, channels, frames, height, width) with values about [-1, 1],
+    as (channels, height, width) in [0, 1] each.
+    """
+    frames = decoded[0].transpose(0, 1) if decoded.dim() == 5 else decoded
+    return [frame.float() / 2 + 0.5 for frame in frames]
 
 
 def to_pixels(picture: torch.Tensor) -> Pixels:

@@ -3,19 +3,17 @@
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 
 from halftone.contract.facts import GuardEvent, PictureFacts
 from halftone.contract.request import ResolvedRequest
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, ReceiptState
-from halftone.engine.frames import Pixels
+from halftone.engine.film import Seen
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState
 from halftone.engine.snapshot import Snapshot
-from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 
 
 class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
@@ -53,47 +51,35 @@ def picture_facts(
     loaded: Loaded,
     resolved: ResolvedRequest,
     state: ReceiptState,
-    pixels: Pixels | None,
-    *,
-    finite: bool,
+    seen: Seen | None,
 ) -> PictureFacts:
-    """The receipt of a picture that is not written yet. pixels: None if it could not be finished."""
-    flat = pixels is None or is_flat(pixels)
+    """The receipt of a picture that is not written yet. seen: None if it could not be finished."""
+    finite = seen is not None and not seen.broken
+    several = seen is not None and seen.frames > 1
     dtypes: dict[str, DType] = {name: part.dtype for name, part in loaded.states.items()}
     denoiser = next((dtypes[name] for name, module in loaded.modules.items() if role(name, module) == "denoise"), resolved.dtype)
     return PictureFacts(
         path="",
         seed=now.seed,
         index=now.index,
-        width=resolved.width if pixels is None else pixels.shape[1],
-        height=resolved.height if pixels is None else pixels.shape[0],
+        width=resolved.width if seen is None else seen.width,
+        height=resolved.height if seen is None else seen.height,
         state=state,
         dtypes=dtypes,
-        black=flat or not finite,
+        black=seen is None or bool(seen.flat) or not finite,
         finite=finite,
-        dark=pixels is not None and not flat and is_dark(pixels),
+        dark=seen is not None and seen.dark,
         room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
         seconds=time.perf_counter() - now.started,
         steps=now.steps,
         events=tuple(now.events),
         cures={name: kind for name, state in loaded.states.items() if (kind := _cure(state)) is not None},
+        frames=1 if seen is None else seen.frames,
+        flat_frames=seen.flat if seen is not None and several else (),
+        broken_frames=seen.broken if seen is not None and several else (),
     )
 
 
 def _cure(state: ComponentState) -> CureKind | None:
     """What a component ran under, beyond its type."""
     return "rescale" if state.rescale else "upcast-region" if state.upcast else None
-
-
-def flatness(pixels: Pixels, latents: torch.Tensor | None) -> Literal["flat", "flat-tiles"] | None:
-    """Whether a picture is of one colour, or in tiles over latents that are not; None for a picture.
-
-    latents: what was decoded, (1, channels, height, width), or (1, channels, frames, height, width), of which the first frame
-    is the one that is looked at; None if they are not known.
-    """
-    if is_flat(pixels):
-        return "flat"
-    if latents is None or latents.dim() not in (4, 5):
-        return None
-    frame = latents[0] if latents.dim() == 4 else latents[0, :, 0]
-    return "flat-tiles" if flat_tiles(pixels, frame.float().cpu().numpy()) else None

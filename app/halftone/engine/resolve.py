@@ -19,6 +19,7 @@ from halftone.engine.embeddings import prompt_texts, takes_weights
 from halftone.engine.load import Loaded
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.samplers import sampler_name
+from halftone.engine.video_inputs import with_rate
 from halftone.health.requests import FIELDS, check_multiple
 from halftone.library.options import Kind
 from halftone.library.prompt_syntax import notes, plain
@@ -60,6 +61,7 @@ class Inputs:
     image: str | None
     mask: str | None
     num_frames: int | None
+    fps: int | None
     options: dict[str, OptionValue]
 
 
@@ -76,6 +78,7 @@ def of_request(request: PictureRequest, facts: ModelFacts) -> Inputs:
         image=request.image,
         mask=request.mask,
         num_frames=request.num_frames,
+        fps=request.fps,
         options=request.options,
     )
 
@@ -160,6 +163,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
         **inputs.options,
     }
     accepted = _parameters(pipe)
+    wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.image is not None and "width" not in accepted:
         wanted |= {"width": None, "height": None}  # the input picture was scaled to them
     if not takes_weights(pipe):

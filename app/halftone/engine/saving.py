@@ -1,29 +1,39 @@
-"""A finished picture is not lost: it takes the next free name when its own is taken."""
+"""A finished picture or video is not lost: it takes the next free name when its own is taken."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
+from halftone.engine.frames import Pixels
+from halftone.library.videos import USUAL_FPS
 from halftone.metadata.picture import numbered, output_error, save_picture
+from halftone.metadata.video import save_video
 
 _ATTEMPTS: Final = 100
 """Names that are tried while others keep taking them."""
 
 
-def write_picture(
-    image: Image.Image, path: Path, base: Path, texts: Callable[[Path], tuple[str, str]], *, overwrite: bool
+def write_frames(
+    frames: Sequence[Pixels],
+    fps: int | None,
+    path: Path,
+    base: Path,
+    texts: Callable[[Path], tuple[str, str]],
+    *,
+    overwrite: bool,
 ) -> Path:
     """Save as `path`, or under the next free number of `base` if that was taken since; returns where it lies.
 
-    texts: the parameters and the receipt that belong to a path. Raises HalftoneError output-* and disk-full.
+    frames: one of a picture; fps: frames per second of a video; texts: the parameters and the receipt that belong to a path.
+    Raises HalftoneError output-* and disk-full.
     """
     for _ in range(_ATTEMPTS):
         try:
-            save_picture(image, path, *texts(path), overwrite=overwrite)
+            _save(frames, fps, path, *texts(path), overwrite=overwrite)
         except HalftoneError as error:
             if error.code != "output-exists":
                 raise
@@ -35,6 +45,14 @@ def write_picture(
         else:
             return path
     raise HalftoneError("output-exists", path=str(path))
+
+
+def _save(frames: Sequence[Pixels], fps: int | None, path: Path, parameters: str, receipt: str, *, overwrite: bool) -> None:
+    """One frame alone is a picture, but where its name says that it is a video."""
+    if len(frames) > 1 or path.suffix.lower() == ".mp4":
+        save_video(frames, fps or USUAL_FPS, path, parameters, receipt, overwrite=overwrite)
+    else:
+        save_picture(Image.fromarray(frames[0]), path, parameters, receipt, overwrite=overwrite)
 
 
 def free_name(path: Path) -> Path:

@@ -67,9 +67,9 @@ class DiffusersEngine:
         return self._self_tests.keep(report)
 
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport:
-        check_request(command.request)
+        facts = describe(command.request.model)
+        check_request(command.request, facts)
         request, only_decode = going_on(command.request)
-        facts = describe(request.model)
         check_fit(request.vae, facts)
         if not only_decode:
             check_given(facts, image=request.image is not None, mask=request.mask is not None)

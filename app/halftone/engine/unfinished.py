@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import msgspec
 import numpy as np
 import torch
+from diffusers.utils.outputs import BaseOutput
 from safetensors import safe_open
 from torch import nn
 
@@ -186,6 +187,8 @@ def _packed(value: Any, tensors: dict[str, torch.Tensor], on_cpu: bool) -> Any:
     if type(value) is deque:
         queue = cast("deque[Any]", value)
         return {"deque": [pack(item) for item in queue], "most": queue.maxlen}
+    if isinstance(value, BaseOutput):
+        return {"output": type(value).__name__, "fields": {name: pack(item) for name, item in value.items()}}
     if type(value) is dict:
         held = cast("dict[Any, Any]", value)
         return {"dict": [[pack(key), pack(item)] for key, item in held.items()]}
@@ -206,6 +209,11 @@ def _order(tensor: torch.Tensor) -> list[int]:
 def _laid_out(tensor: torch.Tensor, order: list[int]) -> torch.Tensor:
     """The dimensions in their places again, in memory as they were."""
     return tensor.permute(sorted(range(len(order)), key=lambda dim: order[dim]))
+
+
+def _output(name: str) -> Callable[..., Any]:
+    """The class of diffusers for what a sampler gives; those of one name hold the same."""
+    return next(kind for kind in BaseOutput.__subclasses__() if kind.__name__ == name)
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -238,6 +246,8 @@ def _read(told: Any, tensor: Callable[[str], torch.Tensor], device: torch.device
             return {_read(key, tensor, device): _read(value, tensor, device) for key, value in pairs}
         case {"deque": items, "most": most}:
             return deque((_read(item, tensor, device) for item in items), most)
+        case {"output": kind, "fields": items}:
+            return _output(kind)(**{name: _read(item, tensor, device) for name, item in items.items()})
         case {"rows": kind, "items": items}:
             return _ROWS[kind](_read(item, tensor, device) for item in items)
         case _:

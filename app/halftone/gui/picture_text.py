@@ -9,6 +9,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
 from halftone.health.lora_words import cause_words, named
+from halftone.health.video_words import frame_list
 from halftone.health.words import Words, module_words
 
 
@@ -43,14 +44,17 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
 def _one_colour(event: GuardEvent) -> Message:
     """Full precision gave nothing better, where that was tried."""
     compared = event.sound_in_float32 is False
+    title = tr("This picture came out in one colour.")
+    if event.frames:
+        title = tr("Frames of this video have only one colour: {0}. They were kept as they are.", frame_list(event.frames))
+    elif compared:
+        title = tr("This picture came out in one colour, also in full precision.")
     help_ = tr("Its numbers are finite: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
     if compared:
         help_ = tr("Its numbers are finite, so no cure can help: the prompt, a LoRA, a wrong VAE or a damaged file can do this.")
     return Message(
         level="danger",
-        title=tr("This picture came out in one colour, also in full precision.")
-        if compared
-        else tr("This picture came out in one colour."),
+        title=title,
         text=help_,
         strong=tr("The picture and its seed are kept."),
         actions=(Act("check", tr("Check the model"), "activity", "primary"), Act("copy", tr("Copy details"), "copy", "quiet")),
@@ -121,13 +125,19 @@ def _took(seconds: float) -> str:
 def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
     return Message(
         level="warn",
-        title=_title(event, tr("This picture came out black. Halftone recovered it.")),
+        title=_title(event, _recovered_title(event)),
         text=_decode_words(event) + _causes((event,)),
         strong=_took(event.seconds),
         actions=_fix_actions(),
         price=price,
         details=details(event, steps),
     )
+
+
+def _recovered_title(event: GuardEvent) -> str:
+    if event.frames:
+        return tr("Frames of this video came out black: {0}. Halftone recovered them.", frame_list(event.frames))
+    return tr("This picture came out black. Halftone recovered it.")
 
 
 def _decode_words(event: GuardEvent) -> str:

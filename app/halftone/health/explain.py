@@ -12,6 +12,7 @@ from halftone.contract.facts import Finding, GuardEvent
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.judge import headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
+from halftone.health.video_words import frame_list
 from halftone.health.words import Words, bits, elapsed, module_words, number
 
 NoteLevel = Literal["warn", "danger", "info"]
@@ -177,7 +178,9 @@ def _decoded_again(event: GuardEvent) -> Note:
     again = cure_words(event)
     return Note(
         level="warn",
-        title=Words("This picture came out black. Halftone recovered it."),
+        title=Words("Frames of this video came out black: {0}. Halftone recovered them.", (frame_list(event.frames),))
+        if event.frames
+        else Words("This picture came out black. Halftone recovered it."),
         text=Words(
             "The part of the model that turns its result into a picture (the VAE decoder) {0}. The result before that step was "
             "still in memory, so Halftone decoded it again {1}. Nothing was lost. It took {2} more.",
@@ -245,7 +248,10 @@ def _kept(event: GuardEvent) -> Note:
     text = "Your prompt and seed are kept."
     if event.sound_in_float32 is False:
         text = "FP32 gives nothing better, so no cure helps. This usually means a damaged model file or VAE. " + text
-    return Note(level="danger", title=Words("This picture has only one colour. It was kept as it is."), text=Words(text))
+    title = Words("This picture has only one colour. It was kept as it is.")
+    if event.frames:
+        title = Words("Frames of this video have only one colour: {0}. They were kept as they are.", (frame_list(event.frames),))
+    return Note(level="danger", title=title, text=Words(text))
 
 
 def _asked(event: GuardEvent) -> Note:

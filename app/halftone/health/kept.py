@@ -88,7 +88,9 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
         if found and found != kept.given.get(path, found):
             raise HalftoneError("input-changed", path=path)
     now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
-    return msgspec.structs.replace(asked, **{name: getattr(request, name) for name in now}), False
+    video = request.video or (asked.video if request.output is None else None)
+    here = {name: getattr(request, name) for name in now} | {"video": video, "fps": request.fps or asked.fps}
+    return msgspec.structs.replace(asked, **here), False
 
 
 def check_same_model(kept: Kept, model: ModelFacts, path: str) -> None:

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import BATCH_RANGE, FPS_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
 from halftone.library.inversions import check_inversions
 from halftone.library.loras import check_loras
 from halftone.library.vaes import check_vae
+from halftone.library.videos import check_video, reads_prompt
 from halftone.metadata.picture import check_output, check_room_for_text
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -24,6 +26,7 @@ FIELDS: Final[dict[str, str]] = {
     "guidance_scale": "--guidance",
     "generator": "--seed",
     "num_images_per_prompt": "--batch",
+    "num_videos_per_prompt": "--batch",
     "image": "--image",
     "mask_image": "--mask",
     "num_frames": "--num-frames",
@@ -32,14 +35,14 @@ FIELDS: Final[dict[str, str]] = {
 """Arguments of the pipelines that the request has a field for, and its flag."""
 
 
-def check_request(request: PictureRequest) -> None:
+def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, input-changed, lora-*, vae-*, latents-*, output-*, disk-full. Of a picture that goes on, it looks
-    at what was asked for then.
+    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, latents-*, output-*, disk-full. Of a picture that goes on,
+    it looks at what was asked for then. facts: of its model, where they are known.
     """
     check_kept(request)
     request, only_decode = going_on(request)
-    if not request.prompt.strip() and request.resume_latents is None:
+    if not request.prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     _range("Number of pictures", request.batch, *BATCH_RANGE)
@@ -48,6 +51,10 @@ def check_request(request: PictureRequest) -> None:
         check_inversions(request.inversions)
     check_vae(request.vae)
     _check_given(request)
+    if request.fps is not None:
+        _range("Frames per second", request.fps, *FPS_RANGE)
+    if facts is not None:
+        check_video(request, facts)
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)

@@ -16,15 +16,21 @@ KINDS: Final[dict[str, Kind]] = {
     "aesthetic_score": "number",
     "clean_caption": "switch",
     "clip_skip": "whole number",
+    "decode_chunk_size": "whole number",
     "denoising_end": "number",
     "denoising_start": "number",
     "eta": "number",
+    "fps": "whole number",
     "guidance_rescale": "number",
+    "max_guidance_scale": "number",
     "max_sequence_length": "whole number",
+    "min_guidance_scale": "number",
+    "motion_bucket_id": "whole number",
     "mu": "number",
     "negative_aesthetic_score": "number",
     "negative_prompt_2": "text",
     "negative_prompt_3": "text",
+    "noise_aug_strength": "number",
     "padding_mask_crop": "whole number",
     "prompt_2": "text",
     "prompt_3": "text",
@@ -38,6 +44,7 @@ KINDS: Final[dict[str, Kind]] = {
 _SDXL: Final = "prompt_2 negative_prompt_2 eta guidance_rescale clip_skip denoising_end"
 _SDXL_FROM: Final = f"{_SDXL} strength denoising_start aesthetic_score negative_aesthetic_score"
 _SD3: Final = "prompt_2 prompt_3 negative_prompt_2 negative_prompt_3 clip_skip max_sequence_length mu"
+_SVD: Final = "fps motion_bucket_id noise_aug_strength min_guidance_scale max_guidance_scale decode_chunk_size"
 _FLUX: Final = "prompt_2 negative_prompt_2 true_cfg_scale max_sequence_length"
 OPTIONS: Final[dict[str, frozenset[str]]] = {
     pipeline: frozenset(names.split())
@@ -55,8 +62,11 @@ OPTIONS: Final[dict[str, frozenset[str]]] = {
         "FluxPipeline": _FLUX,
         "FluxImg2ImgPipeline": f"{_FLUX} strength",
         "FluxInpaintPipeline": f"{_FLUX} strength padding_mask_crop",
+        "StableVideoDiffusionPipeline": _SVD,
     }.items()
 }
+_OF_A_PICTURE: Final = ("StableVideoDiffusionPipeline",)
+"""That take a picture themselves, and make several of it."""
 _TASKS: Final = ("Img2ImgPipeline", "InpaintPipeline")
 _ACCEPTS: Final[dict[Kind, tuple[type, ...]]] = {
     "number": (int, float),
@@ -76,12 +86,12 @@ def check_options(
     own = facts.pipeline
     if own not in OPTIONS:
         return
-    task = _TASKS[1] if mask else _TASKS[0] if image else None
+    task = _TASKS[1] if mask else _TASKS[0] if image and own not in _OF_A_PICTURE else None
     pipeline = own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
     known = OPTIONS.get(pipeline)
     if known is None:
         raise HalftoneError("option-unknown", name="--mask" if mask else "--image", known=_listed(OPTIONS[own]))
-    if num_frames:
+    if num_frames and own not in _OF_A_PICTURE:
         raise HalftoneError("option-unknown", name="--num-frames", known=_listed(known))
     for name, value in options.items():
         if name not in known:

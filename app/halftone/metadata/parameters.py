@@ -28,6 +28,8 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "CFG scale": f"{request.guidance:g}",
         "Seed": str(picture.seed),
         "Size": f"{picture.width}x{picture.height}",
+        "Frames": str(picture.frames) if picture.frames > 1 else None,
+        "FPS": str(picture.fps) if picture.fps and picture.frames > 1 else None,
         "Model": model_name(request.model),
         "VAE": None if request.vae is None else _last(request.vae),
         "Clip skip": _clip_skip(request),

@@ -15,7 +15,9 @@ from halftone.settings.disk import free_bytes, need_room, no_folder, size_text
 if TYPE_CHECKING:
     from PIL import Image
 
-ALLOWED: Final = (".png", ".jpg", ".jpeg", ".webp")
+PICTURES: Final = (".png", ".jpg", ".jpeg", ".webp")
+VIDEOS: Final = (".mp4", ".webp")
+ALLOWED: Final = (*PICTURES, ".mp4")
 _JPEG: Final = (".jpg", ".jpeg")
 RECEIPT_KEY: Final = "halftone"
 _MIN_FREE: Final = 2**20
@@ -37,7 +39,12 @@ _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
 
 
 def check_output(
-    output: str | Path, *, overwrite: bool = False, pictures: int = 1, pixels: int = 0, endings: tuple[str, ...] = ALLOWED
+    output: str | Path,
+    *,
+    overwrite: bool = False,
+    pictures: int = 1,
+    pixels: int = 0,
+    endings: tuple[str, ...] = ALLOWED,
 ) -> Path:
     """The file or folder to write to, made absolute, if so many pictures could be saved there now and the first one has room.
 
@@ -45,7 +52,7 @@ def check_output(
     Raises HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type,
     output-failed or disk-full.
     """
-    path = _absolute(output)
+    path = absolute(output)
     try:
         is_folder = os.path.isdir(path)
         folder = path if is_folder else path.parent
@@ -76,7 +83,7 @@ def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str
     The file appears whole or not at all. Raises HalftoneError output-exists (unless `overwrite`), output-bad-type,
     output-folder-missing, output-read-only, output-failed or disk-full.
     """
-    path = _absolute(path)
+    path = absolute(path)
     data = _encoded(image, path, parameters, receipt)
     try:
         (write_atomically if overwrite else create_atomically)(path, data)
@@ -95,10 +102,10 @@ def check_picture(path: Path) -> None:
         raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
 
 
-def next_name(folder: Path, seed: int) -> Path:
+def next_name(folder: Path, seed: int, ending: str = ".png") -> Path:
     """A free name in `folder`: "00042-1234.png", numbered on from the highest number there."""
     numbers = [int(match[1]) for name in os.listdir(folder) if (match := re.match(r"(\d{5,9})-", name))]
-    return folder / f"{max(numbers, default=0) + 1:05d}-{seed}.png"
+    return folder / f"{max(numbers, default=0) + 1:05d}-{seed}{ending}"
 
 
 def numbered(path: Path, index: int) -> Path:
@@ -135,15 +142,15 @@ def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) ->
         chunks.add_text(RECEIPT_KEY, receipt)
         image.save(buffer, "PNG", pnginfo=chunks, compress_level=6)
     elif ending in _JPEG:
-        image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=_exif(parameters, receipt))
+        image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=exif_of(parameters, receipt))
     elif ending == ".webp":
-        image.save(buffer, "WEBP", quality=95, exif=_exif(parameters, receipt))
+        image.save(buffer, "WEBP", quality=95, exif=exif_of(parameters, receipt))
     else:
-        refuse_type(path, ALLOWED)
+        refuse_type(path, PICTURES)
     return buffer.getvalue()
 
 
-def _exif(parameters: str, receipt: str) -> bytes:
+def exif_of(parameters: str, receipt: str) -> bytes:
     """EXIF as A1111 writes it (UserComment, UTF-16), with our receipt as the maker's note where it fits into 64 KB."""
     from PIL import Image
 
@@ -156,7 +163,8 @@ def _exif(parameters: str, receipt: str) -> bytes:
     return exif.tobytes()
 
 
-def _absolute(output: str | Path) -> Path:
+def absolute(output: str | Path) -> Path:
+    """From the present folder; as it is where its `~` names nobody."""
     try:
         return Path(output).expanduser().absolute()
     except RuntimeError:

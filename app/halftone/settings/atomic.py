@@ -3,11 +3,15 @@
 import contextlib
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import BinaryIO
+
+Content = bytes | Callable[[BinaryIO], object]
+"""What a file is to hold, or what writes it into a file that is open."""
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: Content) -> None:
     """Write `data` to `path`, replacing what was there in one step. Raises OSError; then the old file is untouched.
 
     A link stays one: the file that it leads to is replaced.
@@ -18,7 +22,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     _flush_folder(path.parent)
 
 
-def create_atomically(path: Path, data: bytes) -> None:
+def create_atomically(path: Path, data: Content) -> None:
     """Write `data` to `path`, which must not exist. Raises FileExistsError and other OSErrors; never replaces a file."""
     with _temporary(path, data) as temporary:
         rename_new(temporary, path)
@@ -26,13 +30,16 @@ def create_atomically(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _temporary(path: Path, data: bytes) -> Generator[Path]:
+def _temporary(path: Path, data: Content) -> Generator[Path]:
     """A file beside `path`, already on the disk; gone afterwards unless it was renamed."""
     temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(4)}.part")
     handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            if isinstance(data, bytes):
+                file.write(data)
+            else:
+                data(file)
             file.flush()
             os.fsync(file.fileno())
         yield temporary

@@ -142,6 +142,8 @@ def _picture(engine: DiffusersEngine, sound: Sound, case: Case, precision: Preci
         image=_drawing(case, edge) if case.encode else None,
         options={**sound.family.options, **({"strength": 0.9} if case.encode else {})},
         loras=_loras(case),
+        output=str(case.folder.parent / "made.png"),  # of a video the first frame
+        overwrite=True,
         numerics=Numerics(precision=precision),
     )
     made = engine.generate(Generate(job="g", request=request), silent, Going()).images[0]

@@ -149,6 +149,8 @@ class Rig:
             guidance=case.guidance,
             num_frames=self.family.frames,
             options={**self.family.options, **case.options},
+            output=str(self.image.with_name("made.png")) if self.family.frames else None,  # of a video the first frame
+            overwrite=self.family.frames is not None,
             numerics=Numerics(precision=precision, **case.numerics),  # pyright: ignore[reportArgumentType]
             **given,
         )

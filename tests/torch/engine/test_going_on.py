@@ -20,9 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import AnyEvent, FindingMade, PictureReady, StepDone
+from halftone.engine.film import flatness
 from halftone.engine.flight import Flight, Hooks
 from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.picture import flatness
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe

@@ -1,0 +1,84 @@
+"""Videos: which models make them, how many frames a second, and the kind of file."""
+
+from pathlib import PurePath
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import VideoFormat, either
+from halftone.library import families as of
+
+FORMATS: Final[tuple[VideoFormat, ...]] = ("mp4", "webp")
+FPS: Final = {
+    of.ANIMATE_DIFF.name: 8,
+    of.SVD.name: 7,
+    of.WAN.name: 16,
+    of.LTX.name: 25,
+    of.LTX2.name: 24,
+    of.HUNYUAN_VIDEO.name: 24,
+    of.MOCHI.name: 30,
+    of.COGVIDEO.name: 8,
+    of.COSMOS.name: 30,
+}
+"""Frames per second that the videos had from which the families learned."""
+USUAL_FPS: Final = 8
+"""Of a model that is not known."""
+_NAMES: Final = ("Video", "T2VPipeline", "I2VPipeline", "V2VPipeline")
+_STILLS: Final = ("Text2Image", "TextToImage", "T2IPipeline", "I2IPipeline")
+
+
+def makes_videos(facts: ModelFacts) -> bool | None:
+    """Whether a model makes videos; None where that is not known."""
+    if any(name in facts.pipeline for name in _STILLS):
+        return False
+    if any(name in facts.pipeline for name in _NAMES):
+        return True
+    family = of.BY_NAME.get(facts.family)
+    return None if family is None else family.frames
+
+
+def reads_prompt(facts: ModelFacts) -> bool:
+    """False of the models that make a video of a picture alone."""
+    return facts.family != of.SVD.name
+
+
+def usual_fps(facts: ModelFacts) -> int:
+    """Frames per second of its videos, where its pipeline does not say it itself."""
+    return FPS.get(facts.family, USUAL_FPS)
+
+
+def video_format(request: PictureRequest) -> VideoFormat:
+    """What several frames are written as."""
+    return request.video or ("webp" if _ending(request) == "webp" else "mp4")
+
+
+def check_video(request: PictureRequest, facts: ModelFacts) -> None:
+    """Raise HalftoneError setting-bad-value or video-of-pictures for what cannot become a video as it is wanted."""
+    named = _ending(request)
+    if request.video is not None and named and named != request.video:
+        raise HalftoneError(
+            "setting-bad-value", name="--video", value=f"{request.video} for {request.output}", allowed=f"--video {named}"
+        )
+    if makes_videos(facts) is False:
+        _refuse_video(request, facts, named)
+
+
+def refuse_still(request: PictureRequest, facts: ModelFacts) -> None:
+    """Raise HalftoneError output-bad-type where all frames but the first would be computed in vain."""
+    named = _ending(request)
+    if named and named not in FORMATS and makes_videos(facts) and request.num_frames != 1:
+        raise HalftoneError("output-bad-type", path=str(request.output), allowed=either([f".{known}" for known in FORMATS]))
+
+
+def _refuse_video(request: PictureRequest, facts: ModelFacts, named: str) -> None:
+    """Of a model that makes pictures."""
+    asked = {"--video": request.video, "--fps": request.fps, ".mp4": named if named == "mp4" else None}
+    for name, given in asked.items():
+        if given is not None:
+            raise HalftoneError("video-of-pictures", model=facts.name, name=name)
+
+
+def _ending(request: PictureRequest) -> str:
+    """Of the file that the request names, without its dot, in small letters; "" where it names none, or a folder."""
+    return "" if request.output is None else PurePath(request.output).suffix.lower().removeprefix(".")
