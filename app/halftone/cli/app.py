@@ -22,9 +22,10 @@ from halftone.cli.inputs import (
 )
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
-from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.contract.request import CheckInputs, Extras, PictureRequest
 from halftone.library.copies import check_copy
 from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
@@ -113,6 +114,7 @@ def check(
     thorough: Annotated[bool, typer.Option("--thorough", help="Whole pictures, several prompts and sizes: minutes.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Every layer's peak, not only the findings.")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Use the suggested cure from now on. No file is changed.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Use no cure of this model any more. Nothing is checked.")] = False,
     report: Annotated[
         str | None, typer.Option("--report", metavar="FILE.html", help="Write a page to read and hand on.", show_default=False)
     ] = None,
@@ -129,6 +131,8 @@ def check(
     tools: Tools = context.obj
     saved = load()
     facts = known_model(model, saved)
+    if undo:
+        return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
     page = None if report is None else report_place(report, overwrite=overwrite)
     command = Examine(
         job=JOB,
@@ -153,6 +157,22 @@ def check(
     if page is not None:
         write_report(found, page, overwrite=overwrite)
     raise typer.Exit(0 if found.verdict in {"healthy", "tight"} or is_cured(found) else 1)
+
+
+def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both: bool, as_json: bool) -> None:
+    """Let a model run without its cure. both: --apply was given, too."""
+    if both:
+        raise HalftoneError("setting-bad-value", name="--undo", value="given together with --apply", allowed="one of the two")
+    from halftone.cli.objects import SCHEMA, put
+    from halftone.cli.work import undo_cure
+
+    undone = undo_cure(tools, facts, device, extras)
+    if as_json:
+        put({"schema": SCHEMA, "model": facts.id, "undone": undone})
+    elif undone:
+        typer.echo(f"{facts.name} runs without its cure from now on. What the checks found is kept.")
+    else:
+        typer.echo(f"No cure is in use for {facts.name}.")
 
 
 def generate(

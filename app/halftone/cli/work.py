@@ -26,13 +26,14 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
-from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.request import Extras, Numerics, PictureRequest
 from halftone.contract.words import DType, Precision, either
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.judge import still_applied
 from halftone.health.precision import resolve_precision
 from halftone.library.decoder import decoder_channels, least_bytes
-from halftone.library.records import load_report, load_selftest, save_report, set_applied, staleness
+from halftone.library.learned import forget
+from halftone.library.records import drop_applied, load_report, load_selftest, save_report, set_applied, staleness
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.places import checks_dir
@@ -132,6 +133,16 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
     except OSError as error:
         _note(f"The report could not be kept ({error.strerror}).")
     return report
+
+
+def undo_cure(tools: Tools, facts: ModelFacts, device: str, extras: Extras) -> bool:
+    """Let the model run on the device without a cure; whether one was in use. Raises HalftoneError output-*, disk-full."""
+    chosen = _chosen(list_devices(tools), device)
+    try:
+        applied = drop_applied(facts, chosen, extras)
+        return forget(facts, chosen) or applied
+    except OSError as error:
+        raise output_error(error, checks_dir(), 0) from error
 
 
 def write_report(report: CheckReport, path: Path, *, overwrite: bool) -> None:

@@ -44,12 +44,18 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:20]
 
 
-def forget(model: ModelFacts, device: DeviceFacts) -> None:
-    """Start the next pictures of this model without what worked before, in every precision. Raises OSError."""
+def forget(model: ModelFacts, device: DeviceFacts) -> bool:
+    """Start the next pictures of this model without what worked before, in every precision; whether there was any.
+
+    Raises OSError.
+    """
+    found = False
     for dtype in get_args(DType):
         own = _file(model, device, dtype)
         for file in own.parent.glob(f"{own.stem}*.json"):  # with extras, too
             file.unlink(missing_ok=True)
+            found = True
+    return found
 
 
 def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, extras: Extras = ALONE) -> Plan | None:

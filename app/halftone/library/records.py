@@ -9,7 +9,7 @@ import logging
 import math
 import re
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
@@ -80,6 +80,17 @@ def set_applied(report: CheckReport, applied: bool) -> CheckReport:
     changed = msgspec.structs.replace(report, applied=applied)
     save_report(changed)
     return changed
+
+
+def drop_applied(model: ModelFacts, device: DeviceFacts, extras: Extras) -> bool:
+    """Use no check's plan any more when this model runs on this device, alone or with the extras; whether one was used. What the
+    checks found stays. Raises OSError.
+    """
+    kept = (load_report(model, device, dtype, some) for dtype in get_args(DType) for some in dict.fromkeys((ALONE, extras)))
+    applied = [report for report in kept if report is not None and report.applied]
+    for report in applied:
+        set_applied(report, False)
+    return bool(applied)
 
 
 def staleness(report: CheckReport, model: ModelFacts, device: DeviceFacts, numerics: Numerics) -> str | None:

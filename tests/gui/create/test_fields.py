@@ -173,6 +173,11 @@ def test_a_computed_time_is_longer_only_for_more_pixels(
     assert said in size_warning(model, Shape(*wanted), times)
 
 
+def test_a_model_that_tells_no_size_is_not_warned_of() -> None:
+    model = msgspec.structs.replace(samples.POCKET, native_width=0, native_height=0)
+    assert size_warning(model, Shape(4096, 4096, 10), Times()) == ""
+
+
 OTHER = msgspec.structs.replace(
     samples.POCKET, id="/other", name="Other", native_width=512, native_height=512, default_steps=28, default_guidance=6.0
 )

@@ -22,6 +22,7 @@ from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
 from halftone.contract.request import Numerics
 from halftone.gallery.history import History
+from halftone.library.learned import recall, remember
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
 from halftone.settings.places import checks_dir, data_dir, pictures_dir, resources
@@ -198,6 +199,23 @@ def test_another_check_keeps_the_cure_in_force_or_says_that_it_ended(run: Run, f
     ended = load_report(facts, samples.CPU, "float16")
     assert ended is not None
     assert not ended.applied
+
+
+def test_a_cure_is_undone_on_request(run: Run, fragile: str) -> None:
+    facts = describe(fragile)
+    assert run("check", fragile, "--undo").out == "No cure is in use for fragile.\n"
+    run("check", fragile, "--precision", "float16", "--apply")
+    kept = load_report(msgspec.structs.replace(samples.POCKET, id=fragile), samples.CPU, "float16")
+    assert kept is not None
+    save_report(msgspec.structs.replace(kept, model=facts))
+    remember(facts, samples.CPU, "float16", kept.plan, kept.numerics)
+    assert run("check", fragile, "--undo", "--json").object["undone"]
+    left = load_report(facts, samples.CPU, "float16")
+    assert left is not None
+    assert (left.applied, left.findings) == (False, kept.findings)
+    assert recall(facts, samples.CPU, "float16", kept.numerics) is None
+    assert "given together with --apply" in run("check", fragile, "--undo", "--apply").err
+    assert run.code == 2
 
 
 def test_an_applied_cure_that_a_changed_setting_rules_out_is_told(run: Run, fragile: str, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class RecordWriter(QObject):
         self._queue = queue
         self._background = background
 
-    def write(self, work: Callable[[], None]) -> None:
+    def write(self, work: Callable[[], object]) -> None:
         self._queue.hold()
         self._background.run_in_order(work, lambda _done: self._queue.release(), self._failed)
 

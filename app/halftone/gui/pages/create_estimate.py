@@ -92,7 +92,8 @@ class Pictures:
 
 def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     """What a size far above the model's own will cost, "" for others and for those that were measured."""
-    ratio = shape.pixels / (model.native_width * model.native_height)
+    native = model.native_width * model.native_height
+    ratio = shape.pixels / native if native else 0.0
     if ratio < FAR_ABOVE or times.mean(model.id, shape) is not None:
         return ""
     size = size_words(shape)
