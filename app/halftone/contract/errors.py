@@ -16,6 +16,7 @@ ErrorCode = Literal[
     "model-unsupported",
     "model-cannot-run",
     "model-load-failed",
+    "model-parts-misfit",
     "model-broken",
     "device-unknown",
     "device-lost",
@@ -101,6 +102,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",
         "The log tells more; downloading it again often helps.",
+    ),
+    "model-parts-misfit": (
+        "The parts of {model} do not fit together: {detail}.",
+        "Put back the part that was exchanged, or download the model again.",
     ),
     "model-broken": ("{model} holds broken numbers: {detail}.", "No setting can cure that; download the file again."),
     "device-unknown": ("There is no device {device} here.", "Use {known}."),

@@ -9,7 +9,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
 
 import torch
@@ -25,11 +25,17 @@ Encoded = tuple[tuple[int, Any], ...]
 Learned = Mapping[str, Mapping[str, Sequence[int]]]
 NO_WORDS: Final[Learned] = {}
 NO_TOKENS: Final[Mapping[str, Sequence[int]]] = {}
-Split = Callable[[str], tuple[Chunk, ...]]
 _PAIRS: Final = (("tokenizer", "text_encoder"), ("tokenizer_2", "text_encoder_2"))
 _TEXTS: Final = ("prompt", "prompt_2", "prompt_3", "negative_prompt", "negative_prompt_2", "negative_prompt_3")
 _MEANS: Final = (0.1, 10.0)
 """Where the mean changed by more than this, it was close to zero and tells nothing."""
+
+
+class Split(NamedTuple):
+    """How one tokenizer reads a text: once, however many chunks it has. tokens: as diffusers asks, to look for words learned."""
+
+    chunks: Callable[[str], tuple[Chunk, ...]]
+    tokens: Callable[[str], list[str]]
 
 
 class PromptCache:
@@ -190,10 +196,13 @@ class _Reader:
         names = ("input_ids", "attention_mask")
         return BatchEncoding({name: torch.tensor([row[place] for row in rows]) for place, name in enumerate(names)})
 
+    def tokenize(self, text: str) -> list[str]:
+        return list(self._split.tokens(text))
+
     def _row(self, text: str) -> tuple[list[int], list[int], tuple[float, ...]]:
         """(tokens, 1 where they are read, weights), all of the full length."""
         own = self._tokenizer
-        chunks = self._split(text)
+        chunks = self._split.chunks(text)
         chunk = chunks[self._index] if self._index < len(chunks) else Chunk((), ())
         ids = [own.bos_token_id, *chunk.ids, own.eos_token_id]
         rest = own.model_max_length - len(ids)
@@ -245,12 +254,15 @@ def by_tokenizer(learned: Callable[[str], Mapping[str, Sequence[int]]]) -> Learn
 
 def _readers(pipe: Any, learned: Learned) -> dict[str, Split]:
     """How each tokenizer of CLIP cuts a prompt."""
-    return {name: partial(split_text, own, learned=learned.get(name, {})) for name, own in _tokenizers(pipe).items()}
+    return {
+        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}))), cache(own.tokenize))
+        for name, own in _tokenizers(pipe).items()
+    }
 
 
 def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:
     """The most that one of the texts takes."""
-    return max((len(split(text)) for text in texts for split in readers.values()), default=1)
+    return max((len(split.chunks(text)) for text in texts for split in readers.values()), default=1)
 
 
 @contextmanager

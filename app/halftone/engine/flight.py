@@ -21,6 +21,7 @@ from halftone.engine.calls import Call
 from halftone.engine.frames import frame_count
 from halftone.engine.keeper import Keeper
 from halftone.engine.load import Loaded
+from halftone.engine.misfit import parts_fit
 from halftone.engine.parts import role
 from halftone.engine.precision import invoke
 from halftone.engine.reading import Reading
@@ -194,7 +195,7 @@ class Flight:
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
-        with all_replaced(self._wrappers()):
+        with parts_fit(self.loaded.facts.name), all_replaced(self._wrappers()):
             return pipe(**self._reading.begin(given))
 
     def _wrappers(self) -> list[tuple[Any, str, Callable[[Function], Function]]]:

@@ -13,6 +13,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.copies import is_repaired
 from halftone.library.families import BY_NAME, Family
+from halftone.library.fit import misfit
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
 from halftone.library.gguf_header import read_gguf
 from halftone.library.header import Header, read_header
@@ -70,7 +71,7 @@ def _path(model: str) -> Path:
 
 def runnable(facts: ModelFacts) -> None:
     """Raise HalftoneError model-unsupported for a single file of which not all parts are known, and model-cannot-run for a folder
-    with only one stage of a model: they are described and listed, but cannot run.
+    whose parts do not belong together or are only one stage: they are described and listed, but cannot run.
     """
     if facts.format == "diffusers" and facts.why:
         raise HalftoneError("model-cannot-run", path=facts.path, detail=facts.why)
@@ -157,7 +158,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
-        why=only_a_stage(pipeline),
+        why=only_a_stage(pipeline) or misfit(parts),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)

@@ -177,6 +177,8 @@ def _is_taken(path: Path) -> bool:
         path.lstat()
     except FileNotFoundError:
         return False
+    except ValueError as error:  # a null in it
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from error
     return True
 
 
