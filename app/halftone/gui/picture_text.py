@@ -268,6 +268,9 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
     """The receipt in short: icon, tone, word, sentence."""
     event = main_event(picture)
     match picture.state:
+        case "clean" | "not-recovered" if picture.flat_frames and picture.path:
+            bad = len(picture.flat_frames)
+            return "octagon-alert", "danger", tr("Not recovered"), tr("{0} of {1} frames have one colour", bad, picture.frames)
         case "clean" | "not-recovered" if picture.black and picture.path:
             return "octagon-alert", "danger", tr("One colour"), tr("Every number is finite, no cure can help")
         case "clean" if picture.dark:

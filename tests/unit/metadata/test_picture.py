@@ -1,7 +1,6 @@
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -132,18 +131,6 @@ def test_a_full_device_is_called_full() -> None:
     with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError, match="No space") as caught:
         full.write(b"x")
     assert output_error(caught.value, Path("/tmp/a.png"), 3_000_000).code == "disk-full"
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 64 KB; needs the right to mount."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip("may not mount a file system here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path) -> None:

@@ -1,9 +1,8 @@
 """Videos: every frame and the parameters inside, whole or not at all, one frame in memory at a time."""
 
 import os
-import subprocess
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -112,18 +111,6 @@ def test_a_video_that_breaks_off_leaves_nothing_behind(tmp_path: Path, ending: s
     with pytest.raises(KeyboardInterrupt):
         save_video(Broken(9), 7, tmp_path / f"a{ending}", TEXT, RECEIPT)
     assert os.listdir(tmp_path) == []
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 64 KB; needs the right to mount."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip("may not mount a file system here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 @pytest.mark.parametrize("ending", VIDEOS)

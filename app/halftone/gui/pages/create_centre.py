@@ -2,6 +2,7 @@
 
 import logging
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import Qt, Signal
@@ -22,6 +23,7 @@ from halftone.gui.pages.create_notes import NextSteps, UnwatchedNote
 from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.pages.create_toolbar import CanvasToolbar
 from halftone.gui.pages.create_transport import TransportPanel
+from halftone.gui.player import Player
 from halftone.gui.state import Ended, Job
 from halftone.gui.widgets.canvas import CanvasView
 from halftone.gui.widgets.common import column
@@ -45,6 +47,7 @@ class Centre(QFrame):
         self._shelf = shelf
         self.shown: Made | None = None
         self.following = True
+        self.player = Player(controller.background, self)
         self._folded: set[str] = set()
         self._preview = QImage()
         self._build()
@@ -72,6 +75,7 @@ class Centre(QFrame):
     def _connect(self) -> None:
         self.toolbar.live_requested.connect(self.follow)
         self.canvas.zoomed.connect(self.toolbar.set_zoom)
+        self.player.framed.connect(self._show_frame)
         self.receipt.toggled.connect(self._open_sheet)
         self.banner.reshaped.connect(self._share)
         self.sheet.reshaped.connect(self._share)
@@ -95,6 +99,7 @@ class Centre(QFrame):
             return
         request = job.command.request
         nominal = (request.width, request.height) if request.width and request.height else None
+        self.player.stop()
         self.canvas.set_image(self._preview, nominal)
         self._show_canvas(True)
         self.toolbar.set_live(running=True, following=True, preview=True)
@@ -134,6 +139,7 @@ class Centre(QFrame):
         self.receipt.show_picture(made.facts, made.request)
         self.sheet.show_picture(made.facts, made.request, has_message=picture_text.picture_message(made.facts) is not None)
         self.canvas.set_before(made.failed)
+        self.player.stop()
         if made.is_file:
             self._shelf.image(made.facts.path, partial(self._image_read, made))
         else:
@@ -144,6 +150,7 @@ class Centre(QFrame):
     def show_nothing(self) -> None:
         """The picture is gone, and no other is there."""
         self.shown = None
+        self.player.stop()
         self.canvas.clear()
         self.banner.hide()
         self.refresh()
@@ -156,6 +163,19 @@ class Centre(QFrame):
         self.canvas.set_image(image, (made.facts.width, made.facts.height))
         self.banner.evidence.recovered.show_image(image)
         self._show_canvas(True)
+        if made.is_file and made.facts.frames > 1:
+            self.player.play(Path(made.facts.path))
+
+    def _show_frame(self, image: QImage) -> None:
+        """The next one of the video that is shown."""
+        if self.shown is not None:
+            self.canvas.set_image(image, (self.shown.facts.width, self.shown.facts.height))
+
+    def showEvent(self, event: object) -> None:
+        self.player.set_running(True)
+
+    def hideEvent(self, event: object) -> None:
+        self.player.set_running(False)
 
     def _show_canvas(self, there: bool) -> None:
         self.canvas.setVisible(there)
@@ -226,7 +246,9 @@ class Centre(QFrame):
 
     def full_screen(self) -> None:
         if not self.canvas.image().isNull():
-            FullScreen(self.canvas.image(), self.window()).showFullScreen()
+            full = FullScreen(self.canvas.image(), self.window())
+            self.player.framed.connect(full.canvas.set_image)
+            full.showFullScreen()
 
     def set_narrow(self, narrow: bool) -> None:
         for part in (self.toolbar, self.receipt, self.transport, self.banner):

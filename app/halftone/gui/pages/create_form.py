@@ -24,6 +24,7 @@ from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_parts import PromptEdit
 from halftone.gui.pages.create_vae import VaePart
+from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import WordsNote
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
@@ -67,6 +68,7 @@ class CreateForm(QWidget):
         self.model_part = ModelPart(self._controller)
         size_part, sampling_part = self._size_part(), self._sampling_part()
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
+        self.video_part = VideoPart()
         self.numerics_part = NumericsPart(self._controller)
         self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
         body = QWidget()
@@ -87,6 +89,9 @@ class CreateForm(QWidget):
                 self.vae_part.row,
                 self.vae_part,
                 hline(),
+                self.video_part.row,
+                self.video_part,
+                self.video_part.line,
                 self.numerics_part.row,
                 self.numerics_part,
                 hline(),
@@ -171,7 +176,7 @@ class CreateForm(QWidget):
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        for part in (self.lora_part, self.vae_part, self.numerics_part):
+        for part in (self.lora_part, self.vae_part, self.video_part, self.numerics_part):
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
         for part in (self.lora_part, self.vae_part):
             part.changed.connect(partial(self._show_changed, part))
@@ -203,6 +208,9 @@ class CreateForm(QWidget):
             output=settings.pictures_folder,
             loras=self.lora_part.loras(),
             vae=self.vae_part.vae(),
+            num_frames=self.video_part.num_frames(),
+            video=self.video_part.video(),
+            fps=self.video_part.per_second(),
             inversions=self.words_note.paths(),
             numerics=self._controller.numerics,
         )
@@ -223,6 +231,7 @@ class CreateForm(QWidget):
         self.batch.setValue(request.batch)
         self.lora_part.set_loras(request.loras)
         self.vae_part.set_vae(request.vae)
+        self.video_part.set_request(request)
         self.words_note.take(request.inversions)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
@@ -295,6 +304,7 @@ class CreateForm(QWidget):
     def _model_changed(self) -> None:
         controller = self._controller
         model = controller.model
+        self.video_part.follow(model)
         if model is not None:
             self._take_defaults(model)
             self._restore()

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
@@ -14,6 +15,8 @@ from halftone.contract.request import PictureRequest
 from halftone.gallery.history import Entry, History
 from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
+from halftone.gui.player import first_frame
+from halftone.health.video_words import video_seconds
 from halftone.settings.places import data_dir
 
 _log = logging.getLogger(__name__)
@@ -87,18 +90,26 @@ def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, fai
 
 
 def read_image(path: str) -> QImage:
-    """A picture file, decoded. Runs on another thread."""
-    return QImage(path)
+    """A picture file, or the first frame of a video, decoded. Runs on another thread."""
+    return first_frame(Path(path)) if path.lower().endswith(".mp4") else QImage(path)
 
 
 def _made(entry: Entry, failed: bytes = b"") -> Made:
     image = QImage.fromData(entry.thumbnail) if entry.thumbnail else QImage()
     if image.isNull():
-        image = QImage(entry.facts.path)
+        image = read_image(entry.facts.path)
     if max(image.width(), image.height()) > _THUMB:
         keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
         image = image.scaled(_THUMB, _THUMB, keep, smooth)
-    thumb = Thumb(entry.facts.path, image, entry.facts.state, _moment(entry.made_at), entry.request.prompt, entry.request.loras)
+    thumb = Thumb(
+        entry.facts.path,
+        image,
+        entry.facts.state,
+        _moment(entry.made_at),
+        entry.request.prompt,
+        entry.request.loras,
+        video_seconds(entry.facts),
+    )
     shown = QImage.fromData(failed) if failed else QImage()
     return Made(entry.facts, request_of(entry.request, entry.facts), thumb, shown, entry.request.resume_latents is None)
 

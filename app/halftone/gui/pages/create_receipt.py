@@ -10,6 +10,7 @@ from halftone.gui.i18n import listed, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
+from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import capital
 from halftone.library.vaes import vae_name
 
@@ -39,6 +40,13 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         tr("stopped at step {0} of {1}", picture.steps, request.steps) if was_stopped(picture, request) else str(picture.steps)
     )
     rows.append((tr("Steps"), steps))
+    if picture.frames > 1:
+        length = figures.decimal(video_seconds(picture))
+        rows.append((tr("Video"), tr("{0} frames, {1} a second, {2} s", picture.frames, picture.fps or 0, length)))
+    if picture.broken_frames:
+        rows.append((tr("Frames with bad numbers"), frame_list(picture.broken_frames)))
+    elif picture.flat_frames:
+        rows.append((tr("Frames of one colour"), frame_list(picture.flat_frames)))
     if picture.path:
         rows.append((tr("File"), picture.path))
     return rows
@@ -97,7 +105,8 @@ class ReceiptBar(HoverButton):
         icon, tone, word, sentence = picture_text.receipt(picture)
         if was_stopped(picture, request):
             sentence = listed(sentence, tr("stopped at step {0} of {1}", picture.steps, request.steps))
-        self.size_words.setText(f"{picture.width} × {picture.height}")
+        frames = tr("{0} frames", picture.frames) if picture.frames > 1 else ""
+        self.size_words.setText("  ".join(filter(None, (f"{picture.width} × {picture.height}", frames))))
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))
         self.time_words.setText("  " + picture_details.elapsed(picture.seconds))
         self.state_icon.set(icon, tone)

@@ -21,10 +21,11 @@ from PySide6.QtWidgets import (
 from halftone.contract.request import Lora
 from halftone.contract.words import ReceiptState
 from halftone.gui import icons, theme
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.pages.create_model import paint_thumbnail
 from halftone.gui.text import lora_list
 from halftone.gui.widgets.common import HoverButton, clear, column, icon_button, label, row, scrolling, surface
+from halftone.health.video_words import clock
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,14 @@ class Thumb:
     made: datetime
     prompt: str
     loras: tuple[Lora, ...] = ()
+    seconds: float = 0.0
+    """How long a video lasts; 0 of a picture."""
 
 
 class ThumbButton(HoverButton):
-    """A square thumbnail; the selected one has a frame, and a glyph stands in the corner if something happened."""
+    """A square thumbnail; the selected one has a frame, a glyph stands in the corner if something happened, and a film with its
+    length in the other one of a video.
+    """
 
     def __init__(self, thumb: Thumb) -> None:
         super().__init__()
@@ -48,8 +53,9 @@ class ThumbButton(HoverButton):
         self._selected = False
         words = {"recovered": tr("Recovered"), "not-recovered": tr("Not recovered"), "unwatched": tr("Not watched")}
         used = tr("LoRA: {0}", lora_list(thumb.loras)) if thumb.loras else ""
-        self.setToolTip("\n".join(filter(None, (thumb.prompt, used, words.get(thumb.state, "")))))
-        self.setAccessibleName(thumb.prompt or thumb.path)
+        film = tr("Video, {0}", clock(thumb.seconds)) if thumb.seconds else ""
+        self.setToolTip("\n".join(filter(None, (thumb.prompt, film, used, words.get(thumb.state, "")))))
+        self.setAccessibleName(listed(*filter(None, (thumb.prompt or thumb.path, film))))
 
     def set_selected(self, selected: bool) -> None:
         if selected != self._selected:
@@ -73,7 +79,22 @@ class ThumbButton(HoverButton):
         glyph = {"recovered": ("triangle-alert", "warn"), "not-recovered": ("octagon-alert", "danger")}.get(self.thumb.state)
         if glyph is not None:
             self._paint_glyph(painter, box, *glyph)
+        if self.thumb.seconds:
+            self._paint_length(painter, box)
         painter.end()
+
+    def _paint_length(self, painter: QPainter, box: QRectF) -> None:
+        words = clock(self.thumb.seconds)
+        painter.setFont(theme.current().font("caption"))
+        wide = painter.fontMetrics().horizontalAdvance(words)
+        plate = QRectF(box.left() + 4, box.bottom() - 22, wide + 27, 18)
+        colour = theme.Theme("dark").color("text")
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().color("picture-badge"))
+        painter.drawRoundedRect(plate, 4, 4)
+        icons.paint(painter, "film", QRectF(plate.left() + 5, plate.top() + 3, 12, 12), colour)
+        painter.setPen(colour)
+        painter.drawText(plate.adjusted(21, 0, -4, 0), int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), words)
 
     def _paint_glyph(self, painter: QPainter, box: QRectF, icon: str, tone: str) -> None:
         disc = QRectF(box.right() - 22, box.bottom() - 22, 18, 18)

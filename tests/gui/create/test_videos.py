@@ -1,0 +1,171 @@
+"""Videos in Create: they move in the canvas, carry a film and their length in the history, and can be set up in the form."""
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.request import PictureRequest
+from halftone.gallery.history import History
+from halftone.gui import picture_text
+from halftone.gui.background import Background
+from halftone.gui.pages.create_history import read_image
+from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.pages.create_side import ThumbButton
+from halftone.gui.player import Player
+from halftone.metadata.video import save_video
+
+REQUEST = PictureRequest(prompt="a wave", model="pocket")
+GREYS = (20, 60, 100, 140, 180, 220, 240, 40)
+
+
+def film(path: Path, frames: int = 8) -> PictureFacts:
+    """Each frame is of another grey, with a bright line."""
+    made = [np.full((48, 64, 3), GREYS[index % len(GREYS)], np.uint8) for index in range(frames)]
+    for frame in made:
+        frame[20:24] = 255
+    save_video(made, 40, path, "a wave", "{}")
+    facts = samples.picture_facts(str(path))
+    return msgspec.structs.replace(facts, width=64, height=48, frames=frames, fps=40)
+
+
+def grey(image: QImage) -> int:
+    return image.pixelColor(5, 5).red()
+
+
+@pytest.mark.parametrize("ending", [".mp4", ".webp"])
+def test_a_video_plays_in_its_order_and_again_from_the_beginning(qtbot: QtBot, tmp_path: Path, ending: str) -> None:
+    film(tmp_path / f"a{ending}")
+    parent = QObject()
+    background = Background(parent)
+    player = Player(background, parent)
+    seen: list[int] = []
+    player.framed.connect(lambda image: seen.append(grey(image)))
+    player.play(tmp_path / f"a{ending}")
+    qtbot.waitUntil(lambda: len(seen) >= 11, timeout=20_000)
+    player.stop()
+    expected = [*GREYS, *GREYS[:3]]
+    assert all(abs(one - two) <= 6 for one, two in zip(seen, expected, strict=False))
+    assert len(player._waiting) == 0
+    qtbot.waitUntil(lambda: not background.busy)
+
+
+def test_no_more_than_a_few_frames_are_held(qtbot: QtBot, tmp_path: Path) -> None:
+    film(tmp_path / "a.mp4", 120)
+    parent = QObject()
+    background = Background(parent)
+    player = Player(background, parent)
+    held: list[int] = []
+    player.framed.connect(lambda _image: held.append(len(player._waiting)))
+    player.play(tmp_path / "a.mp4")
+    qtbot.waitUntil(lambda: len(held) >= 40, timeout=20_000)
+    player.stop()
+    assert max(held) <= 12
+    qtbot.waitUntil(lambda: not background.busy)
+
+
+def test_while_nobody_sees_it_nothing_is_decoded(qtbot: QtBot, tmp_path: Path) -> None:
+    film(tmp_path / "a.mp4")
+    parent = QObject()
+    background = Background(parent)
+    player = Player(background, parent)
+    seen: list[int] = []
+    player.framed.connect(lambda image: seen.append(grey(image)))
+    player.play(tmp_path / "a.mp4")
+    qtbot.waitUntil(lambda: len(seen) >= 2, timeout=20_000)
+    player.set_running(False)
+    qtbot.waitUntil(lambda: not background.busy and not player._timer.isActive(), timeout=20_000)
+    shown = len(seen)
+    player.set_running(True)
+    qtbot.waitUntil(lambda: len(seen) > shown, timeout=20_000)
+    player.stop()
+    qtbot.waitUntil(lambda: not background.busy)
+
+
+def test_what_is_no_video_stays_as_it_is(qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"no video")
+    parent = QObject()
+    background = Background(parent)
+    player = Player(background, parent)
+    player.play(tmp_path / "a.mp4")
+    qtbot.waitUntil(lambda: not player.playing, timeout=20_000)
+    qtbot.waitUntil(lambda: not background.busy)
+
+
+def remembered(folder: Path) -> PictureFacts:
+    facts = film(folder / "00001-7.mp4")
+    with History() as history:
+        history.add(facts, REQUEST, b"")
+    return facts
+
+
+def test_the_canvas_shows_a_video_of_the_history_as_a_video(qtbot: QtBot, tmp_path: Path) -> None:
+    facts = remembered(tmp_path)
+    stage = Stage(qtbot)
+    page = stage.page
+    stage.wait(lambda: page.centre.shown is not None and page.centre.player.playing)
+    seen: set[int] = set()
+    page.centre.player.framed.connect(lambda _image: seen.add(grey(page.centre.canvas.image())))
+    stage.wait(lambda: len(seen) >= 5)
+    assert page.centre.receipt.size_words.text() == "64 × 48  8 frames"
+    button = page.history._buttons[facts.path]
+    assert (button.thumb.seconds, button.thumb.image.isNull()) == (pytest.approx(0.2), False)
+    assert "Video, 0:01" in button.toolTip()
+    stage.picture("a picture after it")
+    assert not page.centre.player.playing
+    stage.close()
+
+
+def test_a_thumbnail_of_a_video_carries_a_film_and_its_length(qtbot: QtBot, tmp_path: Path) -> None:
+    facts = remembered(tmp_path)
+    stage = Stage(qtbot)
+    stage.wait(lambda: facts.path in stage.page.history._buttons)
+    thumb = stage.page.history._buttons[facts.path].thumb
+    stage.close()
+
+    def painted(seconds: float) -> QImage:
+        button = ThumbButton(dataclasses.replace(thumb, seconds=seconds))
+        qtbot.addWidget(button)
+        button.setFixedSize(110, 110)
+        return button.grab().toImage()
+
+    assert painted(3.0) != painted(0.0)
+
+
+def test_the_file_of_a_video_is_read_as_its_first_frame(tmp_path: Path) -> None:
+    film(tmp_path / "a.mp4")
+    image = read_image(str(tmp_path / "a.mp4"))
+    assert ((image.width(), image.height()), abs(grey(image) - GREYS[0]) <= 6) == ((64, 48), True)
+
+
+def test_the_receipt_tells_its_frames_and_which_are_bad(tmp_path: Path) -> None:
+    facts = film(tmp_path / "a.mp4")
+    rows = dict(receipt_rows(facts, REQUEST))
+    assert rows["Video"] == "8 frames, 40 a second, 0.2 s"
+    assert "Frames of one colour" not in rows
+    bad = msgspec.structs.replace(facts, state="not-recovered", black=True, flat_frames=(1, 2, 5))
+    assert dict(receipt_rows(bad, REQUEST))["Frames of one colour"] == "1–2, 5"
+    assert picture_text.receipt(bad)[2:] == ("Not recovered", "3 of 8 frames have one colour")
+
+
+def test_the_form_asks_for_videos_where_the_model_makes_them(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    assert form.video_part.row.isHidden(), "Pocket makes pictures"
+    assert (form.request().video, form.request().num_frames, form.request().fps) == (None, None, None)
+    form.video_part.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
+    assert not form.video_part.row.isHidden()
+    assert (form.request().video, form.request().num_frames, form.request().fps) == ("mp4", None, None)
+    form.set_request(msgspec.structs.replace(REQUEST, video="webp", num_frames=33, fps=24))
+    assert (form.request().video, form.request().num_frames, form.request().fps) == ("webp", 33, 24)
+    form.video_part.follow(samples.POCKET)
+    assert form.request().video is None
+    stage.close()
