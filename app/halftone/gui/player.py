@@ -5,13 +5,16 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QImage
 
 from halftone.gui.background import Background
-from halftone.metadata.video import Pixels, read_frames
+from halftone.metadata.video import read_frames
+
+if TYPE_CHECKING:
+    from halftone.metadata.video import Pixels
 
 _AT_ONCE: Final = 6
 """Frames that are decoded in one go; at most twice as many are held, however long the video is."""
@@ -48,7 +51,7 @@ class _Reel:
         return found
 
 
-def as_image(pixels: Pixels) -> QImage:
+def as_image(pixels: "Pixels") -> QImage:
     """(height, width, 3) bytes as a picture of its own."""
     height, width = pixels.shape[:2]
     return QImage(pixels.tobytes(), width, height, 3 * width, QImage.Format.Format_RGB888).copy()

@@ -7,16 +7,18 @@ of BT.709, and the file says so. Frames are taken one after another, and none is
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from halftone.metadata.picture import VIDEOS, absolute, exif_of, output_error, refuse_type
 from halftone.settings.atomic import create_atomically, write_atomically
 
-Pixels = NDArray[np.uint8]
-"""(height, width, 3), RGB."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+    """(height, width, 3), RGB."""
+
 PARAMETERS_TAG: Final = "comment"
 RECEIPT_TAG: Final = "description"
 _ENCODER: Final = "libx264"
@@ -31,7 +33,9 @@ _ABOUT_A_TENTH: Final = 10
 """A compressed video takes no more of its pixels' bytes, as a rule."""
 
 
-def save_video(frames: Sequence[Pixels], fps: int, path: Path, parameters: str, receipt: str, *, overwrite: bool = False) -> None:
+def save_video(
+    frames: "Sequence[Pixels]", fps: int, path: Path, parameters: str, receipt: str, *, overwrite: bool = False
+) -> None:
     """Write all frames with A1111's text and the receipt's JSON inside; the ending of `path` names the format.
 
     The file appears whole or not at all. Raises HalftoneError output-exists (unless `overwrite`), output-bad-type,
@@ -69,7 +73,7 @@ class _Heard:
             raise
 
 
-def _write_mp4(frames: Sequence[Pixels], fps: int, file: BinaryIO, texts: dict[str, str]) -> None:
+def _write_mp4(frames: "Sequence[Pixels]", fps: int, file: BinaryIO, texts: dict[str, str]) -> None:
     """Raises OSError, and ValueError for what the format cannot hold."""
     import av
 
@@ -80,7 +84,7 @@ def _write_mp4(frames: Sequence[Pixels], fps: int, file: BinaryIO, texts: dict[s
         raise (heard.error or (error if isinstance(error, OSError) else ValueError(str(error)))) from error
 
 
-def _mux(frames: Sequence[Pixels], fps: int, file: _Heard, texts: dict[str, str]) -> None:
+def _mux(frames: "Sequence[Pixels]", fps: int, file: _Heard, texts: dict[str, str]) -> None:
     import av
     from av.video.reformatter import Colorspace
 
@@ -102,19 +106,20 @@ def _mux(frames: Sequence[Pixels], fps: int, file: _Heard, texts: dict[str, str]
         container.mux(stream.encode(None))
 
 
-def _write_webp(frames: Sequence[Pixels], fps: int, file: BinaryIO, exif: bytes) -> None:
+def _write_webp(frames: "Sequence[Pixels]", fps: int, file: BinaryIO, exif: bytes) -> None:
     from halftone.metadata.reel import Reel
 
     Reel(frames).save(file, "WEBP", save_all=True, duration=1000 / fps, loop=0, quality=_WEBP_QUALITY, exif=exif)
 
 
-def read_frames(path: Path) -> Generator[tuple[Pixels, float]]:
+def read_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     """The frames of a video and for how many seconds each is shown; none where the file cannot be read. Raises OSError."""
     return _mp4_frames(path) if path.suffix.lower() == ".mp4" else _webp_frames(path)
 
 
-def _mp4_frames(path: Path) -> Generator[tuple[Pixels, float]]:
+def _mp4_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     import av
+    import numpy as np
 
     with path.open("rb") as file, av.open(file, "r") as container:
         rate = container.streams.video[0].average_rate
@@ -123,7 +128,8 @@ def _mp4_frames(path: Path) -> Generator[tuple[Pixels, float]]:
             yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8), seconds
 
 
-def _webp_frames(path: Path) -> Generator[tuple[Pixels, float]]:
+def _webp_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
+    import numpy as np
     from PIL import Image
 
     with Image.open(path) as image:

@@ -27,7 +27,7 @@ from halftone.settings.store import Settings
 def test_the_window_never_loads_torch_or_numpy() -> None:
     code = (
         "import sys, halftone.gui.main, halftone.gui.workspace\n"
-        "heavy = {'torch', 'diffusers', 'transformers', 'numpy', 'tomlkit', 'tokenizers'} & set(sys.modules)\n"
+        "heavy = {'torch', 'diffusers', 'transformers', 'numpy', 'av', 'PIL', 'tomlkit', 'tokenizers'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=worker_environment())
