@@ -107,12 +107,17 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
 
 def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
     """Make a component ready that was just read: on the device, as its files have it."""
+    dtype = loaded.stored.setdefault(name, torch.float32)
+    make_ready(loaded, name, module, dtype)
+    loaded.states[name] = ComponentState(dtype=NAMES[dtype])
+
+
+def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype) -> None:
+    """The same without a word of it in `loaded`. dtype: of its files. Raises model-too-large."""
     if name == VAE:
         _leave_upcast_to_the_plan(module)
     module.eval().requires_grad_(False)
-    dtype = loaded.stored.setdefault(name, torch.float32)
     _move(module, loaded.device, loaded.facts)
-    loaded.states[name] = ComponentState(dtype=NAMES[dtype])
     put_wide_kernels(module, loaded.device, dtype)
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from halftone.contract.request import Extras
-from halftone.library.header import read_header
 from halftone.library.loras import lora_key
-from halftone.library.vaes import VAE, parameter_names, vae_file, vae_version
+from halftone.library.vaes import VAE, names_in, vae_file, vae_version
 
 
 class ExtraFile(NamedTuple):
@@ -38,5 +37,4 @@ def extra_files(extras: Extras) -> tuple[ExtraFile, ...]:
     """Those of whole components; LoRAs are added to others. Raises HalftoneError as `check_vae`."""
     if extras.vae is None:
         return ()
-    file = vae_file(extras.vae)
-    return (ExtraFile(VAE, file, parameter_names(read_header(file))),)
+    return (ExtraFile(VAE, vae_file(extras.vae), names_in(extras.vae)),)

@@ -110,8 +110,14 @@ def vae_file(path: str) -> Path:
     return file
 
 
+def names_in(path: str) -> dict[str, str]:
+    """Tensor of the VAE's file -> its name in diffusers; in a folder of diffusers that is its own. Raises as `check_vae`."""
+    header = read_header(vae_file(path))
+    return {tensor.name: _modern(tensor.name) for tensor in header.tensors} if Path(path).is_dir() else parameter_names(header)
+
+
 def parameter_names(header: Header) -> dict[str, str]:
-    """Tensor of the file -> name of the parameter in diffusers, of all that belong to the VAE."""
+    """Tensor of a single file -> name of the parameter in diffusers, of all that belong to the VAE."""
     start = _start(header)
     given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
     ours = vae_names(given.values())

@@ -1,11 +1,15 @@
 """Another VAE in the place of the model's own: the picture that diffusers makes with it, its own cures, and the way back."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.bench.families import flows
+from tests.bench.faults import videos
+from tests.helpers import tiny as tiny_pipelines
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from tests.helpers.originals import save_original, tiny_original
 from tests.helpers.read_back import parse_parameters, read_picture
@@ -19,8 +23,11 @@ from halftone.engine.load import Loaded
 from halftone.engine.preview import preview_map
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.vae import put_vae
 from halftone.gui.reasons import recognised
+from halftone.library.extras import extra_files
 from halftone.library.learned import recall
+from halftone.library.models import describe
 from halftone.library.records import load_report, save_report
 from halftone.measure.devices import find_device
 from halftone.settings.places import cache_dir
@@ -223,6 +230,42 @@ def test_kept_latents_are_decoded_by_the_vae_they_were_made_for(models: dict[str
     assert again.images[0].state == "recovered"
     found = parse_parameters(read_picture(Path(again.images[0].path)).parameters or "")
     assert found.fields["VAE"] == "vae"
+
+
+def test_one_that_finds_no_room_leaves_the_one_before_and_can_be_tried_again(models: dict[str, Path], crisp: Path) -> None:
+    engine = DiffusersEngine()
+    own, _ = generate(engine, models["sd15"], "float16")
+    loaded = of(engine)
+    device, before = loaded.device, (loaded.pipe.vae, loaded.vae, dict(loaded.stored), dict(loaded.sources))
+    loaded.device = torch.device("cuda:99")  # nothing can be moved there
+    with pytest.raises((RuntimeError, AssertionError)):
+        put_vae(loaded, str(crisp))
+    loaded.device = device
+    assert (loaded.pipe.vae, loaded.vae, loaded.stored, loaded.sources) == before
+    again, _ = generate(engine, models["sd15"], "float16")
+    assert (pixels(again) == pixels(own)).all()
+    other, _ = generate(engine, models["sd15"], "float16", vae=str(crisp))
+    assert not (pixels(other) == pixels(own)).all()
+
+
+@pytest.mark.parametrize("build", [videos.wan, videos.ltx, flows.flux2, tiny_pipelines.sana], ids=lambda build: build.__name__)
+def test_a_folder_of_another_class_is_read_by_its_own_names(build: Callable[[], Any], tmp_path: Path) -> None:
+    pipe = build()
+    vae = pipe.vae.half()
+    with torch.no_grad():
+        for value in vae.state_dict().values():
+            value.add_(1 if not value.is_floating_point() else 0.25)
+    vae.save_pretrained(tmp_path / "other")
+    wanted = {name: value.clone() for name, value in vae.state_dict().items()}
+    pipe.save_pretrained(tmp_path / "model")
+    facts = describe(str(tmp_path / "model"))
+    loaded = Loaded(facts=facts, device=torch.device("cpu"), pipe=build(), stored={"vae": torch.float32})
+    put_vae(loaded, str(tmp_path / "other"))
+    found = loaded.pipe.vae.state_dict()
+    assert set(found) == set(wanted)
+    assert all(torch.equal(found[name], value) and found[name].dtype == value.dtype for name, value in wanted.items())
+    (file,) = extra_files(Extras(vae=str(tmp_path / "other")))
+    assert set(file.names.values()) == set(wanted)
 
 
 def test_a_file_that_is_rewritten_is_read_again(models: dict[str, Path], tmp_path: Path) -> None:
