@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -177,12 +177,12 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         return {**own, "_class_name": KL, **_shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})}
-    except (KeyError, IndexError) as error:
+    except (KeyError, IndexError, ValueError) as error:
         raise _no_vae(str(file), f"this {found.base} can be read only as a diffusers folder") from error
 
 
 def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
-    """What the shapes of an AutoencoderKL tell of its configuration. Raises KeyError for those of another class."""
+    """What the shapes of an AutoencoderKL tell of its configuration. Raises as a lookup does, or ValueError, for another class."""
     levels = 1 + max(int(match[1]) for name in shapes if (match := re.match(r"encoder\.down_blocks\.(\d+)\.", name)))
     first = re.compile(r"encoder\.down_blocks\.0\.resnets\.(\d+)\.")
     return {
@@ -204,7 +204,8 @@ def _difference(given: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
     channels = [config.get("latent_channels", 4) for config in (given, own)]
     if channels[0] != channels[1]:
         return f"it takes {channels[0]} channels, and the model gives {channels[1]}"
-    levels = [2 ** (len(config["block_out_channels"]) - 1) for config in (given, own) if "block_out_channels" in config]
+    blocks = [config.get("block_out_channels") for config in (given, own)]
+    levels = [2 ** (len(cast("list[Any]", found)) - 1) for found in blocks if isinstance(found, list)]
     if len(set(levels)) > 1:
         return f"it makes {levels[0]} pixels wide of one latent, the model's own VAE {levels[1]}"
     usual = _USUAL.get(kinds[0], {})
