@@ -3,13 +3,14 @@
 import msgspec
 
 from halftone.contract.facts import DeviceFacts
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Extras, Numerics
 from halftone.contract.words import DType
 from halftone.engine.load import Loaded
 from halftone.engine.plans import base_plan, fitting, merged, permitted
 from halftone.engine.recover import kind_of
 from halftone.health.explain import remembered
+from halftone.health.words import plain_component
 from halftone.library.extras import parts_of
 from halftone.library.learned import recall, remember
 from halftone.library.records import load_report, staleness
@@ -41,11 +42,14 @@ def _of_those_in_use(loaded: Loaded, extras: Extras, plan: Plan) -> Plan:
     """What a plan says of the components that are in use: one that was found without the VAE is of another one."""
     if loaded.vae is None or extras.vae is not None:
         return plan
+    # as the planner and `remembered` name it, the settings, and the blocks by their own names
+    told = (plain_component(VAE).text(), f"{VAE} in ", *(handed_on(name)[0] for name in plan.upcast.get(VAE, ())))
     return msgspec.structs.replace(
         plan,
         dtypes={name: own for name, own in plan.dtypes.items() if name != VAE},
         rescale={name: own for name, own in plan.rescale.items() if name != VAE},
         upcast={name: own for name, own in plan.upcast.items() if name != VAE},
+        reasons=tuple(reason for reason in plan.reasons if not any(name in reason for name in told)),
     )
 
 

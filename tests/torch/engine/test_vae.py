@@ -19,6 +19,7 @@ from tests.helpers.vaes import Form, other_vae, save_vae
 from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Extras, Numerics
+from halftone.engine.first_plan import first_plan
 from halftone.engine.load import Loaded
 from halftone.engine.preview import preview_map
 from halftone.engine.quiet import quiet_libraries
@@ -178,8 +179,15 @@ def test_a_cure_of_the_models_own_is_not_applied_to_it(overflowing: Path, crisp:
     assert generate(engine, model, "float16")[0].images[0].state == "recovered"
     other, _ = generate(engine, model, "float16", vae=str(crisp))
     assert (other.images[0].state, other.images[0].cures) == ("clean", {})
+    assert not reasons_of_the_vae(engine), "what is not applied is not told either"
     own, _ = generate(engine, model, "float16")
     assert (own.images[0].state, set(own.images[0].cures)) == ("clean", {"vae"})
+    assert reasons_of_the_vae(engine)
+
+
+def reasons_of_the_vae(engine: DiffusersEngine) -> list[str]:
+    plan, _ = first_plan(of(engine), find_device("cpu"), "float16", Numerics(precision="float16"))
+    return [reason for reason in plan.reasons if "VAE" in reason]
 
 
 def test_a_check_looks_at_it_and_its_report_is_its_own(
