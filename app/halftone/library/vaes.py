@@ -182,7 +182,7 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
 
 
 def _shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
-    """What the shapes of an AutoencoderKL tell of its configuration. Raises as a lookup does, or ValueError, for another class."""
+    """What the shapes of an AutoencoderKL tell of its configuration. Raises KeyError, IndexError, ValueError for others."""
     levels = 1 + max(int(match[1]) for name in shapes if (match := re.match(r"encoder\.down_blocks\.(\d+)\.", name)))
     first = re.compile(r"encoder\.down_blocks\.0\.resnets\.(\d+)\.")
     return {
