@@ -1,10 +1,15 @@
 """The VAE of the form: chosen from a file or folder, sent with pictures and checks, refused where it does not fit."""
 
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
@@ -13,6 +18,7 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
+from halftone.gui.background import Background
 from halftone.gui.pages import health_view
 from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.gui.pages.health_bits import copy_refusal
@@ -58,6 +64,76 @@ def test_another_file_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path, nam
     assert part.note.isVisible()
     assert part.vae() is None
     stage.close()
+
+
+class Held(Background):
+    """Begins what it is given only when the test says so."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.waiting: list[Callable[[], None]] = []
+
+    def run(
+        self,
+        work: Callable[[], Any],
+        ready: Callable[[Any], None],
+        failed: Callable[[Exception], None] | None = None,
+        *,
+        receiver: QObject | None = None,
+    ) -> None:
+        self.waiting.append(partial(super().run, work, ready, failed, receiver=receiver))
+
+    def answer(self, stage: Stage, index: int = 0) -> None:
+        self.waiting.pop(index)()
+        stage.wait(lambda: not self.busy)
+
+
+@pytest.fixture
+def held(qtbot: QtBot) -> Iterator[tuple[Stage, Held]]:
+    stage = Stage(qtbot)
+    stage.idle()
+    usual, stage.controller.background = stage.controller.background, (found := Held(stage.window))
+    yield stage, found
+    stage.controller.background = usual
+    stage.close()
+
+
+def test_the_last_that_was_chosen_is_taken_whichever_answer_comes_first(held: tuple[Stage, Held], tmp_path: Path) -> None:
+    stage, background = held
+    part = stage.page.form.vae_part
+    fast = str(shutil.copytree(OWN, tmp_path / "fast"))
+    part.choose(str(OWN))
+    part.choose(fast)
+    background.answer(stage, 1)
+    assert part.vae() == fast
+    while background.waiting:
+        background.answer(stage)
+    assert (part.vae(), part.note.text()) == (fast, "")
+
+
+def test_a_refusal_is_not_told_of_one_that_was_given_up(held: tuple[Stage, Held], tmp_path: Path) -> None:
+    stage, background = held
+    part = stage.page.form.vae_part
+    part.set_vae(str(tmp_path / "none.safetensors"))
+    part._own.click()
+    while background.waiting:
+        background.answer(stage)
+    assert (part.vae(), part.note.text()) == (None, "")
+
+
+def test_a_refusal_goes_with_the_model_it_was_told_of(held: tuple[Stage, Held], tmp_path: Path) -> None:
+    stage, background = held
+    part, model = stage.page.form.vae_part, stage.controller.model
+    assert model is not None
+    part.choose(str(tmp_path / "none.safetensors"))
+    background.answer(stage)
+    assert "no VAE at" in part.note.text()
+    stage.controller.models_changed.emit()
+    assert "no VAE at" in part.note.text(), "it is the same model still"
+    other = msgspec.structs.replace(model, id="/m/other")
+    stage.controller.model_list.show(({model.id: model, other.id: other}, {}))
+    stage.controller.select_model(other.id)
+    assert part.note.text() == ""
 
 
 def test_those_of_the_model_folders_are_offered(qtbot: QtBot, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The VAE of the next pictures: a folded row of the Create form."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +26,8 @@ class VaePart(QWidget):
         self._controller = controller
         self._known: dict[str, str] = {}
         self._vae: str | None = None
+        self._wanted: str | None = None  # the last that was asked for: answers about any other come too late
+        self._noted: str | None = None  # the model that the note is about
         tip = tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not.")
         self._name = ElidedLabel("")
         self._own = icon_button("x", tr("Use the model's own VAE"), size=14, clicked=lambda: self.set_vae(None))
@@ -50,7 +51,7 @@ class VaePart(QWidget):
 
     def set_vae(self, vae: str | None) -> None:
         """Take this one; None: the model's own."""
-        self._vae = vae
+        self._vae = self._wanted = vae
         self._controller.choose_vae(vae)
         self._show()
         self._say("")
@@ -71,29 +72,42 @@ class VaePart(QWidget):
         """Take a VAE's file or folder, if it fits the model; what is wrong with it is said below."""
         model = self._controller.model
         if model is not None:
-            self._check(path, model, then=partial(self.set_vae, path))
+            self._wanted = path
+            self._check(path, model)
 
     def _look_again(self) -> None:
         """Another model may be there now."""
-        vae, model = self._vae, self._controller.model
-        if vae is not None and model is not None:
-            self._check(vae, model, then=partial(self._hush, vae))
+        model = self._controller.model
+        if model is None:
+            return
+        if model.id != self._noted:
+            self._noted = model.id
+            self._say("")
+        if self._wanted is not None:
+            self._check(self._wanted, model)
 
-    def _check(self, path: str, model: ModelFacts, then: Callable[[], None]) -> None:
+    def _check(self, path: str, model: ModelFacts) -> None:
         self._controller.background.run(
             lambda: check_fit(path, model),
-            lambda _none: then(),
-            self._refused,
+            lambda _none: self._fits(path) if self._awaits(path, model) else None,
+            lambda error: self._refused(error) if self._awaits(path, model) else None,
             receiver=self,
         )
 
-    def _hush(self, vae: str) -> None:
-        if vae == self._vae:
+    def _awaits(self, path: str, model: ModelFacts) -> bool:
+        now = self._controller.model
+        return path == self._wanted and now is not None and now.id == model.id
+
+    def _fits(self, path: str) -> None:
+        if path == self._vae:
             self._say("")
+        else:
+            self.set_vae(path)
 
     def _refused(self, error: Exception) -> None:
         if not isinstance(error, HalftoneError):
             raise error
+        self._wanted = self._vae
         facts = error.as_facts()
         self._say(sentences(error_sentence(facts), error_remedy(facts)))
         self.row.setChecked(True)
