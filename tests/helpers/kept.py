@@ -1,6 +1,7 @@
 """A file of kept latents, written without torch."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from tests.helpers.model_files import ramp, safetensors
@@ -29,9 +30,10 @@ ASKED = ResolvedRequest(
 )
 
 
-def write_kept(path: Path, model: str = "pocket", fingerprint: str = "abc") -> Path:
+def write_kept(path: Path, model: str = "pocket", fingerprint: str = "abc", **changes: Any) -> Path:
     """Latents of a picture of 64 x 48 with seed 7. model: its path, and what `--model` takes."""
     request = msgspec.structs.replace(ASKED, model=model)
     kept = Kept(request=request, picture=picture_facts("", "asking"), plan=Plan(), path=model, fingerprint=fingerprint)
+    kept = msgspec.structs.replace(kept, **changes)
     path.write_bytes(safetensors({"latents": ramp(1, 4, 6, 8)}, {RECORD: msgspec.json.encode(kept).decode()}))
     return path

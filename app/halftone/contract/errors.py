@@ -50,6 +50,7 @@ ErrorCode = Literal[
     "lora-none-found",
     "lora-no-folder",
     "vae-missing",
+    "vae-gone",
     "vae-not-a-vae",
     "vae-other-model",
     "inversion-missing",
@@ -182,6 +183,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Add the folder of your LoRAs in Settings, Folders, or choose its file: --lora FILE in a terminal.",
     ),
     "vae-missing": ("There is no VAE at {path}.", "Check the path, or use the model's own VAE."),
+    "vae-gone": (
+        "The unfinished picture was begun with the VAE {path}, which is not there any more.",
+        "Put it back, or make the picture again.",
+    ),
     "vae-not-a-vae": (
         "{path} is not a VAE that Halftone can read: {detail}.",
         "Choose a .safetensors file, or a diffusers folder of a VAE, or use the model's own.",

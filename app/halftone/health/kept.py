@@ -1,6 +1,7 @@
 """A picture whose latents were kept: what its file says of it, read without torch."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import msgspec
@@ -73,12 +74,15 @@ def check_kept(request: PictureRequest) -> None:
 def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
     for where it runs, in what precision, and where it goes; of one that only waits for its decode, its VAE. Raises
-    latents-missing, latents-unreadable, image-gone, input-changed.
+    latents-missing, latents-unreadable, image-gone, vae-gone, input-changed.
     """
     if request.resume_latents is None:
         return request, False
     kept = read_kept(Path(request.resume_latents))
     asked = kept.asked
+    vae = kept.request.vae if asked is None else asked.vae
+    if vae is not None and not os.path.exists(vae):
+        raise HalftoneError("vae-gone", path=vae)
     if asked is None:
         return msgspec.structs.replace(request, vae=kept.request.vae), True
     for path in (asked.image, asked.mask):

@@ -1,9 +1,11 @@
 """What is refused before anything is loaded."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.helpers.kept import write_kept
+from msgspec.structs import replace
+from tests.helpers.kept import ASKED, write_kept
 from tests.helpers.reports import MODEL
 
 from halftone.contract.errors import HalftoneError
@@ -52,6 +54,19 @@ def test_kept_latents_need_no_lora(tmp_path: Path) -> None:
         with pytest.raises(HalftoneError) as caught:
             refuse()
         assert caught.value.code == "lora-missing"
+
+
+def test_a_vae_of_kept_latents_that_is_gone_is_to_be_put_back(tmp_path: Path) -> None:
+    """Another one would make another picture of them."""
+    path, vae = tmp_path / "kept.safetensors", tmp_path / "vae.safetensors"
+    asked = PictureRequest(prompt="a", vae=str(vae))
+    cases: list[dict[str, Any]] = [{"request": replace(ASKED, vae=str(vae))}, {"asked": asked}]
+    for changes in cases:
+        write_kept(path, **changes)
+        with pytest.raises(HalftoneError) as caught:
+            check_request(PictureRequest(prompt="", resume_latents=str(path)))
+        assert caught.value.code == "vae-gone"
+        assert str(caught.value).endswith("Put it back, or make the picture again.")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 20, b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
