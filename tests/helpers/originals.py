@@ -46,7 +46,7 @@ def save_original(pipe: Any, path: Path, *, dtype: torch.dtype = torch.float16, 
 def original_names(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The tensors of such a pipeline's parts, by the names that such a file gives them."""
     unet, vae = parts["unet"], parts["vae"]
-    tensors = {f"model.diffusion_model.{_unet(name, unet)}": value for name, value in unet.state_dict().items()}
+    tensors = {f"model.diffusion_model.{unet_name(name, unet)}": value for name, value in unet.state_dict().items()}
     tensors |= {f"first_stage_model.{name}": value for name, value in vae_tensors(vae).items()}
     if "text_encoder_2" in parts:
         tensors |= _clip(parts["text_encoder"], "conditioner.embedders.0.transformer.")
@@ -63,7 +63,7 @@ def vae_tensors(vae: Any) -> dict[str, torch.Tensor]:
     return {_vae(name, vae): _as_convolution(name, value) for name, value in vae.state_dict().items()}
 
 
-def _unet(name: str, unet: Any) -> str:
+def unet_name(name: str, unet: Any) -> str:
     count = unet.config.layers_per_block
     for ours, theirs in _OUTER.items():
         if name.startswith(f"{ours}."):

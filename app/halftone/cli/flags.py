@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Lora, Numerics, OptionValue
+from halftone.contract.request import Control, Lora, Numerics, OptionValue
 from halftone.contract.words import VideoFormat, either
 from halftone.library.loras import weight_of
 from halftone.library.videos import FORMATS
@@ -31,6 +31,11 @@ ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, s
 Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
+_CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]]"
+_CONTROL_HELP: Final = "A ControlNet and what it is given (canny: its edges); may be repeated. START-END: part of the steps, 0-1."
+_CANNY: Final = "canny:"
+_PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
+"""Picture, strength, start, end."""
 _LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
 _EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt names as the file is named; may be repeated."
 _MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
@@ -62,6 +67,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
         if "embedding" in gathered.get("inputs", {}):
             gathered["inputs"]["inversions"] = tuple(map(absolute, gathered["inputs"].pop("embedding")))
+        if "control" in gathered.get("inputs", {}):
+            gathered["inputs"]["controls"] = tuple(map(_control, gathered["inputs"].pop("control")))
         for name in {"image", "mask", "vae"} & gathered.get("inputs", {}).keys():
             gathered["inputs"][name] = absolute(gathered["inputs"][name])
         command(**values, **gathered)
@@ -131,6 +138,26 @@ def _lora(text: str) -> Lora:
     return msgspec.structs.replace(lora, path=absolute(lora.path))
 
 
+def _control(text: str) -> Control:
+    """ "net=pose.png:0.8:0-0.5" -> a ControlNet with its picture; a colon may be of a path, as in C:\\net=C:\\pose.png."""
+    path, right = _halves(text)
+    canny, right = right.startswith(_CANNY), right.removeprefix(_CANNY)
+    found = None if _is_file(right) else _PICTURE.fullmatch(right)
+    image, scale, start, end = (right, None, None, None) if found is None else found.groups()
+    if not path or not image:
+        allowed = f"{_CONTROL}, for instance net=pose.png:0.8"
+        raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
+    numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
+    return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """ControlNet and picture: at the first = that has a file or folder before it, else at the first one."""
+    places = [index for index, letter in enumerate(text) if letter == "="]
+    place = next((index for index in places if Path(text[:index]).exists()), places[0] if places else len(text))
+    return text[:place], text[place + 1 :]
+
+
 def absolute(path: str) -> str:
     """A path that means the same from another folder; as it is where its `~` names nobody."""
     try:
@@ -189,10 +216,12 @@ def _input_parameters() -> list[inspect.Parameter]:
     repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=said, show_default=False)
     lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
     embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)
+    control = typer.Option("--control", metavar=_CONTROL, rich_help_panel=_INPUTS, help=_CONTROL_HELP, show_default=False)
     return [
         *single,
         _parameter("lora", Annotated[list[str] | None, lora]),
         _parameter("embedding", Annotated[list[str] | None, embedding]),
+        _parameter("control", Annotated[list[str] | None, control]),
         _parameter("option", Annotated[list[str] | None, repeated]),
     ]
 

@@ -17,6 +17,7 @@ from halftone.contract.request import CheckInputs, Lora, PictureRequest
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
+from halftone.library.controlnets import check_fit as check_controls_fit
 from halftone.library.families import reads_in_chunks
 from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
@@ -35,7 +36,13 @@ from halftone.settings.store import Settings
 PAGES: Final = (".html", ".htm")
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
-_FLAGS: Final = {"prompt": "A prompt", "options": "--option", "loras": "--lora", "inversions": "--embedding"}
+_FLAGS: Final = {
+    "prompt": "A prompt",
+    "options": "--option",
+    "loras": "--lora",
+    "inversions": "--embedding",
+    "controls": "--control",
+}
 """Of fields that are not called as their flag is."""
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
 
@@ -197,8 +204,9 @@ def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
 
 def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
     check_fit(given.vae, facts)
+    check_controls_fit(given.controls, facts)
     image, mask = given.image is not None, given.mask is not None
     check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)
-    for path in (given.image, given.mask):
+    for path in (given.image, given.mask, *(control.image for control in given.controls)):
         if path is not None:
             check_picture(Path(path))

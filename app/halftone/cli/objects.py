@@ -61,6 +61,8 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]
     if report.vae is not None:
         content["vae"] = report.vae
+    if report.controls:
+        content["controls"] = [msgspec.to_builtins(control) for control in report.controls]
     if layers:
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]

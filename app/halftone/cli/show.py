@@ -226,7 +226,9 @@ def _named(extras: Extras) -> str:
     listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras)
     loras = f"the LoRA{'s' if len(extras.loras) > 1 else ''} {listed}" if listed else ""
     vae = "" if extras.vae is None else f"the VAE {vae_name(extras.vae)}"
-    return " and ".join(filter(None, (vae, loras)))
+    nets = ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls)
+    controls = f"the ControlNet{'s' if len(extras.controls) > 1 else ''} {nets}" if nets else ""
+    return " and ".join(filter(None, (vae, controls, loras)))
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -5,13 +5,20 @@ import shlex
 import subprocess
 import sys
 
-from halftone.contract.request import Extras
+from halftone.contract.request import Control, Extras
 
 
 def extra_words(extras: Extras) -> list[str]:
     """The options that name what is used with a model."""
     vae = [] if extras.vae is None else ["--vae", extras.vae]
-    return [*vae, *(word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}"))]
+    loras = [word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
+    return [*vae, *loras, *(word for control in extras.controls for word in ("--control", control_word(control)))]
+
+
+def control_word(control: Control) -> str:
+    """As `--control` takes it."""
+    part = f":{control.start:g}-{control.end:g}" if (control.start, control.end) != (0, 1) else ""
+    return f"{control.path}={'canny:' if control.canny else ''}{control.image}:{control.scale:g}{part}"
 
 
 def command_line(*words: str) -> str:

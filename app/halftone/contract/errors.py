@@ -57,6 +57,10 @@ ErrorCode = Literal[
     "inversion-not-one",
     "inversion-other-base",
     "inversion-broken",
+    "control-missing",
+    "control-not-a-controlnet",
+    "control-other-base",
+    "control-unsupported",
     "output-folder-missing",
     "output-not-folder",
     "output-read-only",
@@ -204,6 +208,19 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "inversion-broken": (
         "The embedding {name} holds numbers that are not numbers.",
         "Download it again, or leave it out.",
+    ),
+    "control-missing": ("There is no ControlNet at {path}.", "Check the path, or leave it out."),
+    "control-not-a-controlnet": (
+        "{path} is not a ControlNet that Halftone can read: {detail}.",
+        "Choose a ControlNet's .safetensors file or diffusers folder, or leave it out.",
+    ),
+    "control-other-base": (
+        "The ControlNet {name} was made for another kind of model than {model}: {detail}.",
+        "Choose a ControlNet for {family}, or leave it out.",
+    ),
+    "control-unsupported": (
+        "{model} cannot be used with this ControlNet: {detail}.",
+        "Leave the ControlNet out, or choose another model.",
     ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
     "output-not-folder": ("{path} is a file, not a folder.", "Choose a folder, or another name."),

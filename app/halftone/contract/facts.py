@@ -3,7 +3,7 @@
 import msgspec
 
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Extras, Lora, Numerics
+from halftone.contract.request import Control, Extras, Lora, Numerics
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
 
 
@@ -209,11 +209,13 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What was added to the model while it was checked; the report is of the model with them."""
     vae: str | None = None
     """What took the place of the model's own VAE."""
+    controls: tuple[Control, ...] = ()
+    """ControlNets that ran beside it."""
 
     @property
     def extras(self) -> Extras:
         """What the model was checked with."""
-        return Extras(loras=self.loras, vae=self.vae)
+        return Extras(loras=self.loras, vae=self.vae, controls=self.controls)
 
 
 class LoraCause(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,3 +12,5 @@ FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""
+CONTROL_RANGE: Final = (0.0, 2.0)
+"""How strongly a ControlNet counts."""

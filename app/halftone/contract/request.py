@@ -39,12 +39,32 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         return PurePath(self.path.replace("\\", "/")).stem or self.path
 
 
+class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A ControlNet and the picture that it is given. scale: how strongly it counts; start, end: the part of the steps, from 0 to
+    1, in which it does; canny: it is given the picture's edges, else the picture as it is.
+    """
+
+    path: str
+    image: str
+    scale: float = 1.0
+    start: float = 0.0
+    end: float = 1.0
+    canny: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its file's or folder's name without the ending."""
+        return PurePath(self.path.replace("\\", "/")).name.removesuffix(".safetensors") or self.path
+
+
 class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is used with a model beside its own parts: numbers that were learned with some of it belong to just that."""
 
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     """A VAE's file or folder that takes the place of the model's own."""
+    controls: tuple[Control, ...] = ()
+    """What is learned belongs to the ControlNets; their pictures and strengths do not matter to it."""
 
 
 ALONE: Final = Extras()
@@ -87,12 +107,13 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """A file or a folder; None: the model's own."""
     inversions: tuple[str, ...] = ()
     """Files of textual inversions, which the prompt names as their files are named."""
+    controls: tuple[Control, ...] = ()
     numerics: Numerics = Numerics()
 
     @property
     def extras(self) -> Extras:
         """What is used with the model."""
-        return Extras(loras=self.loras, vae=self.vae)
+        return Extras(loras=self.loras, vae=self.vae, controls=self.controls)
 
 
 class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,6 +137,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     inversions: tuple[str, ...] = ()
+    controls: tuple[Control, ...] = ()
 
 
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -135,13 +157,14 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     inversions: tuple[str, ...] = ()
+    controls: tuple[Control, ...] = ()
 
     @property
     def extras(self) -> Extras:
         """What the model is checked with."""
-        return Extras(loras=self.loras, vae=self.vae)
+        return Extras(loras=self.loras, vae=self.vae, controls=self.controls)
 
 
 def inputs_with(extras: Extras) -> CheckInputs:
     """A check of the model as it is used with these."""
-    return CheckInputs(loras=extras.loras, vae=extras.vae)
+    return CheckInputs(loras=extras.loras, vae=extras.vae, controls=extras.controls)

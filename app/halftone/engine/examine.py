@@ -350,6 +350,7 @@ class Examination:
             seconds=time.perf_counter() - started,
             loras=self._command.inputs.loras,
             vae=self._command.inputs.vae,
+            controls=self._command.inputs.controls,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

@@ -9,7 +9,8 @@ and from k on everything is real. So guidance, inpainting masks and whatever els
 
 import inspect
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -195,8 +196,18 @@ class Flight:
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
-        with parts_fit(self.loaded.facts.name), all_replaced(self._wrappers()):
+        with parts_fit(self.loaded.facts.name), all_replaced(self._wrappers()), self._seeded(generator):
             return pipe(**self._reading.begin(given))
+
+    @contextmanager
+    def _seeded(self, generator: torch.Generator | None) -> Generator[None]:
+        """Some pipelines with a ControlNet encode its picture with numbers from torch's own generator (diffusers 0.42, SD 3)."""
+        if not self.loaded.controls or generator is None:
+            yield
+            return
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(generator.initial_seed())
+            yield
 
     def _wrappers(self) -> list[tuple[Any, str, Callable[[Function], Function]]]:
         pipe = self.loaded.pipe

@@ -64,7 +64,8 @@ class Guard:
             self.picture.repeated.add(failure.health.step)
             cured = Cured("none", self.recovery.plan, None)
         else:
-            others = [call for call in failure.calls if call is not diagnosis.call]
+            # a call that was given bad numbers, by a ControlNet before it, cannot be sound
+            others = [call for call in failure.calls if call is not diagnosis.call and is_finite((call.args, call.kwargs))]
             cured = self.recovery.cure(diagnosis, lambda _result: all(self.recovery.is_sound(call) for call in others))
         self._note(diagnosis, kind, "went-back-one-step", cured, started)
         if self._seen_dtype(diagnosis) == seen:

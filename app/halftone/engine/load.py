@@ -18,7 +18,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Extras, Lora
+from halftone.contract.request import Control, Extras, Lora
 from halftone.engine.embeddings import PromptCache
 from halftone.engine.inversions import Learned, add_words, told_components
 from halftone.engine.lora import Adapter, add_adapters, changed_components
@@ -29,6 +29,7 @@ from halftone.engine.stand_ins import put_guidance, put_stand_ins
 from halftone.engine.tensors import NAMES
 from halftone.engine.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
+from halftone.library.controlnets import ControlFile
 from halftone.library.copies import exponents_in
 from halftone.library.header import read_header
 from halftone.library.models import weight_files
@@ -57,13 +58,17 @@ class Loaded:
     prompts: PromptCache = field(default_factory=PromptCache)
     vae: VaeFile | None = None
     """What took the place of the model's own VAE."""
+    controls: tuple[ControlFile, ...] = ()
+    """ControlNets in memory now, and the component that they are."""
+    controlnet: Any = None
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
     """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
 
     @property
     def extras(self) -> Extras:
-        """What is used with the model now."""
-        return Extras(loras=self.loras, vae=self.vae and self.vae.path)
+        """What is used with the model now; of ControlNets the files."""
+        controls = tuple(Control(path=file.path, image="") for file in self.controls)
+        return Extras(loras=self.loras, vae=self.vae and self.vae.path, controls=controls)
 
     @property
     def loras(self) -> tuple[Lora, ...]:

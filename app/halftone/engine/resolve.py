@@ -13,8 +13,9 @@ import diffusers
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import CheckInputs, OptionValue, PictureRequest, ResolvedRequest
+from halftone.contract.request import CheckInputs, Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType
+from halftone.engine.control_pictures import prepared, resized_notes
 from halftone.engine.embeddings import prompt_texts, takes_weights
 from halftone.engine.load import Loaded
 from halftone.engine.quiet import quiet_libraries
@@ -63,16 +64,18 @@ class Inputs:
     num_frames: int | None
     fps: int | None
     options: dict[str, OptionValue]
+    controls: tuple[Control, ...] = ()
 
 
 def of_request(request: PictureRequest, facts: ModelFacts) -> Inputs:
     """The request's inputs, completed by the defaults a model carries itself."""
     own = (Path(facts.path) / NOTE).is_file()
+    sized = (own or bool(request.controls)) and request.image is None  # a control picture is brought to the size of the result
     return Inputs(
         prompt=request.prompt,
         negative=request.negative or None,
-        width=request.width or (facts.native_width if own and request.image is None else None),
-        height=request.height or (facts.native_height if own and request.image is None else None),
+        width=request.width or (facts.native_width if sized else None),
+        height=request.height or (facts.native_height if sized else None),
         steps=request.steps or (facts.default_steps if own else None),
         guidance=facts.default_guidance if own and request.guidance is None else request.guidance,
         image=request.image,
@@ -80,6 +83,7 @@ def of_request(request: PictureRequest, facts: ModelFacts) -> Inputs:
         num_frames=request.num_frames,
         fps=request.fps,
         options=request.options,
+        controls=request.controls,
     )
 
 
@@ -96,6 +100,7 @@ def of_check(inputs: CheckInputs, facts: ModelFacts, prompt: str) -> Inputs:
         mask=inputs.mask,
         num_frames=inputs.num_frames,
         options=inputs.options,
+        controls=inputs.controls,
     )
     return of_request(request, facts)
 
@@ -107,7 +112,7 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
         (inputs.mask, "mask_image", "AutoPipelineForInpainting"),
         (inputs.image, "image", "AutoPipelineForImage2Image"),
     ):
-        if given is None or name in _parameters(pipe):
+        if given is None or (name in _parameters(pipe) and not inputs.controls):
             continue
         if name == "mask_image" and type(pipe).__name__.startswith(_NO_MASK):
             raise HalftoneError("option-unknown", name="mask", known=_known(pipe))
@@ -116,6 +121,9 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
             with quiet_libraries():
                 pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
         except (ValueError, TypeError) as error:
+            if inputs.controls:
+                detail = "diffusers has none that starts from a picture"
+                raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
             raise HalftoneError("option-unknown", name=name.removesuffix("_image"), known=_known(pipe)) from error
         pipe.set_progress_bar_config(disable=True)
         break
@@ -164,6 +172,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     }
     accepted = _parameters(pipe)
     wanted = with_rate(accepted, wanted, inputs.fps)
+    wanted |= _control_arguments(inputs, "control_image" if "control_image" in accepted else "image")
     if inputs.image is not None and "width" not in accepted:
         wanted |= {"width": None, "height": None}  # the input picture was scaled to them
     if not takes_weights(pipe):
@@ -178,6 +187,29 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     if "intermediate_timesteps" in accepted and given.get("num_inference_steps", 2) != 2:
         given.setdefault("intermediate_timesteps", None)  # the pipeline's own default is meant for two steps alone
     return given
+
+
+def _control_arguments(inputs: Inputs, name: str) -> dict[str, Any]:
+    """name: of the argument that takes the control pictures."""
+    if not inputs.controls:
+        return {}
+    size = _size(inputs)
+    several = [
+        {
+            name: prepared(_read_picture(control.image), control, size),
+            "controlnet_conditioning_scale": control.scale,
+            "control_guidance_start": control.start,
+            "control_guidance_end": control.end,
+        }
+        for control in inputs.controls
+    ]
+    return several[0] if len(several) == 1 else {key: [one[key] for one in several] for key in several[0]}
+
+
+def _size(inputs: Inputs) -> tuple[int, int]:
+    """Of the result, where ControlNets are used."""
+    picture = open_picture(inputs.image, inputs)
+    return (inputs.width or 512, inputs.height or 512) if picture is None else picture.size
 
 
 def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
@@ -258,15 +290,19 @@ def open_picture(path: str | None, inputs: Inputs) -> Any:
     """
     if path is None:
         return None
+    picture = _read_picture(path)
+    width, height = inputs.width or picture.width // 8 * 8, inputs.height or picture.height // 8 * 8
+    return picture if picture.size == (width, height) else picture.resize((max(width, 8), max(height, 8)))
+
+
+def _read_picture(path: str) -> Any:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(path) as opened:
-            picture = ImageOps.exif_transpose(opened).convert("RGB")
+            return ImageOps.exif_transpose(opened).convert("RGB")
     except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise HalftoneError("image-unreadable", str(error), path=path) from error
-    width, height = inputs.width or picture.width // 8 * 8, inputs.height or picture.height // 8 * 8
-    return picture if picture.size == (width, height) else picture.resize((max(width, 8), max(height, 8)))
 
 
 def _default(pipe: Any, name: str, fallback: Any) -> Any:
@@ -290,6 +326,9 @@ def resolve(
     if request.sampler is None:
         why.append("Sampler: the model's own.")
     why += _unheeded(pipe, inputs)
+    if inputs.controls:
+        given = [(control, _read_picture(control.image).size) for control in inputs.controls]
+        why += resized_notes(given, _size(inputs))
     why += notes((request.prompt, request.negative), weights=takes_weights(pipe))
     return ResolvedRequest(
         prompt=request.prompt,
@@ -312,4 +351,5 @@ def resolve(
         loras=request.loras,
         vae=request.vae,
         inversions=request.inversions,
+        controls=request.controls,
     )

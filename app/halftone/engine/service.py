@@ -21,6 +21,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone
+from halftone.engine.controls import with_controls
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
@@ -32,6 +33,7 @@ from halftone.engine.vae import put_vae
 from halftone.health.kept import going_on
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
+from halftone.library.controlnets import check_fit as check_controls_fit
 from halftone.library.loras import check_loras
 from halftone.library.models import describe, runnable
 from halftone.library.records import SelfTests
@@ -71,6 +73,7 @@ class DiffusersEngine:
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
         check_fit(request.vae, facts)
+        check_controls_fit(() if only_decode else request.controls, facts)
         if not only_decode:
             check_given(facts, image=request.image is not None, mask=request.mask is not None)
         device = find_device(request.device)
@@ -80,18 +83,21 @@ class DiffusersEngine:
             # nothing else that is added reaches the decoder, and its cures are those of the model alone
             put_loras(loaded, () if only_decode else request.loras)
             put_inversions(loaded, () if only_decode else request.inversions)
+            loaded = with_controls(loaded, () if only_decode else request.controls)
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)
         facts = describe(command.model)
         check_fit(command.inputs.vae, facts)
+        check_controls_fit(command.inputs.controls, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
             put_vae(loaded, command.inputs.vae)
             put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
             put_inversions(loaded, command.inputs.inversions)
+            loaded = with_controls(loaded, command.inputs.controls)
             return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
@@ -101,6 +107,7 @@ class DiffusersEngine:
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
             put_vae(loaded, None)  # the copy is of the model itself
+            loaded = with_controls(loaded, ())
             put_loras(loaded, command.loras)
             put_inversions(loaded, ())
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)

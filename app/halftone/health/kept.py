@@ -38,10 +38,16 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     """Path -> what changes with the file, "" where there is none: a digest of pictures, of what is used with a model when it was
     written.
     """
-    pictures = {path: _digest(Path(path)) for path in (request.image, request.mask) if path is not None}
-    vaes = {} if request.vae is None else {request.vae: vae_version(request.vae)}
+    pictures = {path: _digest(Path(path)) for path in _pictures(request)}
+    whole = (*(control.path for control in request.controls), *((request.vae,) if request.vae is not None else ()))
     added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
-    return pictures | vaes | added
+    return pictures | {path: vae_version(path) for path in whole} | added
+
+
+def _pictures(request: PictureRequest) -> tuple[str, ...]:
+    """Those that it starts from."""
+    given = (request.image, request.mask, *(control.image for control in request.controls))
+    return tuple(path for path in given if path is not None)
 
 
 def _digest(path: Path) -> str:
@@ -85,8 +91,8 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
         raise HalftoneError("vae-gone", path=vae)
     if asked is None:
         return msgspec.structs.replace(request, vae=kept.request.vae), True
-    for path in (asked.image, asked.mask):
-        if path is not None and not Path(path).is_file():
+    for path in _pictures(asked):
+        if not Path(path).is_file():
             raise HalftoneError("image-gone", path=path)
     for path, found in given_files(asked).items():
         if found and found != kept.given.get(path, found):

@@ -57,7 +57,8 @@ def anonymous(report: CheckReport) -> CheckReport:
     model = msgspec.structs.replace(report.model, path=name, id=name)
     loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
     vae = None if report.vae is None else vae_name(report.vae)
-    return msgspec.structs.replace(report, model=model, loras=loras, vae=vae)
+    controls = tuple(msgspec.structs.replace(one, path=one.name, image=vae_name(one.image)) for one in report.controls)
+    return msgspec.structs.replace(report, model=model, loras=loras, vae=vae, controls=controls)
 
 
 def as_json(report: CheckReport) -> bytes:
@@ -121,6 +122,9 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
     if report.vae is not None:
         yield f"<p>{language.say('Checked with the VAE {0} in the place of its own.', vae_name(report.vae))}</p>"
+    if report.controls:
+        nets = ", ".join(f"{one.name} {one.scale:g}" for one in report.controls)
+        yield f"<p>{language.say('Checked with these ControlNets and strengths: {0}', nets)}</p>"
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
         yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"

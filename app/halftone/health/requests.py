@@ -8,6 +8,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import BATCH_RANGE, FPS_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
+from halftone.library.controlnets import check_controls
 from halftone.library.inversions import check_inversions
 from halftone.library.loras import check_loras
 from halftone.library.vaes import check_vae
@@ -30,6 +31,10 @@ FIELDS: Final[dict[str, str]] = {
     "image": "--image",
     "mask_image": "--mask",
     "num_frames": "--num-frames",
+    "control_image": "--control",
+    "controlnet_conditioning_scale": "--control",
+    "control_guidance_start": "--control",
+    "control_guidance_end": "--control",
     "output_type": "--output",
 }
 """Arguments of the pipelines that the request has a field for, and its flag."""
@@ -37,8 +42,8 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, latents-*, output-*, disk-full. Of a picture that goes on,
-    it looks at what was asked for then. facts: of its model, where they are known.
+    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, control-*, latents-*, output-*, disk-full. Of a picture
+    that goes on, it looks at what was asked for then. facts: of its model, where they are known.
     """
     check_kept(request)
     request, only_decode = going_on(request)
@@ -46,9 +51,10 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     _range("Number of pictures", request.batch, *BATCH_RANGE)
-    if not only_decode:  # no LoRA reaches the decoder
+    if not only_decode:  # neither reaches the decoder
         check_loras(request.loras)
         check_inversions(request.inversions)
+        check_controls(request.controls)
     check_vae(request.vae)
     _check_given(request)
     if request.fps is not None:
@@ -67,6 +73,7 @@ def check_inputs(inputs: CheckInputs) -> None:
     check_loras(inputs.loras)
     check_vae(inputs.vae)
     check_inversions(inputs.inversions)
+    check_controls(inputs.controls)
     _check_given(inputs)
 
 
@@ -78,7 +85,7 @@ def _check_given(values: PictureRequest | CheckInputs) -> None:
             raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
     if values.mask is not None and values.image is None:
         raise HalftoneError("setting-bad-value", name="--mask", value="used without a picture", allowed="--image as well")
-    for path in (values.image, values.mask):
+    for path in (values.image, values.mask, *(control.image for control in values.controls)):
         _check_image(path)
 
 

@@ -1,4 +1,4 @@
-"""What numbers that were learned belong to beside the model: its LoRAs and its VAE, as their files are now."""
+"""What numbers that were learned belong to beside the model: its LoRAs, its VAE and its ControlNets, as their files are now."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from halftone.contract.request import Extras
+from halftone.library import controlnets
+from halftone.library.controlnets import CONTROLNET, control_files
+from halftone.library.header import read_header
 from halftone.library.loras import lora_key
 from halftone.library.vaes import VAE, names_in, vae_file, vae_version
 
@@ -21,20 +24,29 @@ class ExtraFile(NamedTuple):
 def extras_key(extras: Extras) -> str:
     """Changes with what is used, and when one of the files is rewritten; "" for the model alone."""
     key = lora_key(extras.loras)
-    return key if extras.vae is None else f"{key}\0vae\0{extras.vae}\n{vae_version(extras.vae)}"
+    if extras.vae is not None:
+        key += f"\0vae\0{extras.vae}\n{vae_version(extras.vae)}"
+    files = control_files(control.path for control in extras.controls)
+    return key + "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
 
 
 def parts_of(extras: Extras) -> Iterator[Extras]:
     """The model alone, with each part of what is used, and with all of it: what holds with less holds with more, too."""
     found = (
-        Extras(loras=extras.loras if loras else (), vae=extras.vae if vae else None)
-        for vae, loras in product((False, True), (False, True))
+        Extras(loras=extras.loras if loras else (), vae=extras.vae if vae else None, controls=extras.controls if controls else ())
+        for controls, vae, loras in product((False, True), repeat=3)
     )
     yield from dict.fromkeys(found)
 
 
 def extra_files(extras: Extras) -> tuple[ExtraFile, ...]:
-    """Those of whole components; LoRAs are added to others. Raises HalftoneError as `check_vae`."""
-    if extras.vae is None:
-        return ()
-    return (ExtraFile(VAE, vae_file(extras.vae), names_in(extras.vae)),)
+    """Those of whole components; LoRAs are added to others. Raises HalftoneError vae-* and control-*."""
+    found: list[ExtraFile] = []
+    if extras.vae is not None:
+        found.append(ExtraFile(VAE, vae_file(extras.vae), names_in(extras.vae)))
+    for index, path in enumerate(control.path for control in extras.controls):
+        before = f"nets.{index}." if len(extras.controls) > 1 else ""
+        for file in controlnets.weight_files(path):
+            names = controlnets.parameter_names(read_header(file))
+            found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
+    return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once

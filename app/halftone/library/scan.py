@@ -101,19 +101,20 @@ def scan_weights(
     extras: Extras = ALONE,
 ) -> tuple[TensorScan, ...]:
     """Every floating-point tensor that a part of the model reads, and of what took the place of one; see `scan_files`."""
-    others = {extra.component: extra for extra in extra_files(extras)}
-    files = [(name, path) for name, path in weight_files(facts) if name not in others]
+    others = {str(extra.path): extra for extra in extra_files(extras)}
+    replaced = {extra.component for extra in others.values()}
+    files = [(name, path) for name, path in weight_files(facts) if name not in replaced]
     found = scan_files((*files, *((extra.component, extra.path) for extra in others.values())), cancelled, progress, threads)
     single = facts.format == "single-file" and facts.family in SINGLES
     names = module_names(facts.family, read_header(Path(facts.path))) if single else {}
     scans: list[TensorScan] = []
     for scan in found:
         place: tuple[str, str] | None = (scan.component, scan.tensor)
-        if (extra := others.get(scan.component)) is not None:
+        if (extra := others.get(scan.file)) is not None:
             place = (scan.component, extra.names[scan.tensor]) if scan.tensor in extra.names else None
         elif single:
             place = names.get(scan.tensor)
-            place = None if place is None or place[0] in others else place
+            place = None if place is None or place[0] in replaced else place
         if place is not None:
             scans.append(msgspec.structs.replace(scan, component=place[0], tensor=place[1]))
     return tuple(scans)

@@ -13,7 +13,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import ResolvedRequest
+from halftone.contract.request import Control, ResolvedRequest
 
 NEGATIVE: Final = "Negative prompt:"
 _KARRAS: Final = " Karras"
@@ -39,8 +39,16 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Cure": ", ".join(dict.fromkeys(event.cure for event in picture.events if event.cure)) or None,
         "Version": f"Halftone {__version__}",
     }
+    fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
+
+
+def _control(control: Control) -> str:
+    """As A1111's extension writes them."""
+    module = "canny" if control.canny else "none"
+    part = f"Guidance Start: {control.start:g}, Guidance End: {control.end:g}"
+    return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}"
 
 
 def _clip_skip(request: ResolvedRequest) -> str | None:
@@ -63,7 +71,10 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
     loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
     vae = None if request.vae is None else _last(request.vae)
     inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
-    shown = msgspec.structs.replace(request, model=model_name(request.model), loras=loras, vae=vae, inversions=inversions)
+    controls = tuple(msgspec.structs.replace(one, path=one.name, image=_last(one.image)) for one in request.controls)
+    shown = msgspec.structs.replace(
+        request, model=model_name(request.model), loras=loras, vae=vae, inversions=inversions, controls=controls
+    )
     latents = PurePath(picture.latents).name if picture.latents else None
     receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
     content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}

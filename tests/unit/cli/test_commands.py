@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from tests.helpers import samples
 from tests.helpers.kept import ASKED, write_kept
-from tests.helpers.model_files import ramp, safetensors, write_folder
+from tests.helpers.model_files import ramp, safetensors, write_folder, write_json
 from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngine, Steps, Throw
 
 from halftone.cli import main
@@ -619,6 +619,24 @@ def test_loras_are_given_by_file_or_named_in_the_prompt(run: Run, folder: Path) 
         "The weight of the LoRA gone cannot"
     )
     assert run("generate", "a", "--lora", f"{folder / 'a:b'}").err.startswith("There is no LoRA at ")
+
+
+def test_a_controlnet_is_given_with_its_picture(run: Run, folder: Path) -> None:
+    none = run("generate", "a sun", "-m", "pocket", "--control", f"{folder / 'none'}={folder / 'photo.png'}")
+    assert none.err.startswith(f"There is no ControlNet at {folder / 'none'}.")
+    net = folder / "net"
+    net.mkdir()
+    config = {"_class_name": "ControlNetModel", "cross_attention_dim": 768, "block_out_channels": [320, 640]}
+    write_json(net / "config.json", config)
+    (net / "diffusion_pytorch_model.safetensors").write_bytes(safetensors({"conv_in.weight": ramp(2)}))
+    for words in (["generate", "a sun"], ["check"]):
+        model = ["-m", "pocket"] if words[0] == "generate" else ["pocket"]
+        found = run(*words, *model, "--control", f"{net}={folder / 'none.png'}")
+        assert (found.code, found.err.startswith(f"There is no picture at {folder / 'none.png'}.")) == (2, True)
+        other = run(*words, *model, "--control", f"{net}={resources() / 'pocket' / 'vae'}")
+        assert other.code == 2
+        strong = run(*words, *model, "--control", f"{net}={folder / 'none.png'}:7")
+        assert strong.err.startswith("The strength of the ControlNet net cannot be 7.0. Choose a value from 0.0 to 2.0.")
 
 
 def test_a_vae_is_given_by_file_or_folder(run: Run, folder: Path) -> None:

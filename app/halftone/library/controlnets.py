@@ -1,0 +1,221 @@
+"""ControlNets: a diffusers folder, or one safetensors file in diffusers' or the original names; told from headers alone."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import CONTROL_RANGE
+from halftone.contract.request import Control
+from halftone.library.families import FLUX, SD1, SD2, SD3, SDXL
+from halftone.library.folder import INDEX, read_json, read_part
+from halftone.library.header import Header, read_header
+from halftone.library.models import PICKLES
+from halftone.library.original_names import unet_names
+from halftone.library.recognise import recognise
+from halftone.library.single import SINGLES, Config, configs
+from halftone.library.vaes import vae_version
+from halftone.library.why import listed_as
+
+CONTROLNET: Final = "controlnet"
+"""The component; several are one, with "nets.0." and so on before the names of their parts."""
+UNETS: Final = "ControlNetModel"
+"""The class of those for UNets, the only one that is read from single files."""
+CLASSES: Final = {
+    SD1.name: UNETS,
+    SD2.name: UNETS,
+    SDXL.name: UNETS,
+    SD3.name: "SD3ControlNetModel",
+    FLUX.name: "FluxControlNetModel",
+}
+"""Family -> class of its ControlNets."""
+_START: Final = "control_model."
+_HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
+_ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
+
+
+class ControlFile(NamedTuple):
+    """A ControlNet as it was at one time. version: changes when a file of it is rewritten."""
+
+    path: str
+    version: str
+
+
+def control_files(paths: Iterable[str]) -> tuple[ControlFile, ...]:
+    """As they are now."""
+    return tuple(ControlFile(path, vae_version(path)) for path in paths)
+
+
+def check_controls(controls: Iterable[Control]) -> None:
+    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, control-missing,
+    control-not-a-controlnet, model-truncated, model-bad-header. Reads headers only.
+    """
+    low, high = CONTROL_RANGE
+    for control in controls:
+        if not low <= control.scale <= high:
+            name = f"The strength of the ControlNet {control.name}"
+            raise HalftoneError("value-out-of-range", name=name, value=control.scale, low=low, high=high)
+        if not 0 <= control.start < control.end <= 1:
+            name, value = f"The part of the steps of the ControlNet {control.name}", f"{control.start:g} to {control.end:g}"
+            raise HalftoneError("setting-bad-value", name=name, value=value, allowed="a part from 0 to 1, for instance 0 to 0.8")
+        _traits_of(control.path)
+
+
+def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
+    """Raise HalftoneError control-unsupported for a model that takes no ControlNet, control-other-base for one of another kind,
+    and as `check_controls`.
+    """
+    for control in controls:
+        wanted = CLASSES.get(model.family)
+        own = denoiser_config(model)
+        if wanted is None or own is None:
+            raise HalftoneError(
+                "control-unsupported", model=model.name, detail=f"Halftone runs no ControlNets with {model.family} models"
+            )
+        kind, traits = _traits_of(control.path)
+        if kind != wanted:
+            raise _other_base(control, model, f"it is of the class {kind}, and those for this model are of {wanted}")
+        for (name, given), theirs in zip(traits.items(), _traits(own).values(), strict=True):
+            if given != theirs:
+                raise _other_base(control, model, f"its {name} is {given}, and the model's is {theirs}")
+
+
+def denoiser_config(model: ModelFacts) -> Config | None:
+    """How the model's denoiser is built; None where that cannot be told."""
+    path = Path(model.path)
+    if path.is_dir():
+        file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
+        return None if file is None else read_json(file)
+    return configs(model.family, read_header(path)).get("unet") if model.family in SINGLES else None
+
+
+def folder_config(path: Path) -> Config | None:
+    """Of a ControlNet's folder; None for a file."""
+    return read_json(path / "config.json") if path.is_dir() else None
+
+
+def weight_files(path: str) -> tuple[Path, ...]:
+    """Its files, a divided one in order. Raises as `check_controls`."""
+    place = Path(path)
+    if not place.is_dir():
+        return (place,)
+    try:
+        return tuple(file for file, _ in read_part(place.parent, place.name).files)
+    except HalftoneError as error:
+        if error.code == "model-pickle":
+            raise _pickle(str(error.facts["path"])) from error
+        if error.code == "model-incomplete":
+            raise _no_net(path, f"it has no {error.facts['missing']}") from error
+        raise
+
+
+def parameter_names(header: Header) -> dict[str, str]:
+    """Tensor of the file -> name of the parameter in diffusers."""
+    start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
+    given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
+    if not any(own.startswith("input_hint_block.") for own in given.values()):
+        return given
+    hints = [int(match[1]) for own in given.values() if (match := _HINTS.match(own))]
+    ours = unet_names(given.values())
+    return {name: _control_name(ours[own], max(hints)) for name, own in given.items()}
+
+
+def _control_name(name: str, last: int) -> str:
+    """last: index of the last convolution of the hint's encoder; every second entry there is an activation."""
+    if match := _HINTS.fullmatch(name):
+        index = int(match[1])
+        place = "conv_in" if index == 0 else "conv_out" if index == last else f"blocks.{index // 2 - 1}"
+        return f"controlnet_cond_embedding.{place}.{match[2]}"
+    if match := _ZERO.fullmatch(name):
+        return f"controlnet_down_blocks.{match[1]}.{match[2]}"
+    return name.replace("middle_block_out.0.", "controlnet_mid_block.")
+
+
+def shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
+    """What the shapes of one for UNets tell of its configuration. shapes: by the names in diffusers. Raises KeyError."""
+    levels = sorted({int(match[1]) for name in shapes if (match := re.match(r"down_blocks\.(\d+)\.", name))})
+    hint = "controlnet_cond_embedding"
+    blocks = sorted({int(match[1]) for name in shapes if (match := re.match(rf"{hint}\.blocks\.(\d+)\.weight", name))})
+    texts = [shape[1] for name, shape in sorted(shapes.items()) if name.endswith("attn2.to_k.weight")]
+    return {
+        "in_channels": shapes["conv_in.weight"][1],
+        "block_out_channels": [shapes[f"down_blocks.{level}.resnets.0.conv1.weight"][0] for level in levels],
+        "cross_attention_dim": texts[0] if texts else None,
+        "addition_embed_type": "text_time" if "add_embedding.linear_1.weight" in shapes else None,
+        "conditioning_channels": shapes[f"{hint}.conv_in.weight"][1],
+        "conditioning_embedding_out_channels": [
+            shapes[f"{hint}.conv_in.weight"][0],
+            *(shapes[f"{hint}.blocks.{block}.weight"][0] for block in blocks if block % 2),
+        ],
+    }
+
+
+def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
+    """(class, what must be as the model's denoiser has it). Raises as `check_controls`."""
+    place = Path(path)
+    try:
+        if place.suffix.lower() in PICKLES and place.exists():
+            raise _pickle(path)
+        return _of_folder(place) if os.path.isdir(place) else _of_file(place)
+    except FileNotFoundError as error:
+        raise HalftoneError("control-missing", path=path) from error
+    except (OSError, ValueError) as error:
+        raise _no_net(path, getattr(error, "strerror", None) or "it cannot be read") from error
+
+
+def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
+    if (folder / INDEX).is_file():
+        raise _no_net(str(folder), "it is a whole model")
+    if not (folder / "config.json").is_file():
+        raise _no_net(str(folder), "it is a folder without a config.json")
+    config = read_json(folder / "config.json")
+    kind = config.get("_class_name")
+    if kind not in CLASSES.values():
+        raise _no_net(str(folder), "its config.json is not that of a ControlNet that runs here")
+    weight_files(str(folder))
+    return str(kind), _traits(config)
+
+
+def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
+    header = read_header(file)
+    found = recognise(header, file.stem)
+    if found.kind != "ControlNet":
+        family = listed_as(found)
+        whole = f"whole {family} model" if found.kind in ("checkpoint", "denoiser") else family
+        raise _no_net(str(file), "its tensors have no ControlNet's names" if family == "Unknown" else f"it is a {whole}")
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    try:
+        if found.base.startswith(("Control-", "ControlNet-", "ControlNet Union")):
+            raise KeyError(found.base)
+        return UNETS, _traits(shaped({ours: shapes[name] for name, ours in parameter_names(header).items()}))
+    except (KeyError, IndexError) as error:
+        raise _no_net(str(file), "this kind of ControlNet does not run from a file yet") from error
+
+
+def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be alike, by its name in a sentence."""
+    if "block_out_channels" in config:
+        return {
+            "text width": config.get("cross_attention_dim") or 1280,
+            "layer width": " + ".join(map(str, config["block_out_channels"])),
+            "size input": "SDXL" if config.get("addition_embed_type") else "none",
+        }
+    return {
+        "text width": config.get("joint_attention_dim"),
+        "layer width": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
+    }
+
+
+def _other_base(control: Control, model: ModelFacts, detail: str) -> HalftoneError:
+    return HalftoneError("control-other-base", name=control.name, model=model.name, detail=detail, family=model.family)
+
+
+def _pickle(path: str) -> HalftoneError:
+    return _no_net(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+
+
+def _no_net(path: str, detail: str) -> HalftoneError:
+    return HalftoneError("control-not-a-controlnet", path=path, detail=detail)

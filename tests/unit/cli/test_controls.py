@@ -1,0 +1,62 @@
+"""What `--control` takes: a ControlNet, its picture, and how much of it; paths with colons and equals signs too."""
+
+from pathlib import Path
+
+import pytest
+
+from halftone.cli.flags import _control
+from halftone.cli.typed import control_word, extra_words
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Control, Extras, Lora
+
+CONTROL = Control(path="/n/net", image="/p/a.png")
+
+
+@pytest.mark.parametrize(
+    ("text", "image", "scale", "start", "end", "canny"),
+    [
+        ("/n/net=/p/a.png", "/p/a.png", 1.0, 0.0, 1.0, False),
+        ("/n/net=/p/a.png:0.8", "/p/a.png", 0.8, 0.0, 1.0, False),
+        ("/n/net=/p/a.png:.8:0.1-0.75", "/p/a.png", 0.8, 0.1, 0.75, False),
+        ("/n/net=canny:/p/a.png:2", "/p/a.png", 2.0, 0.0, 1.0, True),
+        ("/n/net=/p/a=b.png:1", "/p/a=b.png", 1.0, 0.0, 1.0, False),
+        ("/n/net=/p/C:/a.png", "/p/C:/a.png", 1.0, 0.0, 1.0, False),
+        ("/n/net=/p/C:/a.png:0.5", "/p/C:/a.png", 0.5, 0.0, 1.0, False),
+        ("/n/net=/p/a.png:much", "/p/a.png:much", 1.0, 0.0, 1.0, False),
+    ],
+)
+def test_what_is_typed(text: str, image: str, scale: float, start: float, end: float, canny: bool) -> None:
+    assert _control(text) == Control(path="/n/net", image=image, scale=scale, start=start, end=end, canny=canny)
+
+
+def test_what_exists_counts_before_what_it_looks_like(tmp_path: Path) -> None:
+    net, picture = tmp_path / "a=b", tmp_path / "p.png:0.5"
+    net.mkdir()
+    picture.write_bytes(b"")
+    found = _control(f"{net}={picture}")
+    assert (found.path, found.image, found.scale) == (str(net), str(picture), 1.0)
+    assert _control(f"{net}={picture}:0.25").scale == 0.25
+
+
+@pytest.mark.parametrize("text", ["/n/net", "=/p/a.png", "/n/net=", "/n/net=canny:"])
+def test_without_one_of_both_the_form_is_told(text: str) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        _control(text)
+    assert str(caught.value).startswith(f"--control cannot be {text}. Use CONTROLNET=[canny:]PICTURE[:STRENGTH")
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        CONTROL,
+        Control(path="/n/net", image="/p/a.png", scale=0.8, canny=True),
+        Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, end=0.6),
+    ],
+)
+def test_a_proposed_command_says_the_same(control: Control) -> None:
+    assert _control(control_word(control)) == control
+
+
+def test_all_that_is_used_is_named() -> None:
+    extras = Extras(loras=(Lora(path="/l/ink", weight=0.5),), vae="/v/crisp", controls=(CONTROL,))
+    assert extra_words(extras) == ["--vae", "/v/crisp", "--lora", "/l/ink:0.5", "--control", "/n/net=/p/a.png:1"]
