@@ -57,7 +57,7 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
         with quiet_libraries():
             pipe = diffusers.AutoPipelineForText2Image.from_pipe(loaded.pipe, controlnet=loaded.controlnet)
     except (ValueError, TypeError) as error:
-        detail = f"Halftone runs no ControlNets with {loaded.facts.family} models"
+        detail = f"no ControlNet runs with {loaded.facts.family} models here"
         raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
     pipe.set_progress_bar_config(disable=True)
     return replace(loaded, pipe=pipe)

@@ -18,7 +18,7 @@ from halftone.library.original_names import unet_names
 from halftone.library.recognise import recognise
 from halftone.library.single import SINGLES, Config, configs
 from halftone.library.vaes import vae_version
-from halftone.library.why import listed_as
+from halftone.library.why import instead
 
 CONTROLNET: Final = "controlnet"
 """The component; several are one, with "nets.0." and so on before the names of their parts."""
@@ -59,7 +59,7 @@ def check_controls(controls: Iterable[Control]) -> None:
             name = f"The strength of the ControlNet {control.name}"
             raise HalftoneError("value-out-of-range", name=name, value=control.scale, low=low, high=high)
         if not 0 <= control.start < control.end <= 1:
-            name, value = f"The part of the steps of the ControlNet {control.name}", f"{control.start:g} to {control.end:g}"
+            name, value = f"The part of the steps of the ControlNet {control.name}", f"{control.start:g}–{control.end:g}"
             raise HalftoneError("setting-bad-value", name=name, value=value, allowed="a part from 0 to 1, for instance 0 to 0.8")
         _traits_of(control.path)
 
@@ -73,7 +73,7 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
         own = denoiser_config(model)
         if wanted is None or own is None:
             raise HalftoneError(
-                "control-unsupported", model=model.name, detail=f"Halftone runs no ControlNets with {model.family} models"
+                "control-unsupported", model=model.name, detail=f"no ControlNet runs with {model.family} models here"
             )
         kind, traits = _traits_of(control.path)
         if kind != wanted:
@@ -183,9 +183,7 @@ def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
     header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != "ControlNet":
-        family = listed_as(found)
-        whole = f"whole {family} model" if found.kind in ("checkpoint", "denoiser") else family
-        raise _no_net(str(file), "its tensors have no ControlNet's names" if family == "Unknown" else f"it is a {whole}")
+        raise _no_net(str(file), instead(found, "ControlNet"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         if found.base.startswith(("Control-", "ControlNet-", "ControlNet Union")):

@@ -12,7 +12,7 @@ from halftone.contract.request import Lora
 from halftone.library.header import file_stamp, read_header
 from halftone.library.models import PICKLES, list_models
 from halftone.library.recognise import recognise
-from halftone.library.why import listed_as
+from halftone.library.why import instead
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -55,10 +55,7 @@ def _check_file(path: Path) -> None:
     except OSError as error:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
     if found.kind != LORA:
-        family = listed_as(found)
-        whole = f"whole {family} model" if found.kind in ("checkpoint", "denoiser") else family
-        detail = "its tensors have no LoRA's names" if family == "Unknown" else f"it is a {whole}"
-        raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
+        raise HalftoneError("lora-not-a-lora", path=str(path), detail=instead(found, LORA))
 
 
 def list_loras(folders: Iterable[str]) -> list[ModelFacts]:

@@ -17,7 +17,7 @@ from halftone.library.models import PICKLES, list_models
 from halftone.library.original_names import vae_names
 from halftone.library.recognise import recognise
 from halftone.library.single import SINGLES, Config, configs
-from halftone.library.why import listed_as
+from halftone.library.why import instead
 
 VAE: Final = "vae"
 """The component that is replaced, and the family that such a file is listed under in capitals."""
@@ -171,9 +171,7 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
     header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind != "VAE":
-        family = listed_as(found)
-        whole = f"whole {family} model" if found.kind in ("checkpoint", "denoiser") else family
-        raise _no_vae(str(file), "its tensors have no VAE's names" if family == "Unknown" else f"it is a {whole}")
+        raise _no_vae(str(file), instead(found, "VAE"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
         return {**own, "_class_name": KL, **_shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})}

@@ -31,6 +31,14 @@ def listed_as(found: Recognised) -> str:
     return found.family or "Unknown" if found.kind == "shard" else KIND_NAMES[found.kind]
 
 
+def instead(found: Recognised, wanted: str) -> str:
+    """What a file is, that should have been a LoRA, a VAE or a ControlNet, as the end of a sentence."""
+    family = listed_as(found)
+    if family == "Unknown":
+        return f"its tensors have no {wanted}'s names"
+    return f"it is a whole {family} model" if found.kind in ("checkpoint", "denoiser") else f"it is a {family}"
+
+
 def small_files(family: Family) -> tuple[str, ...]:
     """Files of configuration and vocabulary that a diffusers folder of the family has beside its weights."""
     denoiser = "unet" if family.name in _UNETS else "transformer"
