@@ -46,7 +46,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import Lora
+from halftone.contract.request import Control, Lora
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
 from halftone.settings.places import resources
@@ -340,6 +340,16 @@ def vae(stage: Stage) -> None:
     part.choose("/models/nothing.safetensors")
 
 
+def controls(stage: Stage) -> None:
+    """Two ControlNets, one without its picture."""
+    done(stage)
+    part = stage.page.form.control_part
+    edges, lighthouse = "/nets/control_v11p_sd15_canny.safetensors", "/pictures/a lighthouse at dusk.png"
+    long = "/nets/A ControlNet with a very long name that does not fit into the panel"
+    part.set_controls((Control(path=edges, image=lighthouse, scale=0.8, canny=True), Control(path=long, image="", end=0.6)))
+    part.row.setChecked(True)
+
+
 def by_a_lora(stage: Stage) -> None:
     """A picture that was stopped, and the LoRA that is the cause."""
     loras(stage)
@@ -392,6 +402,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "vae-light": ({"theme_name": "light"}, vae),
     "vae-zh": ({"language": "zh_CN"}, vae),
     "vae-small": ({"size": (1024, 640)}, vae),
+    "controls": ({}, controls),
+    "controls-light": ({"theme_name": "light"}, controls),
+    "controls-zh": ({"language": "zh_CN"}, controls),
+    "controls-small": ({"size": (1024, 640)}, controls),
     "by-a-lora": ({}, by_a_lora),
     "by-a-lora-light": ({"theme_name": "light"}, by_a_lora),
     "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),

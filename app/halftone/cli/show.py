@@ -136,7 +136,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     name, used = report.model.id, extra_words(report.extras)
     use = command_line("check", name, *used, "--precision", report.precision, "--apply")
     out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
-    if cure.kind == "rescale" and report.vae is None:
+    if cure.kind == "rescale" and report.vae is None and not report.controls:
         out.print(
             Text(f"  Write a repaired copy: {command_line('repair', name, *used, '--output', repaired_name(name))}"),
             soft_wrap=True,

@@ -24,6 +24,8 @@ def copy_details(
         lines.append(f"LoRAs: {used}")
     if extras.vae is not None:
         lines.append(f"VAE: {vae_name(extras.vae)}")
+    if nets := ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls):
+        lines.append(f"ControlNets: {nets}")
     if picture is not None:
         types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
         lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")

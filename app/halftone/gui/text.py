@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import Generate
-from halftone.contract.request import Lora
+from halftone.contract.request import Control, Lora
 from halftone.contract.words import DTYPE_NAMES, Phase, Precision
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
@@ -49,6 +49,7 @@ def component_name(component: str) -> str:
         "unet": tr("denoiser"),
         "transformer": tr("denoiser"),
         "vae": tr("VAE decoder"),
+        "controlnet": tr("ControlNet"),
     }.get(component, component)
 
 
@@ -267,13 +268,26 @@ def lora_words(loras: Sequence[Lora]) -> str:
     """Which LoRAs are in use, in a few letters."""
     if len(loras) != 1:
         return tr("{0} in use", len(loras)) if loras else tr("None")
-    return f"{_short(loras[0].name)} {loras[0].weight:.2f}"
+    return f"{short(loras[0].name)} {loras[0].weight:.2f}"
 
 
 def vae_words(vae: str | None) -> str:
     """Which VAE is in use, in a few letters."""
-    return tr("Model's own") if vae is None else _short(vae_name(vae).removesuffix(".safetensors"))
+    return tr("Model's own") if vae is None else short(vae_name(vae).removesuffix(".safetensors"))
 
 
-def _short(name: str) -> str:
+def control_list(controls: Sequence[Control]) -> str:
+    """All of them with their strengths; "" without any."""
+    return listed(*(f"{control.name} {control.scale:.2f}" for control in controls))
+
+
+def control_words(controls: Sequence[Control]) -> str:
+    """Which ControlNets are in use, in a few letters."""
+    if len(controls) != 1:
+        return tr("{0} in use", len(controls)) if controls else tr("None")
+    return f"{short(controls[0].name)} {controls[0].scale:.2f}"
+
+
+def short(name: str) -> str:
+    """A name where there is little room."""
     return name if len(name) <= _LETTERS else f"{name[:_LETTERS]}…"

@@ -115,6 +115,7 @@ PART_NAMES: Final[dict[str, tuple[str, str]]] = {
     "unet": ("Denoiser (UNet)", "Denoiser"),
     "transformer": ("Denoiser (transformer)", "Denoiser"),
     "prior": ("Denoiser (prior)", "Prior"),
+    "controlnet": ("ControlNet", "ControlNet"),
     "vae.decoder": ("VAE decoder", "Decoder"),
     "vae.encoder": ("VAE encoder", "Encoder"),
 }

@@ -73,6 +73,8 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
 
 def used_words(report: CheckReport) -> str:
     """When a cure that is in force is used."""
+    if report.controls:
+        return "It is used whenever this model runs with just these ControlNets on this device."
     if report.vae is not None and report.loras:
         return "It is used whenever this model runs with this VAE and these LoRAs on this device."
     if report.vae is not None:

@@ -1,16 +1,21 @@
 """What numbers that were learned belong to beside the model: its LoRAs, its VAE and its ControlNets, as their files are now."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from halftone.contract.request import Extras
 from halftone.library import controlnets
 from halftone.library.controlnets import CONTROLNET, control_files
+from halftone.library.families import KIND_NAMES
 from halftone.library.header import read_header
 from halftone.library.loras import lora_key
+from halftone.library.models import list_models
 from halftone.library.vaes import VAE, names_in, vae_file, vae_version
+
+_PLAIN_NAME: Final = "diffusion_pytorch_model"
+"""Of the weights in a diffusers folder."""
 
 
 class ExtraFile(NamedTuple):
@@ -50,3 +55,18 @@ def extra_files(extras: Extras) -> tuple[ExtraFile, ...]:
             names = controlnets.parameter_names(read_header(file))
             found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
     return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
+
+
+def known_parts(folders: Iterable[str], kind: str) -> dict[str, str]:
+    """Name -> path of every VAE or ControlNet below the folders; of a diffusers folder of its own that folder."""
+    found: dict[str, str] = {}
+    for facts in reversed(list_models(folders)):
+        if facts.family != KIND_NAMES[kind]:
+            continue
+        path = Path(facts.path)
+        if path.name.startswith(_PLAIN_NAME):
+            if not (path.parent / "config.json").is_file():
+                continue
+            path = path.parent
+        found[path.name] = str(path)
+    return found

@@ -5,7 +5,7 @@ Names, shapes and configurations tell all that can be told before anything is lo
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -13,17 +13,16 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.folder import INDEX, read_json, read_part
 from halftone.library.header import Header, read_header
-from halftone.library.models import PICKLES, list_models
+from halftone.library.models import PICKLES
 from halftone.library.original_names import vae_names
 from halftone.library.recognise import recognise
 from halftone.library.single import SINGLES, Config, configs
 from halftone.library.why import instead
 
 VAE: Final = "vae"
-"""The component that is replaced, and the family that such a file is listed under in capitals."""
+"""The component that is replaced."""
 KL: Final = "AutoencoderKL"
 """The class that is read from single files."""
-_PLAIN_NAME: Final = "diffusion_pytorch_model"
 _STARTS: Final = ("first_stage_model.", "vae.")
 _OLD: Final = {".query.": ".to_q.", ".key.": ".to_k.", ".value.": ".to_v.", ".proj_attn.": ".to_out.0."}
 """How diffusers named the attention before 0.18."""
@@ -123,21 +122,6 @@ def parameter_names(header: Header) -> dict[str, str]:
     ours = vae_names(given.values())
     found = {name: _modern(ours[own]) for name, own in given.items()}
     return {name: own for name, own in found.items() if re.match(r"(?:en|de)coder\.|(?:post_)?quant_conv\.", own)}
-
-
-def known_vaes(folders: Iterable[str]) -> dict[str, str]:
-    """Name -> path of every VAE below the folders; of a diffusers folder of its own that folder."""
-    found: dict[str, str] = {}
-    for facts in reversed(list_models(folders)):
-        if facts.family != VAE.upper():
-            continue
-        path = Path(facts.path)
-        if path.name.startswith(_PLAIN_NAME):
-            if not (path.parent / "config.json").is_file():
-                continue
-            path = path.parent
-        found[vae_name(str(path))] = str(path)
-    return found
 
 
 def _config(path: str, own: Mapping[str, Any]) -> Config:

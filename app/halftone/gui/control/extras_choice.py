@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from halftone.contract.request import ALONE, Extras, Lora
+from halftone.contract.request import ALONE, Control, Extras, Lora
 from halftone.gui.background import Background
 from halftone.gui.control.writing import SettingsKeeper
+from halftone.library.extras import known_parts
 from halftone.library.loras import known_loras, lora_folders
-from halftone.library.vaes import known_vaes
 
 
 class ExtrasChoice(QObject):
@@ -30,6 +30,9 @@ class ExtrasChoice(QObject):
         """None: the model's own."""
         self._choose(msgspec.structs.replace(self.chosen, vae=vae))
 
+    def choose_controls(self, controls: Iterable[Control]) -> None:
+        self._choose(msgspec.structs.replace(self.chosen, controls=tuple(controls)))
+
     def _choose(self, chosen: Extras) -> None:
         if chosen != self.chosen:
             self.chosen = chosen
@@ -40,7 +43,7 @@ class ExtrasChoice(QObject):
         folders = lora_folders(self._keeper.settings)
         self._background.run(lambda: known_loras(folders), lambda known: then(known, folders))
 
-    def look_for_vaes(self, then: Callable[[dict[str, str]], None]) -> None:
-        """Read the model folders in the background; `then` gets name -> path."""
+    def look_for(self, kind: str, then: Callable[[dict[str, str]], None]) -> None:
+        """Read the model folders in the background; `then` gets name -> path. kind: "VAE" or "ControlNet"."""
         folders = self._keeper.settings.model_folders
-        self._background.run(lambda: known_vaes(folders), then)
+        self._background.run(lambda: known_parts(folders, kind), then)

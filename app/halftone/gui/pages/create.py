@@ -231,6 +231,7 @@ class CreatePage(QWidget):
             self.form.numerics_part.take(self.centre.shown.request.numerics.precision)
             self.form.lora_part.set_loras(self.centre.shown.request.loras)
             self.form.vae_part.set_vae(self.centre.shown.request.vae)
+            self.form.control_part.set_controls(self.centre.shown.request.controls)
 
     def _toolbar_act(self, key: str) -> None:
         match key:

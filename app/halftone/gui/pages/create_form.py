@@ -7,22 +7,23 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLayout, QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
-from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType, Precision
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
+from halftone.gui.pages.create_controls import ControlPart
 from halftone.gui.pages.create_counter import PromptCounter
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, estimate, size_warning
-from halftone.gui.pages.create_fields import NumberBox, SeedField, SizeField, SliderField, combo, limit_note
+from halftone.gui.pages.create_fields import SizeField
 from halftone.gui.pages.create_footer import Footer
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_parts import PromptEdit
+from halftone.gui.pages.create_sampling import SamplingPart
 from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import WordsNote
@@ -66,9 +67,11 @@ class CreateForm(QWidget):
 
     def _build(self) -> None:
         self.model_part = ModelPart(self._controller)
-        size_part, sampling_part = self._size_part(), self._sampling_part()
+        size_part, sampling_part = self._size_part(), SamplingPart()
+        self.steps, self.guidance, self.sampler = sampling_part.steps, sampling_part.guidance, sampling_part.sampler
+        self.seed, self.batch, self.batch_note = sampling_part.seed, sampling_part.batch, sampling_part.batch_note
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
-        self.video_part = VideoPart()
+        self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.numerics_part = NumericsPart(self._controller)
         self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
         body = QWidget()
@@ -88,6 +91,9 @@ class CreateForm(QWidget):
                 hline(),
                 self.vae_part.row,
                 self.vae_part,
+                hline(),
+                self.control_part.row,
+                self.control_part,
                 hline(),
                 self.video_part.row,
                 self.video_part,
@@ -138,29 +144,6 @@ class CreateForm(QWidget):
         self.size_note.hide()
         return _part(label(tr("Size"), "small", "secondary"), self.size_field, self.size_note, spacing=6)
 
-    def _sampling_part(self) -> QWidget:
-        most = figures.group(STEPS_RANGE[1])
-        steps_tip = tr("More steps refine the picture and take longer. 1 to {0}; the slider has the usual ones.", most)
-        self.steps = SliderField(tr("Steps"), steps_tip, (1, 150), STEPS_RANGE)
-        most = figures.group(GUIDANCE_RANGE[1])
-        guidance_tip = tr("How strictly the picture follows the prompt. 0 to {0}; the slider has the usual ones.", most)
-        self.guidance = SliderField(tr("Guidance"), guidance_tip, (1, 30), GUIDANCE_RANGE, 0.1)
-        self.sampler = combo(tr("Sampler"), tr("How noise is removed at each step."))
-        self.seed = SeedField()
-        self.batch = NumberBox(BATCH_RANGE)
-        self.batch_note = limit_note(self.batch, tr("Batch"))
-        self.batch.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.batch.setToolTip(tr("How many pictures, one after another. 1 to {0}.", figures.group(BATCH_RANGE[1])))
-        self.batch.setAccessibleName(tr("Batch"))
-        self.batch.setFixedWidth(68)
-        seed_column = column(label(tr("Seed"), "small", "secondary"), self.seed, spacing=5)
-        batch_column = column(label(tr("Batch"), "small", "secondary"), self.batch, spacing=5)
-        bottom = row(seed_column, batch_column, spacing=8)
-        bottom.setStretch(0, 1)
-        sampler_column = column(label(tr("Sampler"), "small", "secondary"), self.sampler, spacing=5)
-        bottom_part = column(bottom, self.batch_note, spacing=2)
-        return _part(column(self.steps, self.guidance, spacing=4), sampler_column, bottom_part, spacing=10)
-
     def _connect(self) -> None:
         controller = self._controller
         controller.models_changed.connect(self._model_changed)
@@ -176,10 +159,11 @@ class CreateForm(QWidget):
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        for part in (self.lora_part, self.vae_part, self.video_part, self.numerics_part):
+        for part in (self.lora_part, self.vae_part, self.control_part, self.video_part, self.numerics_part):
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
-        for part in (self.lora_part, self.vae_part):
+        for part in (self.lora_part, self.vae_part, self.control_part):
             part.changed.connect(partial(self._show_changed, part))
+        self.control_part.changed.connect(self._refresh_footer)
         controller.badges_changed.connect(self.numerics_part.show_value)
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
@@ -212,6 +196,7 @@ class CreateForm(QWidget):
             video=self.video_part.video(),
             fps=self.video_part.per_second(),
             inversions=self.words_note.paths(),
+            controls=self.control_part.controls(),
             numerics=self._controller.numerics,
         )
 
@@ -233,6 +218,7 @@ class CreateForm(QWidget):
         self.vae_part.set_vae(request.vae)
         self.video_part.set_request(request)
         self.words_note.take(request.inversions)
+        self.control_part.set_controls(request.controls)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
@@ -291,7 +277,7 @@ class CreateForm(QWidget):
     def refusal(self) -> str:
         """Why Generate is disabled, "" when it is not."""
         error = self._controller.model_error
-        return problem_words(error) if error is not None else self.size_field.problem()
+        return problem_words(error) if error is not None else self.size_field.problem() or self.control_part.problem()
 
     def _read(self) -> None:
         """What the prompts say now."""
@@ -382,7 +368,7 @@ class CreateForm(QWidget):
         """What was opened may stand below the edge."""
         self.area.ensureWidgetVisible(part, 0, 0)
 
-    def _show_changed(self, part: LoraPart | VaePart) -> None:
+    def _show_changed(self, part: LoraPart | VaePart | ControlPart) -> None:
         if part.row.isChecked():
             self._controller.later(partial(self._show_opened, part))
 

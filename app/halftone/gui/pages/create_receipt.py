@@ -21,6 +21,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows.append((tr("VAE"), "" if request.vae is None else vae_name(request.vae)))
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))
+    rows.append((tr("ControlNet"), text.control_list(request.controls)))
     rows.append((tr("LoRA"), text.lora_list(request.loras)))
     rows = [(name, value) for name, value in rows if value]
     for name, dtype in picture.dtypes.items():

@@ -1,15 +1,15 @@
 """The VAE of the next pictures: a folded row of the Create form."""
 
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
+from halftone.gui.pages.create_choosing import add_choosing, add_known
 from halftone.gui.pages.create_parts import FoldedRow
 from halftone.gui.text import error_remedy, error_sentence, vae_words
 from halftone.gui.widgets.common import ElidedLabel, button, column, icon_button, label, row
@@ -41,7 +41,7 @@ class VaePart(QWidget):
         self.setLayout(column(self._line, row(self.choose_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
         self.row = FoldedRow(tr("VAE"), self)
         self.row.setToolTip(tip)
-        self.row.toggled.connect(lambda on: controller.look_for_vaes(self._found) if on else None)
+        self.row.toggled.connect(lambda on: controller.look_for_parts("VAE", self._found) if on else None)
         controller.model_selected.connect(self._look_again)
         controller.models_changed.connect(self._look_again)
         self._show()
@@ -122,18 +122,6 @@ class VaePart(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setToolTipsVisible(True)
         menu.addAction(tr("Model's own"), partial(self.set_vae, None))
-        for name, path in sorted(self._known.items(), key=lambda pair: pair[0].casefold()):
-            menu.addAction(name.replace("&", "&&"), partial(self.choose, path)).setToolTip(path)
-        menu.addSeparator()
-        menu.addAction(tr("Choose a file…"), partial(self._ask, QFileDialog.FileMode.ExistingFile))
-        menu.addAction(tr("Choose a folder…"), partial(self._ask, QFileDialog.FileMode.Directory))
+        add_known(menu, self._known, self.choose)
+        add_choosing(menu, tr("Choose VAE"), tr("VAE files"), self.choose)
         menu.popup(self.choose_button.mapToGlobal(QPoint(0, self.choose_button.height() + 2)))
-
-    def _ask(self, mode: QFileDialog.FileMode) -> None:
-        dialog = QFileDialog(self, tr("Choose VAE"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setFileMode(mode)
-        if mode == QFileDialog.FileMode.ExistingFile:
-            dialog.setNameFilter(f"{tr('VAE files')} (*.safetensors)")
-        dialog.fileSelected.connect(lambda path: self.choose(str(Path(path))))
-        dialog.open()

@@ -414,4 +414,5 @@ def model_tags(model: ModelFacts, extras: Extras) -> tuple[str, ...]:
     """What it is checked with, family, stored type and size."""
     vae = () if extras.vae is None else (f"{tr('VAE')}: {text.vae_words(extras.vae)}",)
     added = (f"{tr('LoRA')}: {text.lora_words(extras.loras)}",) if extras.loras else ()
-    return (*vae, *added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))
+    nets = (f"{tr('ControlNet')}: {text.control_words(extras.controls)}",) if extras.controls else ()
+    return (*vae, *nets, *added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))

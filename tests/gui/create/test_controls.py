@@ -1,0 +1,106 @@
+"""The ControlNets of the form: added, given a picture, sent with pictures and checks, refused where they do not fit."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QCheckBox
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+from tests.gui.stage import Stage
+from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors, write_json
+
+from halftone.contract.messages import Examine
+from halftone.contract.request import Control, PictureRequest
+from halftone.gui.pages import health_view
+from halftone.gui.pages.create_fields import NumberBox
+from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.pages.health_bits import copy_refusal
+from halftone.library.folder import read_json
+from halftone.settings.places import resources
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    """One that fits the demo model, as far as its configuration tells."""
+    unet = read_json(resources() / "pocket" / "unet" / "config.json")
+    folder = tmp_path / "edges"
+    folder.mkdir()
+    config = {name: unet[name] for name in ("block_out_channels", "cross_attention_dim")}
+    write_json(folder / "config.json", {"_class_name": "ControlNetModel", **config})
+    (folder / "diffusion_pytorch_model.safetensors").write_bytes(safetensors({"conv_in.weight": ramp(2)}))
+    return folder
+
+
+def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    form, controller = stage.page.form, stage.controller
+    part = form.control_part
+    assert (part.row.value.text(), form.refusal()) == ("None", "")
+    part.row.click()
+    part.add(str(net))
+    stage.wait(lambda: len(part.controls()) == 1)
+    assert form.refusal() == part.note.text() == "Choose a picture for the ControlNet edges."
+    assert not form.generate_button.isEnabled()
+    assert not form.submit()
+    part.give(0, str(tmp_path / "pose.png"))
+    assert form.generate_button.isEnabled()
+    scale, start, end = part.findChildren(NumberBox)[-3:]
+    scale.setValue(0.7)
+    start.setValue(0.1)
+    end.setValue(0.8)
+    part.findChildren(QCheckBox)[-1].click()
+    wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), scale=0.7, start=0.1, end=0.8, canny=True)
+    assert form.request().controls == controller.extras.controls == (wanted,)
+    assert part.row.value.text() == "edges 0.70"
+    model = controller.model
+    assert model is not None
+    controller.check(model)
+    command = next(job.command for job in controller.state.jobs)
+    assert isinstance(command, Examine)
+    assert command.inputs.controls == (wanted,)
+    assert health_view.model_tags(model, controller.extras_of(model))[0] == "ControlNet: edges 0.70"
+    stage.idle()
+    part._remove(0)
+    assert (part.row.value.text(), form.request().controls) == ("None", ())
+    stage.close()
+
+
+def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, net: Path, tmp_path: Path) -> None:
+    (tmp_path / "lora.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    write_json(net / "config.json", {**read_json(net / "config.json"), "cross_attention_dim": 768})
+    stage = Stage(qtbot)
+    part = stage.page.form.control_part
+    for path, said in (
+        (tmp_path / "lora.safetensors", "is not a ControlNet that Halftone can read: it is a LoRA."),
+        (tmp_path / "none", "There is no ControlNet at"),
+        (net, "The ControlNet edges was made for another kind of model than Pocket"),
+    ):
+        part.add(str(path))
+        stage.wait(lambda said=said: said in part.note.text())
+        assert part.note.isVisible()
+    assert part.controls() == ()
+    stage.close()
+
+
+def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, net: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    request = PictureRequest(prompt="sea", controls=(Control(path=str(net), image="/p/pose.png", scale=0.4),))
+    form.set_request(request)
+    assert form.request().controls == request.controls
+    assert '"controls":' in form.kept()
+    assert ("ControlNet", "edges 0.40") in receipt_rows(samples.picture_facts("a.png"), request)
+    form.set_request(PictureRequest(prompt="sea"))
+    assert form.request().controls == ()
+    stage.idle()
+    stage.close()
+
+
+def test_no_copy_is_offered_of_a_model_that_was_checked_with_one() -> None:
+    report = kit.report()
+    exact = tuple(cure for cure in report.cures if cure.kind == "rescale")
+    report = msgspec.structs.replace(report, controls=(Control(path="/n/edges", image="/p/pose.png"),))
+    view = health_view.HealthView("overflows", "", "", cures=exact, report=report)
+    assert copy_refusal(view).startswith("A copy is of the model itself")
