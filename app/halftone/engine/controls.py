@@ -17,8 +17,10 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control
-from halftone.engine.load import Loaded, narrowest, settle, told_loading
+from halftone.engine.load import Loaded, make_ready, narrowest, told_loading
+from halftone.engine.precision import ComponentState
 from halftone.engine.quiet import quiet_libraries
+from halftone.engine.tensors import NAMES
 from halftone.library.controlnets import (
     CONTROLNET,
     UNETS,
@@ -72,10 +74,11 @@ def _forget(loaded: Loaded) -> None:
 def _take(loaded: Loaded, paths: tuple[str, ...]) -> None:
     source = partial(read_controls, loaded, paths)
     module = source()
-    loaded.controlnet = module
-    loaded.sources[CONTROLNET] = source
-    loaded.stored[CONTROLNET] = _widest({parameter.dtype for parameter in module.parameters()})
-    settle(loaded, CONTROLNET, module)
+    dtype = _widest({parameter.dtype for parameter in module.parameters()})
+    make_ready(loaded, CONTROLNET, module, dtype)
+    # nothing from here on can fail
+    loaded.controlnet, loaded.sources[CONTROLNET], loaded.stored[CONTROLNET] = module, source, dtype
+    loaded.states[CONTROLNET] = ComponentState(dtype=NAMES[dtype])
 
 
 def _widest(dtypes: set[torch.dtype]) -> torch.dtype:
