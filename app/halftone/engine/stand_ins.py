@@ -6,31 +6,29 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from halftone.contract.errors import HalftoneError
+import transformers
+
+from halftone.engine.seeing_words import QwenWords
 from halftone.library.folder import INDEX, read_json
 
 _PACKAGE: Final = "torchvision"
 _ONLY_WORDS: Final = ("PixtralProcessor",)
 """Readers of words and pictures that a pipeline asks for words alone, as their tokenizer reads them."""
-_PICTURES_TOO: Final = ("Qwen2VLProcessor", "Qwen2_5_VLProcessor", "Qwen3VLProcessor")
+_PICTURES_TOO: Final = ("Qwen2VLProcessor", "Qwen2_5_VLProcessor")
 """Those that it asks for both."""
 
 
 def put_stand_ins(folder: Path) -> None:
-    """Give the libraries the classes that they would not find. Raises model-cannot-run for one that nothing stands in for."""
-    named = {name: value[1] for name, value in read_json(folder / INDEX).items() if isinstance(value, list) and len(value) == 2}
-    if "PaellaVQModel" in named.values():
+    """Give the libraries the classes that they would not find."""
+    named = {value[1] for value in read_json(folder / INDEX).values() if isinstance(value, list) and len(value) == 2}
+    if "PaellaVQModel" in named:
         _put_paella()
     if find_spec(_PACKAGE) is not None:
         return
-    import transformers
-
-    for name, kind in named.items():
-        if kind in _PICTURES_TOO:
-            detail = f"its {name} ({kind}) needs {_PACKAGE}, which is no part of Halftone"
-            raise HalftoneError("model-cannot-run", path=str(folder), detail=detail)
-        if kind in _ONLY_WORDS:
-            setattr(transformers, kind, transformers.PreTrainedTokenizerFast)
+    for kind in named.intersection(_ONLY_WORDS):
+        setattr(transformers, kind, transformers.PreTrainedTokenizerFast)
+    for kind in named.intersection(_PICTURES_TOO):
+        setattr(transformers, kind, QwenWords)
 
 
 def put_guidance(pipe: Any) -> None:

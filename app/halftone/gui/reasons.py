@@ -107,7 +107,6 @@ FRAGMENTS: Final = (
     "it is only the first of two stages, which makes no picture alone; choose a folder that holds both",
     "it is only the second of two stages, which needs what the first one made; choose a folder that holds both",
     "its VAE takes {0} channels, and its denoiser gives {1}",
-    "its {0} ({1}) needs {2}, which is no part of Halftone",
     "it is only one part of a model ({0}); choose the folder above it, which holds model_index.json",
     "it is a {0} for {1}, not a whole model",
     "it is an {0} for {1}, not a whole model",

@@ -243,8 +243,13 @@ def qwen_edit() -> Any:
 def name_qwen_vl(folder: Path) -> None:
     """Its reader of words and pictures cannot be made without torchvision; this is what it is saved as."""
     _name(folder, "processor", "Qwen2VLProcessor")
-    _seeing_tokenizer().save_pretrained(folder / "processor")
-    T.Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=56 * 56).save_pretrained(folder / "processor")
+    save_qwen_vl(folder / "processor")
+
+
+def save_qwen_vl(folder: Path) -> None:
+    """Its two halves, as they stand in such a folder."""
+    _seeing_tokenizer().save_pretrained(folder)
+    T.Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=56 * 56).save_pretrained(folder)
 
 
 def _seeing_tokenizer() -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -70,7 +69,7 @@ def _kontext() -> dict[str, OptionValue]:
 
 
 _GUIDED: Final = "it multiplies its guidance of 30 by 1000"
-_NO_VISION: Final = "" if find_spec("torchvision") else "needs torchvision"
+_EDIT: Final[tuple[Task, ...]] = ("picture", "mask")
 _SD: Final = "Stable Diffusion"
 _FIRST: Final = "first of two stages"
 _SECOND: Final = "second of two stages"
@@ -122,7 +121,7 @@ CASES: Final = (
     Case("Lumina 2", pictures.lumina2, "Lumina 2", tasks=_TEXT, options={"max_sequence_length": 192}),
     Case("AuraFlow", pictures.auraflow, "AuraFlow", tasks=_TEXT, options=_SHORT),
     Case("Qwen-Image", videos.qwen_image, "Qwen-Image", options={"max_sequence_length": 256}),
-    Case("Qwen-Image Edit", flows.qwen_edit, "Qwen-Image", base="Qwen-Image Edit", amend=flows.name_qwen_vl, refused=_NO_VISION),
+    Case("Qwen-Image Edit", flows.qwen_edit, "Qwen-Image", base="Qwen-Image Edit", tasks=_EDIT, amend=flows.name_qwen_vl),
     Case("Z-Image", pictures.z_image, "Z-Image", options={"max_sequence_length": 64}),
     Case("CogView4", pictures.cogview4, "CogView4", tasks=_TEXT, options=_SHORT),
     Case("Chroma", pictures.chroma, "Chroma", options=_SHORT),

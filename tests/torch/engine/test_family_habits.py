@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 import torch
 from diffusers import StableDiffusionPipeline
-from tests.bench.families import run
+from PIL import Image
+from tests.bench.families import flows, run
 from tests.bench.families.table import CASES, Case
 from tests.bench.faults.videos import kandinsky22
 from tests.helpers.engine_runs import Recorder, Steady, pixels
@@ -21,6 +22,7 @@ from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.parts import role
 from halftone.engine.prompts import prompts_to_read
 from halftone.engine.resolve import of_request, refused, resolve, task_pipeline
+from halftone.engine.seeing_words import QwenWords
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 
@@ -110,6 +112,20 @@ def test_what_a_pipeline_says_of_its_inputs_is_told_as_its_words() -> None:
     assert blamed.code == "setting-bad-value"
     fault = ValueError("a fault of ours")
     assert refused({}, fault) is fault
+
+
+def test_each_sign_of_a_picture_becomes_its_places(tmp_path: Path) -> None:
+    flows.save_qwen_vl(tmp_path)
+    words = QwenWords.from_pretrained(tmp_path)
+    sign = words.tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    picture = Image.new("RGB", (56, 56))
+    read = words(text=["a<|image_pad|>b<|image_pad|>"], images=[picture, picture], padding=True, return_tensors="pt")
+    places = int(read["image_grid_thw"][0].prod()) // 4
+    assert read["input_ids"].tolist()[0].count(sign) == 2 * places
+    assert read["pixel_values"].shape[0] == 2 * 4 * places
+    assert places == 4
+    alone = words(text=["ab", "a"], padding=True, return_tensors="pt")
+    assert set(alone) == {"input_ids", "attention_mask"}
 
 
 def test_what_is_called_a_decoder_and_decodes_nothing_is_a_denoiser() -> None:
