@@ -19,7 +19,7 @@ from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
 from halftone.library.controlnets import check_fit as check_controls_fit
 from halftone.library.families import reads_in_chunks
-from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any
+from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
@@ -89,7 +89,7 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     if not reads_in_chunks(facts.family):
         return found
     texts = tuple(found.get(name) or "" for name in ("prompt", "negative"))
-    return {**found, "inversions": named_in(texts, inversion_folders(saved), facts.family, found.get("inversions", ()))}
+    return {**found, "inversions": named_in(texts, inversion_folders(saved), facts, found.get("inversions", ()))}
 
 
 def _with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
@@ -176,8 +176,8 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
     """Of embeddings that were given and are not used."""
-    texts = f"{request.prompt}\n{request.negative}"
-    left = [name for name in map(inversion_name, request.inversions) if not names_any(texts, (name,))]
+    written = spoken((request.prompt, request.negative))
+    left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,))]
     return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)
 
 

@@ -63,6 +63,8 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         content["vae"] = report.vae
     if report.controls:
         content["controls"] = [msgspec.to_builtins(control) for control in report.controls]
+    if report.inversions:
+        content["embeddings"] = list(report.inversions)
     if layers:
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]

@@ -32,6 +32,7 @@ from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, elapsed, number, plain_module
+from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
 
 _SHOWN_FINDINGS: Final = 6
@@ -222,13 +223,15 @@ def _film_words(picture: PictureFacts) -> str:
 
 
 def _named(extras: Extras) -> str:
-    """Which LoRAs, with their weights, and which VAE; "" where the model was alone."""
+    """Which LoRAs, with their weights, which VAE and embeddings; "" where the model was alone."""
     listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras)
     loras = f"the LoRA{'s' if len(extras.loras) > 1 else ''} {listed}" if listed else ""
     vae = "" if extras.vae is None else f"the VAE {vae_name(extras.vae)}"
     nets = ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls)
     controls = f"the ControlNet{'s' if len(extras.controls) > 1 else ''} {nets}" if nets else ""
-    return " and ".join(filter(None, (vae, controls, loras)))
+    words = ", ".join(map(inversion_name, extras.inversions))
+    named = f"the embedding{'s' if len(extras.inversions) > 1 else ''} {words}" if words else ""
+    return " and ".join(filter(None, (vae, controls, loras, named)))
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -12,7 +12,8 @@ def extra_words(extras: Extras) -> list[str]:
     """The options that name what is used with a model."""
     vae = [] if extras.vae is None else ["--vae", extras.vae]
     loras = [word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
-    return [*vae, *loras, *(word for control in extras.controls for word in ("--control", control_word(control)))]
+    named = [word for path in extras.inversions for word in ("--embedding", path)]
+    return [*vae, *named, *loras, *(word for control in extras.controls for word in ("--control", control_word(control)))]
 
 
 def control_word(control: Control) -> str:

@@ -211,11 +211,13 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What took the place of the model's own VAE."""
     controls: tuple[Control, ...] = ()
     """ControlNets that ran beside it."""
+    inversions: tuple[str, ...] = ()
+    """Files of the embeddings that its text encoders knew."""
 
     @property
     def extras(self) -> Extras:
         """What the model was checked with."""
-        return Extras(loras=self.loras, vae=self.vae, controls=self.controls)
+        return Extras(loras=self.loras, vae=self.vae, controls=self.controls, inversions=self.inversions)
 
 
 class LoraCause(msgspec.Struct, frozen=True, kw_only=True):

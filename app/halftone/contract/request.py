@@ -65,6 +65,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A VAE's file or folder that takes the place of the model's own."""
     controls: tuple[Control, ...] = ()
     """What is learned belongs to the ControlNets; their pictures and strengths do not matter to it."""
+    inversions: tuple[str, ...] = ()
+    """Files of the textual inversions that the prompts name."""
 
 
 ALONE: Final = Extras()
@@ -113,7 +115,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def extras(self) -> Extras:
         """What is used with the model."""
-        return Extras(loras=self.loras, vae=self.vae, controls=self.controls)
+        return Extras(loras=self.loras, vae=self.vae, controls=self.controls, inversions=self.inversions)
 
 
 class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,9 +164,9 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     @property
     def extras(self) -> Extras:
         """What the model is checked with."""
-        return Extras(loras=self.loras, vae=self.vae, controls=self.controls)
+        return Extras(loras=self.loras, vae=self.vae, controls=self.controls, inversions=self.inversions)
 
 
 def inputs_with(extras: Extras) -> CheckInputs:
     """A check of the model as it is used with these."""
-    return CheckInputs(loras=extras.loras, vae=extras.vae, controls=extras.controls)
+    return CheckInputs(loras=extras.loras, vae=extras.vae, controls=extras.controls, inversions=extras.inversions)

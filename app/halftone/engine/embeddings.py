@@ -16,7 +16,7 @@ import torch
 from transformers import BatchEncoding, CLIPTokenizer
 
 from halftone.library.families import of_pipeline, reads_in_chunks
-from halftone.library.inversions import inner, names_any, with_words
+from halftone.library.inversions import inner, names_any, spoken, with_words
 from halftone.library.prompt_chunks import COMMA, Chunk, split_prompt
 from halftone.library.prompt_syntax import at_step, changes, is_plain, parse, plain
 
@@ -92,7 +92,8 @@ def encode(
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
     readers = _readers(pipe, learned)
-    named = any(names_any(text, words) for words in learned.values() for text in given.values())
+    written = spoken(given.values())
+    named = any(names_any(written, words) for words in learned.values())
     if not named and all(map(is_plain, given.values())) and _chunks(readers, given.values()) == 1:
         return ((steps, original(*args, **kwargs)),)
     versions = list(_versions(given, steps))

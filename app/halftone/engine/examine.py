@@ -351,6 +351,7 @@ class Examination:
             loras=self._command.inputs.loras,
             vae=self._command.inputs.vae,
             controls=self._command.inputs.controls,
+            inversions=self._command.inputs.inversions,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

@@ -6,6 +6,7 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Extras, Numerics
 from halftone.contract.words import DType
+from halftone.engine.inversions import told_components
 from halftone.engine.load import Loaded
 from halftone.engine.plans import base_plan, fitting, merged, permitted
 from halftone.engine.recover import kind_of
@@ -76,5 +77,9 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: N
         verified=True,
         reasons=(remembered(component, kind_of(plan, component, dtype)).text(),),
     )
-    before = recall(loaded.facts, device, dtype, numerics, loaded.extras)
-    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, loaded.extras)
+    extras = loaded.extras
+    # words change with the prompt; what does not read them needs its cure with all
+    if component not in told_components(loaded.inversions):
+        extras = msgspec.structs.replace(extras, inversions=())
+    before = recall(loaded.facts, device, dtype, numerics, extras)
+    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, extras)

@@ -18,7 +18,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.engine.embeddings import clip_encoders
 from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.library.header import file_stamp
-from halftone.library.inversions import Inversion, inversion_name, places, read_inversion
+from halftone.library.inversions import Inversion, inversion_name, matched, places, read_inversion
 
 log = logging.getLogger(__name__)
 
@@ -58,28 +58,21 @@ def _read(pipe: Any, model: ModelFacts, path: str) -> Learned:
     encoders = clip_encoders(pipe)
     if not encoders:
         raise _other_base(model, inversion, "its text encoder takes no words from a file")
-    vectors: dict[str, torch.Tensor] = {}
-    for component, tensor in _matched(model, inversion, list(encoders)).items():
-        width = encoders[component].config.hidden_size
-        found = _tensor(inversion, tensor)
-        if found.shape[1] != width:
-            raise _other_base(model, inversion, f"its vectors have {found.shape[1]} numbers, the model's words {width}")
-        if not bool(found.isfinite().all()):
-            raise HalftoneError("inversion-broken", name=inversion.name)
-        vectors[component] = found
+    widths = [encoder.config.hidden_size for encoder in encoders.values()]
+    tensors = matched(inversion, widths)
+    if tensors is None:
+        raise _other_base(model, inversion, _why_not(inversion, widths))
+    vectors = {component: _tensor(inversion, tensor) for component, tensor in zip(encoders, tensors, strict=True)}
+    if not all(bool(found.isfinite().all()) for found in vectors.values()):
+        raise HalftoneError("inversion-broken", name=inversion.name)
     return Learned(inversion, version, vectors)
 
 
-def _matched(model: ModelFacts, inversion: Inversion, components: list[str]) -> dict[str, str]:
-    """Component -> its tensor in the file: the first encoder of two is CLIP-L, the second CLIP-G; one alone may be either."""
-    tensors = inversion.tensors
-    if len(components) == 1:
-        own = tensors.get("clip_g" if components[0] == "text_encoder_2" else "clip_l") or next(iter(tensors.values()))
-        return {components[0]: own}
-    found = {name: tensors[encoder] for name, encoder in zip(components, ("clip_l", "clip_g"), strict=True) if encoder in tensors}
-    if len(found) < len(components):
-        raise _other_base(model, inversion, f"it holds words for one text encoder, and the model has {len(components)}")
-    return found
+def _why_not(inversion: Inversion, widths: list[int]) -> str:
+    if len(inversion.widths) < len(widths):
+        return f"it holds words for one text encoder, and the model has {len(widths)}"
+    own, needed = (" and ".join(map(str, some)) for some in (inversion.widths.values(), widths))
+    return f"its vectors have {own} numbers, the model's words {needed}"
 
 
 def _tensor(inversion: Inversion, name: str) -> torch.Tensor:

@@ -68,7 +68,8 @@ class Loaded:
     def extras(self) -> Extras:
         """What is used with the model now; of ControlNets the files."""
         controls = tuple(Control(path=file.path, image="") for file in self.controls)
-        return Extras(loras=self.loras, vae=self.vae and self.vae.path, controls=controls)
+        inversions = tuple(one.inversion.path for one in self.inversions)
+        return Extras(loras=self.loras, vae=self.vae and self.vae.path, controls=controls, inversions=inversions)
 
     @property
     def loras(self) -> tuple[Lora, ...]:

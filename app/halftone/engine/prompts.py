@@ -37,12 +37,13 @@ def prompts_to_read(loaded: Loaded) -> tuple[str, ...]:
 
     One that fills all that they can read with real words, some weighted as other programs write it: most families pad, so every
     place runs anyway, but with the same empty token, and masked; a few read only as far as the prompt goes. And an empty one; and
-    where an encoder reads only what stands in quotes, something in quotes.
+    where an encoder reads only what stands in quotes, something in quotes; and the words that it was given.
     """
     words = " ".join(_own_prompts(Path(loaded.facts.path))).replace(",", "").split()
     long = [_weighted(words[index % len(words)], index) for index in range(_reading_length(loaded))]
     quoted = (_QUOTED,) if loaded.facts.pipeline.startswith("HunyuanImage") else ()
-    return " ".join(long), "", *quoted
+    named = (", ".join(one.inversion.name for one in loaded.inversions),) if loaded.inversions else ()
+    return " ".join(long), "", *quoted, *named
 
 
 def _reading_length(loaded: Loaded) -> int:
@@ -78,9 +79,9 @@ def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:
     """
     facts, examples = loaded.facts, resources() / POCKET / "examples"
     accepted = inspect.signature(loaded.pipe.__call__).parameters
-    if "strength" in accepted:
-        inputs = replace(inputs, options={"strength": 1.0, **inputs.options})
     if inputs.image is None and needs_picture(facts.pipeline):
+        if "strength" in accepted:
+            inputs = replace(inputs, options={"strength": 1.0, **inputs.options})
         inputs = replace(inputs, image=str(examples / "1.png"))
         if "width" not in accepted:
             inputs = replace(inputs, width=inputs.width or facts.native_width, height=inputs.height or facts.native_height)

@@ -226,6 +226,8 @@ def _guidances(pipe: Any) -> tuple[str, ...]:
     """Where a denoiser has no layer for the guidance, a pipeline that guides by two calls calls it otherwise."""
     config: Any = getattr(getattr(pipe, "transformer", None), "config", None)
     real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
+    if type(pipe).__name__.startswith("HunyuanImage") and getattr(config, "guidance_embeds", False):
+        return ("distilled_guidance_scale",)
     return ("true_cfg_scale",) if real else _GUIDANCES
 
 

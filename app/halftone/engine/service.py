@@ -82,7 +82,8 @@ class DiffusersEngine:
             put_vae(loaded, request.vae)
             # nothing else that is added reaches the decoder, and its cures are those of the model alone
             put_loras(loaded, () if only_decode else request.loras)
-            put_inversions(loaded, () if only_decode else request.inversions)
+            if not only_decode:
+                put_inversions(loaded, request.inversions)
             loaded = with_controls(loaded, () if only_decode else request.controls)
             return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
 

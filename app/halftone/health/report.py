@@ -19,6 +19,7 @@ from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cure
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
+from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
 from halftone.settings.declared import DECLARED, Setting
 from halftone.settings.disk import size_text
@@ -58,7 +59,8 @@ def anonymous(report: CheckReport) -> CheckReport:
     loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
     vae = None if report.vae is None else vae_name(report.vae)
     controls = tuple(msgspec.structs.replace(one, path=one.name, image=vae_name(one.image)) for one in report.controls)
-    return msgspec.structs.replace(report, model=model, loras=loras, vae=vae, controls=controls)
+    inversions = tuple(map(inversion_name, report.inversions))
+    return msgspec.structs.replace(report, model=model, loras=loras, vae=vae, controls=controls, inversions=inversions)
 
 
 def as_json(report: CheckReport) -> bytes:
@@ -128,6 +130,9 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
         yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"
+    if report.inversions:
+        named = ", ".join(map(inversion_name, report.inversions))
+        yield f"<p>{language.say('Checked with these embeddings: {0}', named)}</p>"
 
 
 def _chart(report: CheckReport, language: Language) -> str:

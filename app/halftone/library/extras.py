@@ -1,4 +1,4 @@
-"""What numbers that were learned belong to beside the model: its LoRAs, its VAE and its ControlNets, as their files are now."""
+"""What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and embeddings, as their files are now."""
 
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -9,7 +9,7 @@ from halftone.contract.request import Extras
 from halftone.library import controlnets
 from halftone.library.controlnets import CONTROLNET, control_files
 from halftone.library.families import KIND_NAMES
-from halftone.library.header import read_header
+from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import lora_key
 from halftone.library.models import list_models
 from halftone.library.vaes import VAE, names_in, vae_file, vae_version
@@ -32,14 +32,20 @@ def extras_key(extras: Extras) -> str:
     if extras.vae is not None:
         key += f"\0vae\0{extras.vae}\n{vae_version(extras.vae)}"
     files = control_files(control.path for control in extras.controls)
-    return key + "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
+    key += "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
+    return key + "".join(f"\0embedding\0{path}\n{file_stamp(path)}" for path in sorted(extras.inversions))
 
 
 def parts_of(extras: Extras) -> Iterator[Extras]:
     """The model alone, with each part of what is used, and with all of it: what holds with less holds with more, too."""
     found = (
-        Extras(loras=extras.loras if loras else (), vae=extras.vae if vae else None, controls=extras.controls if controls else ())
-        for controls, vae, loras in product((False, True), repeat=3)
+        Extras(
+            loras=extras.loras if loras else (),
+            vae=extras.vae if vae else None,
+            controls=extras.controls if controls else (),
+            inversions=extras.inversions if inversions else (),
+        )
+        for inversions, controls, vae, loras in product((False, True), repeat=4)
     )
     yield from dict.fromkeys(found)
 

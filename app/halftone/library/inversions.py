@@ -3,8 +3,9 @@
 Recognised from their headers, found in the folders of the settings, named in a prompt by the name of their file.
 """
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -12,14 +13,22 @@ from typing import Final
 import msgspec
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.library.families import REFINER, SD1, SD2, SDXL, reads_in_chunks
+from halftone.library.folder import read_json
 from halftone.library.header import Header, read_header
 from halftone.library.models import PICKLES, model_files
+from halftone.library.prompt_syntax import at_step, changes, parse
 from halftone.library.recognise import recognise
 from halftone.library.why import listed_as
 from halftone.settings.store import Settings
 
 MOST: Final = 75
 """Vectors: as many as a text encoder of CLIP reads of a prompt at once."""
+_LARGEST: Final = 2**23
+"""Bytes: 75 vectors for the two widest encoders are a quarter of it."""
+_STEPS: Final = 20
+_WIDTHS: Final = {SD1.name: (768,), SD2.name: (1024,), SDXL.name: (768, 1280), REFINER.name: (1280,)}
 _BOTH: Final = ("clip_l", "clip_g")
 """Tensors of a file for two encoders, by the encoder."""
 
@@ -27,13 +36,13 @@ Tokens = Callable[[str], Sequence[int]]
 
 
 class Inversion(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of it. base: the family it was made for, "" where nothing tells; tensors: encoder ("clip_l", "clip_g", or "" where
-    there is one) -> name in the file; vectors: places that it takes in a prompt.
+    """A file of it. tensors: encoder ("clip_l", "clip_g", or "" where there is one) -> name in the file; widths: encoder ->
+    numbers of a vector; vectors: places that it takes in a prompt.
     """
 
     path: str
-    base: str
     tensors: dict[str, str]
+    widths: dict[str, int]
     vectors: int
 
     @property
@@ -62,10 +71,12 @@ def read_inversion(path: str) -> Inversion:
         family = listed_as(found)
         raise _not_one(path, "its tensors have no embedding's names" if family == "Unknown" else f"it is a {family}")
     tensors = _tensors(header)
-    counts = {_count(tensor.shape) for tensor in header.tensors if tensor.name in tensors.values()}
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    counts = {_count(shapes[name]) for name in tensors.values()}
     if not counts or max(counts) > MOST or min(counts) < 1:
         raise _not_one(path, f"it holds no vectors, or more than {MOST}")
-    return Inversion(path=path, base=found.base, tensors=tensors, vectors=max(counts))
+    widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
+    return Inversion(path=path, tensors=tensors, widths=widths, vectors=max(counts))
 
 
 def _not_one(path: str, detail: str) -> HalftoneError:
@@ -96,36 +107,76 @@ def inversion_folders(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*settings.embedding_folders, *settings.lora_folders, *settings.model_folders)))
 
 
-def named_in(texts: Iterable[str], folders: Iterable[str], family: str, given: Iterable[str] = ()) -> tuple[str, ...]:
-    """Files below the folders that the texts name and that were made for the family, or do not tell for which. Only headers of
-    files with such a name are read. given: files that were named otherwise, whose names are taken.
+def encoder_widths(model: ModelFacts) -> tuple[int, ...]:
+    """Width of the words of each text encoder that reads in chunks, in the order of the pipeline; () for a model without such."""
+    if not reads_in_chunks(model.family):
+        return ()
+    if model.format != "diffusers":
+        return _WIDTHS.get(model.family, ())
+    files = (Path(model.path) / name / "config.json" for name in ("text_encoder", "text_encoder_2"))
+    try:
+        widths = [read_json(file).get("hidden_size") for file in files if file.is_file()]
+    except (OSError, HalftoneError):
+        return ()
+    return tuple(width for width in widths if isinstance(width, int))
+
+
+def matched(one: Inversion, widths: Sequence[int]) -> tuple[str, ...] | None:
+    """The tensor for each of a model's text encoders, None where one has none: the first of two is CLIP-L, the second CLIP-G."""
+    if len(widths) == 1:  # of two the second serves the refiner of SDXL, whose only encoder it is
+        encoder, width = list(one.widths.items())[-1]
+        return (one.tensors[encoder],) if width == widths[0] else None
+    fits = len(widths) == len(_BOTH) and all(one.widths.get(name) == width for name, width in zip(_BOTH, widths, strict=True))
+    return tuple(one.tensors[name] for name in _BOTH) if fits else None
+
+
+def named_in(texts: Iterable[str], folders: Iterable[str], model: ModelFacts, given: Iterable[str] = ()) -> tuple[str, ...]:
+    """Files below the folders that the texts name and that fit the model. Only headers of files with such a name are read.
+
+    given: files that were named otherwise, whose names are taken.
     """
-    written = "\n".join(texts)
+    written, widths = spoken(texts), encoder_widths(model)
     found = {inversion_name(path).casefold(): path for path in given}
-    for path in model_files(folders):
+    for path in _small_files(folders) if widths else ():
         name = inversion_name(path)
-        if name.casefold() not in found and names_any(written, (name,)) and _fits(path, family):
+        if name.casefold() in found or not names_any(written, (name,)):
+            continue
+        one = _read_or_none(path)
+        if one is not None and matched(one, widths):
             found[name.casefold()] = path
     return tuple(found.values())
 
 
-def list_inversions(folders: Iterable[str]) -> tuple[Inversion, ...]:
-    """Every one below the folders; of one name the first."""
-    found: dict[str, Inversion] = {}
+def list_inversions(folders: Iterable[str], given: Iterable[str] = ()) -> tuple[Inversion, ...]:
+    """Every one below the folders, after those that were given; several may have one name."""
+    paths = dict.fromkeys((*given, *_small_files(folders)))
+    return tuple(one for path in paths if (one := _read_or_none(path)) is not None)
+
+
+def _small_files(folders: Iterable[str]) -> Iterator[str]:
+    """Files that may be one, each once: a header of a model takes long to read, and none of these is as large as a model."""
+    seen: set[str] = set()
     for path in model_files(folders):
         try:
-            one = read_inversion(path)
-        except HalftoneError:
+            small = os.path.getsize(path) <= _LARGEST and not os.path.isdir(path)
+        except OSError:
             continue
-        found.setdefault(one.name.casefold(), one)
-    return tuple(found.values())
+        if small and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
+            yield path
 
 
-def _fits(path: str, family: str) -> bool:
+def _read_or_none(path: str) -> Inversion | None:
     try:
-        return read_inversion(path).base in ("", family)
+        return read_inversion(path)
     except HalftoneError:
-        return False
+        return None
+
+
+def spoken(texts: Iterable[str]) -> str:
+    """What a text encoder reads of the texts at any step, without brackets and weights."""
+    forms = {at_step(text, step, _STEPS) for text in texts for step in range(1, _STEPS + 1 if changes(text) else 2)}
+    return "\n".join(part.text for form in forms for section in parse(form) for part in section)
 
 
 @lru_cache(maxsize=256)
@@ -136,15 +187,19 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def names_any(text: str, names: Iterable[str]) -> bool:
-    """Whether one of them stands in the text."""
+    """Whether one of them stands in what was `spoken`."""
     known = tuple(names)
     return bool(known) and _pattern(known).search(text) is not None
 
 
 def named_of(known: Iterable[Inversion], texts: Iterable[str]) -> tuple[Inversion, ...]:
-    """Those that the texts name."""
-    written = "\n".join(texts)
-    return tuple(one for one in known if names_any(written, (one.name,)))
+    """Those that the texts name; of one name the first."""
+    written = spoken(texts)
+    found: dict[str, Inversion] = {}
+    for one in known:
+        if one.name.casefold() not in found and names_any(written, (one.name,)):
+            found[one.name.casefold()] = one
+    return tuple(found.values())
 
 
 def places(sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -11,11 +11,14 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.request import PictureRequest
 from halftone.settings.store import Settings
 
+WIDTH = 128
+"""Of the words of the bundled model."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "deep").mkdir()
-    for name, shape in (("easynegative", (8, 768)), ("deep/bad-hands", (2, 16)), ("xl", (2, 1280))):
+    for name, shape in (("easynegative", (8, WIDTH)), ("deep/bad-hands", (2, WIDTH)), ("xl", (2, 1280))):
         (tmp_path / f"{name}.safetensors").write_bytes(safetensors({"emb_params": ramp(*shape)}))
     return tmp_path
 
@@ -23,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 def test_they_are_counted_shown_and_sent(qtbot: QtBot, folder: Path) -> None:
     stage = Stage(qtbot, settings=Settings(first_run_done=True, embedding_folders=(str(folder),)))
     form = stage.page.form
-    stage.wait(lambda: bool(stage.controller.words.of(stage.controller.model)) and bool(form.counter.text()))
+    stage.wait(lambda: bool(stage.controller.words.fitting) and bool(form.counter.text()))
     assert form.words_note.isHidden()
     form.prompt.setPlainText("a sun, (Bad-Hands:0.5), xl")
     form.negative.setPlainText("easynegative")
@@ -48,13 +51,14 @@ def test_folders_that_are_set_later_are_looked_through(qtbot: QtBot, folder: Pat
     stage.close()
 
 
-def test_the_file_of_an_earlier_picture_is_used_again(qtbot: QtBot, tmp_path: Path) -> None:
-    stage = Stage(qtbot)
+def test_the_file_of_an_earlier_picture_is_used_while_it_is_there_and_fits(qtbot: QtBot, folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    mine, gone = elsewhere / "easynegative.safetensors", elsewhere / "gone.safetensors"
+    mine.write_bytes(safetensors({"emb_params": ramp(3, WIDTH)}))
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, embedding_folders=(str(folder / "deep"),)))
     form = stage.page.form
-    file = str(tmp_path / "elsewhere" / "mine.safetensors")
-    form.set_request(PictureRequest(prompt="a mine", inversions=(file,)))
-    assert form.request().inversions == (file,)
-    assert form.words_note.text() == "Embeddings in use: mine"
-    form.set_request(PictureRequest(prompt="a mine", inversions=("mine",)))
-    assert form.request().inversions == (), "what a picture's own text tells is a name, and no file"
+    form.set_request(PictureRequest(prompt="easynegative, gone, bad-hands", inversions=(str(mine), str(gone), "bad-hands")))
+    stage.wait(lambda: len(form.request().inversions) == 2)
+    assert form.request().inversions == (str(mine), str(folder / "deep" / "bad-hands.safetensors"))
     stage.close()

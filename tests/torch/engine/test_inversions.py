@@ -108,9 +108,17 @@ def test_vectors_beyond_what_the_precision_holds_are_found_by_a_check_and_cured(
     found, _ = check(engine, models["sd15"], prompt=LEARNT, inversions=(str(file),))
     assert found.verdict == "fixable"
     assert {finding.component for finding in found.findings if finding.code != "tight"} == {"text_encoder"}
+    unnamed, _ = check(engine, models["sd15"], inversions=(str(file),))
+    assert unnamed.verdict == "fixable", "the words that were given are read, whether the prompt names them or not"
+    assert found.extras.inversions == (str(file),)
     report, _ = generate(engine, models["sd15"], "float16", prompt=LEARNT, inversions=(str(file),))
     assert report.images[0].state == "recovered"
     assert not report.images[0].black
+    alone, _ = generate(engine, models["sd15"], "float16", prompt=LEARNT)
+    assert (alone.images[0].state, alone.images[0].cures) == ("clean", {}), "its cure is not the model's"
+    again, _ = generate(engine, models["sd15"], "float16", prompt=LEARNT, inversions=(str(file),))
+    assert again.images[0].state == "clean", "it is remembered with the file"
+    assert set(again.images[0].cures) == {"text_encoder"}
 
 
 def test_one_that_cannot_be_used_is_told_in_a_sentence(

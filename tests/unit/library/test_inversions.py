@@ -6,14 +6,27 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.inversions import MOST, check_inversions, inner, named_in, names_any, places, read_inversion, with_words
+from halftone.library.inversions import (
+    MOST,
+    check_inversions,
+    inner,
+    list_inversions,
+    named_in,
+    names_any,
+    places,
+    read_inversion,
+    with_words,
+)
 from halftone.library.prompt_chunks import split_prompt
 from halftone.library.prompt_syntax import parse
 
 ROOM = 75
+SD = replace(samples.POCKET, family="Stable Diffusion 1.x", format="single-file")
 
 
 def put(path: Path, **tensors: np.ndarray) -> str:
@@ -34,9 +47,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_a_header_tells(folder: Path) -> None:
     one = read_inversion(str(folder / "easynegative.safetensors"))
-    assert (one.name, one.base, one.vectors, one.tensors) == ("easynegative", "Stable Diffusion 1.x", 8, {"": "emb_params"})
+    assert (one.name, one.widths, one.vectors, one.tensors) == ("easynegative", {"": 768}, 8, {"": "emb_params"})
     two = read_inversion(str(folder / "xl.v2.safetensors"))
-    assert (two.name, two.base, two.vectors) == ("xl.v2", "SDXL", 2)
+    assert (two.name, two.widths, two.vectors) == ("xl.v2", {"clip_l": 768, "clip_g": 1280}, 2)
     assert two.tensors == {"clip_l": "clip_l", "clip_g": "clip_g"}
 
 
@@ -77,17 +90,18 @@ def test_what_is_none_is_told(tmp_path: Path, name: str, content: bytes | None, 
     ],
 )
 def test_a_prompt_names_them_by_their_files(folder: Path, text: str, found: list[str]) -> None:
-    named = named_in(("", text), [str(folder)], "Stable Diffusion 1.x")
+    named = named_in(("", text), [str(folder)], SD)
     assert sorted(Path(path).stem for path in named) == sorted(found), "of another base, and of another kind, none is taken"
 
 
 def test_one_of_the_models_own_base_is_taken(folder: Path) -> None:
-    assert [Path(path).stem for path in named_in(("xl.v2, easynegative",), [str(folder)], "SDXL")] == ["xl.v2"]
+    named = named_in(("xl.v2, easynegative",), [str(folder)], replace(SD, family="SDXL"))
+    assert [Path(path).stem for path in named] == ["xl.v2"]
 
 
 def test_a_file_that_was_given_goes_before_one_of_its_name(folder: Path, tmp_path: Path) -> None:
     given_file = str(tmp_path / "mine" / "EasyNegative.safetensors")
-    assert named_in(("easynegative",), [str(folder)], "Stable Diffusion 1.x", (given_file,)) == (given_file,)
+    assert named_in(("easynegative",), [str(folder)], SD, (given_file,)) == (given_file,)
 
 
 def test_their_tokens_count_from_the_end() -> None:
@@ -110,6 +124,39 @@ def test_a_prompt_is_never_cut_inside_one(words: list[str], size: int) -> None:
     assert all(len(chunk.ids) <= ROOM for chunk in chunks)
     assert all(not chunk.ids or chunk.ids[0] not in inner(learned) for chunk in chunks)
     assert sum(len(chunk.ids) for chunk in chunks) == len(list(encode(" ".join(words)))), "nothing is lost"
+
+
+def test_an_ordinary_word_takes_no_file_that_the_model_cannot_read(tmp_path: Path) -> None:
+    put(tmp_path / "cat.safetensors", t5xxl=ramp(4, 4096))
+    put(tmp_path / "dog.safetensors", emb_params=ramp(4, 1280))
+    put(tmp_path / "sun.safetensors", clip_l=ramp(2, 768), clip_g=ramp(2, 1280))
+    words, folders = ("a cat, a dog and a sun",), [str(tmp_path)]
+    found = {
+        family: sorted(Path(path).stem for path in named_in(words, folders, replace(SD, family=family)))
+        for family in ("Stable Diffusion 1.x", "Stable Diffusion 2.x", "SDXL", "SDXL refiner", "FLUX")
+    }
+    assert found == {
+        "Stable Diffusion 1.x": [],
+        "Stable Diffusion 2.x": [],
+        "SDXL": ["sun"],
+        "SDXL refiner": ["dog", "sun"],
+        "FLUX": [],
+    }
+
+
+def test_a_name_with_brackets_is_written_as_a_prompt_writes_brackets(tmp_path: Path) -> None:
+    put(tmp_path / "easy (1).safetensors", emb_params=ramp(4, 768))
+    assert named_in(("easy (1)",), [str(tmp_path)], SD) == (), "a weight, and no name"
+    assert len(named_in((r"(easy \(1\):1.2)",), [str(tmp_path)], SD)) == 1
+    assert len(named_in((r"[a:easy \(1\):0.9]",), [str(tmp_path)], SD)) == 1
+
+
+def test_what_is_as_large_as_a_model_is_not_even_read(tmp_path: Path) -> None:
+    file = Path(put(tmp_path / "easy.safetensors", emb_params=ramp(4, 768)))
+    assert [one.name for one in list_inversions([str(tmp_path), str(tmp_path)])] == ["easy"], "once"
+    with file.open("r+b") as opened:
+        opened.truncate(2**24)
+    assert list_inversions([str(tmp_path)]) == ()
 
 
 def test_names_any_takes_no_pattern_for_a_name() -> None:

@@ -217,7 +217,7 @@ class CreateForm(QWidget):
         self.lora_part.set_loras(request.loras)
         self.vae_part.set_vae(request.vae)
         self.video_part.set_request(request)
-        self.words_note.take(request.inversions)
+        self._controller.words.take(request.inversions)
         self.control_part.set_controls(request.controls)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
@@ -281,7 +281,7 @@ class CreateForm(QWidget):
 
     def _read(self) -> None:
         """What the prompts say now."""
-        prompt, words = self.prompt.toPlainText(), self._controller.words.of(self._controller.model)
+        prompt, words = self.prompt.toPlainText(), self._controller.words.fitting
         self.counter.count(prompt, words)
         self.words_note.show_named(words, prompt, self.negative.toPlainText())
 
