@@ -169,3 +169,17 @@ def test_the_form_asks_for_videos_where_the_model_makes_them(qtbot: QtBot) -> No
     form.video_part.follow(samples.POCKET)
     assert form.request().video is None
     stage.close()
+
+
+def test_a_model_that_makes_videos_of_pictures_asks_for_one(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.video_part.follow(
+        msgspec.structs.replace(samples.POCKET, family="Stable Video Diffusion", pipeline="StableVideoDiffusionPipeline")
+    )
+    assert form.refusal() == "This model starts from a picture. Choose one under Video."
+    form.video_part.choose(str(tmp_path / "start.png"))
+    assert (form.refusal(), form.request().image) == ("", str(tmp_path / "start.png"))
+    form.video_part.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
+    assert (form.refusal(), form.request().image) == ("", None)
+    stage.close()

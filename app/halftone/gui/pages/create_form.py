@@ -163,7 +163,8 @@ class CreateForm(QWidget):
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
         for part in (self.lora_part, self.vae_part, self.control_part):
             part.changed.connect(partial(self._show_changed, part))
-        self.control_part.changed.connect(self._refresh_footer)
+        for part in (self.control_part, self.video_part):
+            part.changed.connect(self._refresh_footer)
         controller.badges_changed.connect(self.numerics_part.show_value)
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
@@ -194,6 +195,7 @@ class CreateForm(QWidget):
             vae=self.vae_part.vae(),
             num_frames=self.video_part.num_frames(),
             video=self.video_part.video(),
+            image=self.video_part.image(),
             fps=self.video_part.per_second(),
             inversions=self.words_note.paths(),
             controls=self.control_part.controls(),
@@ -277,7 +279,9 @@ class CreateForm(QWidget):
     def refusal(self) -> str:
         """Why Generate is disabled, "" when it is not."""
         error = self._controller.model_error
-        return problem_words(error) if error is not None else self.size_field.problem() or self.control_part.problem()
+        if error is not None:
+            return problem_words(error)
+        return self.size_field.problem() or self.control_part.problem() or self.video_part.problem()
 
     def _read(self) -> None:
         """What the prompts say now."""

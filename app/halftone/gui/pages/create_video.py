@@ -1,7 +1,9 @@
 """How the next videos are made and kept: a folded row of the Create form, there where the model makes videos."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import FPS_RANGE
@@ -10,17 +12,30 @@ from halftone.contract.words import VideoFormat
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_fields import NumberBox, combo
 from halftone.gui.pages.create_parts import FoldedRow
-from halftone.gui.widgets.common import column, hline, label, row
+from halftone.gui.widgets.common import ElidedLabel, button, column, hline, label, row
+from halftone.library.tasks import needs_picture
 from halftone.library.videos import makes_videos, usual_fps
+from halftone.metadata.picture import PICTURES
 
 _MOST_FRAMES = 10_000
 
 
 class VideoPart(QWidget):
-    """Kind of file, number of frames and frames per second; what is not set is the model's own."""
+    """Kind of file, number of frames and frames per second; what is not set is the model's own. Also the picture that a video
+    starts from, where the model needs one. `changed`: that picture.
+    """
+
+    changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
+        self._image: str | None = None
+        self._needs_picture = False
+        self._name = ElidedLabel("")
+        self.choose_button = button(tr("Choose picture"), clicked=self._ask)
+        self._start = QWidget()
+        start = column(self._name, row(self.choose_button, -1), spacing=6)
+        self._start.setLayout(column(label(tr("Starts from"), "small", "secondary"), start, spacing=5))
         self.kind = combo(tr("File type"), tr("MP4 plays everywhere; WebP moves in browsers and chats like a picture."))
         self.kind.addItem("MP4", "mp4")
         self.kind.addItem("WebP", "webp")
@@ -32,15 +47,18 @@ class VideoPart(QWidget):
             spacing=8,
         )
         kind = column(label(tr("File type"), "small", "secondary"), self.kind, spacing=5)
-        self.setLayout(column(kind, numbers, spacing=10, margins=(14, 10, 14, 12)))
+        self.setLayout(column(self._start, kind, numbers, spacing=10, margins=(14, 10, 14, 12)))
         self.row = FoldedRow(tr("Video"), self)
         self.line = hline()
         self.kind.currentIndexChanged.connect(self._tell)
+        self.choose(None)
         self.follow(None)
 
     def follow(self, model: ModelFacts | None) -> None:
         """Only there for a model that makes videos."""
         there = model is not None and makes_videos(model) is True
+        self._needs_picture = there and model is not None and needs_picture(model.pipeline)
+        self._start.setVisible(self._needs_picture)
         self.row.setVisible(there)
         self.line.setVisible(there)
         self.setVisible(there and self.row.isChecked())
@@ -58,15 +76,41 @@ class VideoPart(QWidget):
     def per_second(self) -> int | None:
         return round(self.fps.value()) or None if self._there else None
 
+    def image(self) -> str | None:
+        """The picture that the video starts from."""
+        return self._image if self._needs_picture else None
+
+    def choose(self, path: str | None) -> None:
+        self._image = path
+        self._name.set_text("" if path is None else Path(path).name)
+        self._name.setToolTip(path or "")
+        self._name.setVisible(path is not None)
+        self.changed.emit()
+
+    def problem(self) -> str:
+        """Why no video can be made as it stands, "" where it can."""
+        if self._needs_picture and self._image is None:
+            return tr("This model starts from a picture. Choose one under Video.")
+        return ""
+
     def set_request(self, request: PictureRequest) -> None:
         """As an earlier request had it."""
         self.kind.setCurrentIndex(max(0, self.kind.findData(request.video or "mp4")))
         self.frames.setValue(request.num_frames or 0)
         self.fps.setValue(request.fps or 0)
+        self.choose(request.image)
 
     @property
     def _there(self) -> bool:
         return not self.row.isHidden()
+
+    def _ask(self) -> None:
+        dialog = QFileDialog(self, tr("Choose picture"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilter(tr("Pictures ({0})", " ".join(f"*{ending}" for ending in PICTURES)))
+        dialog.fileSelected.connect(lambda path: self.choose(str(Path(path))))
+        dialog.open()
 
     def _tell(self) -> None:
         self.row.value.setText(self.kind.currentText())
