@@ -114,10 +114,13 @@ class Generation:
                 hooks=self._hooks(),
                 settings=numerics,
             )
-            for index in range(self._request.batch):
-                self._control.check()
-                self._picture = self._guard.picture = self._begun(index)
-                self._one(flight)
+            try:
+                for index in range(self._request.batch):
+                    self._control.check()
+                    self._picture = self._guard.picture = self._begun(index)
+                    self._one(flight)
+            finally:
+                del self._guard.flight  # its hooks hold the guard: a circle would keep all of the job in memory
         if self._delivery.unsaved is not None:
             raise self._delivery.unsaved
         times, plan = sorted(flight.seconds_per_step), self._guard.recovery.plan

@@ -136,5 +136,5 @@ def test_what_is_called_a_decoder_and_decodes_nothing_is_a_denoiser() -> None:
 def test_an_encoder_that_reads_what_stands_in_quotes_is_given_some() -> None:
     facts = describe("pocket")
     quoting = SimpleNamespace(pipeline="HunyuanImagePipeline", path=facts.path, prompt_tokens=facts.prompt_tokens)
-    loaded = cast("Loaded", SimpleNamespace(pipe=SimpleNamespace(__call__=lambda: None), facts=quoting))
+    loaded = cast("Loaded", SimpleNamespace(pipe=SimpleNamespace(__call__=lambda: None), facts=quoting, inversions=()))
     assert any('"' in prompt for prompt in prompts_to_read(loaded))

@@ -67,7 +67,8 @@ def test_in_another_precision_it_is_the_run_that_had_it_from_that_step_on(family
     (kept,) = rig.make(case, fault=standing(1, wide, everywhere=True)).report.images
     assert kept.kept_step == 1
     numerics = Numerics(precision="float32", vae_float32="always")
-    request = PictureRequest(prompt="", model=str(rig.folder), resume_latents=kept.latents, numerics=numerics)
+    place = str(tmp_path / "again.png")  # of a video the first frame
+    request = PictureRequest(prompt="", model=str(rig.folder), output=place, resume_latents=kept.latents, numerics=numerics)
     again = rig.engine.generate(Generate(job="b", request=request), Recorder(), Steady())
     assert set(again.images[0].dtypes.values()) == {"float32"}
     assert (pixels(again) == rig.cured_from(case, 1, again.plan).pixels).all()
