@@ -187,7 +187,11 @@ def _plan(report: CheckReport, language: Language) -> str:
     if plan.error is not None:
         rows.append((say("Distance from FP32"), html.escape(number(plan.error))))
     held = say("It passed the check.") if plan.verified else say("It did not pass the check.")
-    used = say(used_words(report)) if report.applied else say("It is not in use.")
+    used = (
+        say(used_words(report))
+        if report.applied
+        else say("It was not applied by hand; a picture that recovered by it may have put it in use all the same.")
+    )
     why = "".join(f"<li>{html.escape(language.reason(reason))}</li>" for reason in plan.reasons)
     stands = "" if plan.is_plain else f"<p>{held} {used}</p>"
     return f"{_pairs(rows)}{stands}{f'<ul>{why}</ul>' if why else ''}"

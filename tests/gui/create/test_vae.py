@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
@@ -143,6 +144,12 @@ def test_those_of_the_model_folders_are_offered(qtbot: QtBot, tmp_path: Path) ->
     part = stage.page.form.vae_part
     part.row.click()
     stage.wait(lambda: part._known == {"crisp.safetensors": str(tmp_path / "crisp.safetensors")})
+    part._open_menu()
+    (menu,) = part.findChildren(QMenu)
+    offered = {action.text(): action.toolTip() for action in menu.actions() if not action.isSeparator()}
+    assert offered["crisp.safetensors"] == str(tmp_path / "crisp.safetensors")
+    assert "other.safetensors" not in offered
+    menu.close()
     stage.close()
 
 
