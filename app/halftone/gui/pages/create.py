@@ -228,10 +228,7 @@ class CreatePage(QWidget):
     def _as_made(self) -> None:
         """What follows is about the shown picture: in the precision and with what it was asked for with."""
         if self.centre.shown is not None:
-            self.form.numerics_part.take(self.centre.shown.request.numerics.precision)
-            self.form.lora_part.set_loras(self.centre.shown.request.loras)
-            self.form.vae_part.set_vae(self.centre.shown.request.vae)
-            self.form.control_part.set_controls(self.centre.shown.request.controls)
+            self.form.take_extras(self.centre.shown.request)
 
     def _toolbar_act(self, key: str) -> None:
         match key:

@@ -5,19 +5,18 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QMenu, QPushButton, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
-from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import CONTROL_RANGE
-from halftone.contract.request import Control
+from halftone.contract.request import Control, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known, ask_picture
 from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_parts import FoldedRow
-from halftone.gui.text import control_words, error_remedy, error_sentence, short
+from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.text import control_words, short
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.controlnets import check_fit
 from halftone.library.vaes import vae_name
@@ -25,30 +24,30 @@ from halftone.library.vaes import vae_name
 _STEP: Final = 0.05
 
 
-class ControlPart(QWidget):
-    """The list, each with its picture and how much of it, and a button to add one. `changed`: any of that, or what is said of
-    it.
-    """
+class ControlPart(FoldedPart):
+    """The list, each with its picture and how much of it, and a button to add one."""
 
-    changed = Signal()
+    extra = True
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__()
+        tip = tr("Guides the picture with another one: its edges, its depth, a pose.")
+        super().__init__(tr("ControlNet"), tip)
         self._controller = controller
         self._known: dict[str, str] = {}
         self._controls: tuple[Control, ...] = ()
-        tip = tr("Guides the picture with another one: its edges, its depth, a pose.")
         self._list = column(spacing=10)
         self.add_button = button(tr("Add ControlNet"), tip=tip, clicked=self._open_menu)
-        self.note = label("", "caption", "warn", wrap=True)
-        self.note.hide()
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
-        self.row = FoldedRow(tr("ControlNet"), self)
-        self.row.setToolTip(tip)
         self.row.toggled.connect(lambda on: controller.look_for_parts("ControlNet", self._found) if on else None)
         controller.model_selected.connect(self._look_again)
         controller.models_changed.connect(self._look_again)
         self._show()
+
+    def put(self, request: PictureRequest) -> PictureRequest:
+        return msgspec.structs.replace(request, controls=self._controls)
+
+    def take(self, request: PictureRequest) -> None:
+        self.set_controls(request.controls)
 
     def controls(self) -> tuple[Control, ...]:
         return self._controls
@@ -68,7 +67,7 @@ class ControlPart(QWidget):
         self._controls = controls
         self.row.value.setText(control_words(controls))
         self._controller.choose_controls(control for control in controls if control.image)
-        self._say(self.problem())
+        self.say(self.problem())
 
     def _found(self, known: dict[str, str]) -> None:
         self._known = known
@@ -151,31 +150,15 @@ class ControlPart(QWidget):
     def _look_again(self) -> None:
         """Another model may be there now."""
         if self._controls:
-            self._check(self._controls, lambda: self._say(self.problem()))
+            self._check(self._controls, lambda: self.say(self.problem()))
 
     def _check(self, controls: tuple[Control, ...], then: Callable[[], None]) -> None:
         model = self._controller.model
         if model is not None:
-            self._controller.background.run(
-                lambda: check_fit(controls, model), lambda _none: then(), self._refused, receiver=self
-            )
-
-    def _refused(self, error: Exception) -> None:
-        if not isinstance(error, HalftoneError):
-            raise error
-        facts = error.as_facts()
-        self._say(sentences(error_sentence(facts), error_remedy(facts)))
-        self.row.setChecked(True)
-
-    def _say(self, words: str) -> None:
-        self.note.setText(words)
-        self.note.setVisible(bool(words))
-        self.changed.emit()
+            self._controller.background.run(lambda: check_fit(controls, model), lambda _none: then(), self.refused, receiver=self)
 
     def _open_menu(self) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setToolTipsVisible(True)
+        menu = self.menu()
         add_known(menu, self._known, self.add)
         add_choosing(menu, tr("Add ControlNet"), tr("ControlNet files"), self.add)
-        menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height() + 2)))
+        below(menu, self.add_button)

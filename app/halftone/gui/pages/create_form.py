@@ -17,6 +17,7 @@ from halftone.gui.pages.create_counter import PromptCounter
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, estimate, size_warning
 from halftone.gui.pages.create_fields import SizeField
+from halftone.gui.pages.create_folded import FoldedPart
 from halftone.gui.pages.create_footer import Footer
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
@@ -73,6 +74,13 @@ class CreateForm(QWidget):
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.numerics_part = NumericsPart(self._controller)
+        self.parts: tuple[FoldedPart, ...] = (
+            self.lora_part,
+            self.vae_part,
+            self.control_part,
+            self.video_part,
+            self.numerics_part,
+        )
         self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
         body = QWidget()
         body.setLayout(
@@ -86,21 +94,7 @@ class CreateForm(QWidget):
                 hline(),
                 sampling_part,
                 hline(),
-                self.lora_part.row,
-                self.lora_part,
-                hline(),
-                self.vae_part.row,
-                self.vae_part,
-                hline(),
-                self.control_part.row,
-                self.control_part,
-                hline(),
-                self.video_part.row,
-                self.video_part,
-                self.video_part.line,
-                self.numerics_part.row,
-                self.numerics_part,
-                hline(),
+                *(widget for part in self.parts for widget in (part.row, part, part.line)),
                 -1,
                 spacing=0,
             )
@@ -159,11 +153,9 @@ class CreateForm(QWidget):
         self.steps.changed.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
-        for part in (self.lora_part, self.vae_part, self.control_part, self.video_part, self.numerics_part):
+        for part in self.parts:
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
-        for part in (self.lora_part, self.vae_part, self.control_part):
             part.changed.connect(partial(self._show_changed, part))
-        for part in (self.control_part, self.video_part):
             part.changed.connect(self._refresh_footer)
         controller.badges_changed.connect(self.numerics_part.show_value)
         self.footer.generate.connect(self.submit)
@@ -178,7 +170,7 @@ class CreateForm(QWidget):
         width, height = self.size_field.size_value()
         settings = self._controller.settings
         sampler = self.sampler.currentData()
-        return PictureRequest(
+        request = PictureRequest(
             prompt=self.prompt.toPlainText().strip(),
             negative=self.negative.toPlainText().strip(),
             model=settings.last_model,
@@ -191,16 +183,12 @@ class CreateForm(QWidget):
             seed=self.seed.seed_for_next(),
             batch=round(self.batch.value()),
             output=settings.pictures_folder,
-            loras=self.lora_part.loras(),
-            vae=self.vae_part.vae(),
-            num_frames=self.video_part.num_frames(),
-            video=self.video_part.video(),
-            image=self.video_part.image(),
-            fps=self.video_part.per_second(),
             inversions=self.words_note.paths(),
-            controls=self.control_part.controls(),
             numerics=self._controller.numerics,
         )
+        for part in self.parts:
+            request = part.put(request)
+        return request
 
     def set_request(self, request: PictureRequest, *, seed: bool = True) -> None:
         """Fill the form from an earlier request; the model stays the selected one."""
@@ -216,13 +204,18 @@ class CreateForm(QWidget):
         if seed and request.seed is not None:
             self.seed.set_seed(request.seed)
         self.batch.setValue(request.batch)
-        self.lora_part.set_loras(request.loras)
-        self.vae_part.set_vae(request.vae)
-        self.video_part.set_request(request)
+        for part in self.parts:
+            part.take(request)
         self._controller.words.take(request.inversions)
-        self.control_part.set_controls(request.controls)
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
+
+    def take_extras(self, request: PictureRequest) -> None:
+        """What follows is about a picture that was made: in its precision and with what it was made with."""
+        self.numerics_part.take_precision(request.numerics.precision)
+        for part in self.parts:
+            if part.extra:
+                part.take(request)
 
     def kept(self) -> str:
         """What stands in the form, for the next start."""
@@ -281,7 +274,7 @@ class CreateForm(QWidget):
         error = self._controller.model_error
         if error is not None:
             return problem_words(error)
-        return self.size_field.problem() or self.control_part.problem() or self.video_part.problem()
+        return self.size_field.problem() or next(filter(None, (part.problem() for part in self.parts)), "")
 
     def _read(self) -> None:
         """What the prompts say now."""
@@ -372,7 +365,7 @@ class CreateForm(QWidget):
         """What was opened may stand below the edge."""
         self.area.ensureWidgetVisible(part, 0, 0)
 
-    def _show_changed(self, part: LoraPart | VaePart | ControlPart) -> None:
+    def _show_changed(self, part: FoldedPart) -> None:
         if part.row.isChecked():
             self._controller.later(partial(self._show_opened, part))
 

@@ -1,50 +1,52 @@
 """The LoRAs of the next pictures: a folded row of the Create form."""
 
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import LORA_RANGE
-from halftone.contract.request import Lora
+from halftone.contract.request import Lora, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import tr
+from halftone.gui.pages.create_choosing import add_choosing, add_known
 from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_parts import FoldedRow
-from halftone.gui.text import error_remedy, error_sentence, lora_words
-from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
+from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.text import lora_words
+from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, row
 from halftone.library.loras import check_loras, has_tags, lora_folders, take_tags
 
 _STEP: Final = 0.05
 
 
-class LoraPart(QWidget):
-    """The list with a weight for each, and a button to add one. `changed`: any of that, or what is said of it."""
+class LoraPart(FoldedPart):
+    """The list with a weight for each, and a button to add one."""
 
-    changed = Signal()
+    extra = True
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__()
+        super().__init__(tr("LoRA"), tr("Small add-ons to the model."))
         self._controller = controller
         self._known: dict[str, str] = {}
         self._folders: tuple[str, ...] = ()
         self._loras: tuple[Lora, ...] = ()
         self._list = column(spacing=6)
         self.add_button = button(tr("Add LoRA"), tip=tr("Small add-ons to the model."), clicked=self._open_menu)
-        self.note = label("", "caption", "warn", wrap=True)
-        self.note.hide()
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
-        self.row = FoldedRow(tr("LoRA"), self)
-        self.row.setToolTip(tr("Small add-ons to the model."))
         self.row.toggled.connect(lambda on: self.look() if on else None)
         self._show()
 
     # --- the list ---------------------------------------------------------------------------------------------------
+
+    def put(self, request: PictureRequest) -> PictureRequest:
+        return msgspec.structs.replace(request, loras=self._loras)
+
+    def take(self, request: PictureRequest) -> None:
+        self.set_loras(request.loras)
 
     def loras(self) -> tuple[Lora, ...]:
         return self._loras
@@ -69,15 +71,13 @@ class LoraPart(QWidget):
     def hush(self) -> None:
         """What was said is of something that was changed since."""
         if not self.note.isHidden():
-            self.note.hide()
-            self.changed.emit()
+            self.say("")
 
     def _take(self, loras: tuple[Lora, ...]) -> None:
         self._loras = loras
-        self.note.hide()
         self.row.value.setText(lora_words(loras))
         self._controller.choose_loras(loras)
-        self.changed.emit()
+        self.say("")
 
     def _show(self) -> None:
         """One line for each."""
@@ -121,20 +121,11 @@ class LoraPart(QWidget):
         """Add a LoRA's file, if it is one; what it is instead is said below the list."""
         lora = Lora(path=path)
         self._controller.background.run(
-            lambda: check_loras((lora,)), lambda _none: self._added(lora), self._refused, receiver=self
+            lambda: check_loras((lora,)), lambda _none: self._added(lora), self.refused, receiver=self
         )
 
     def _added(self, lora: Lora) -> None:
         self.set_loras((*self._loras, lora))
-
-    def _refused(self, error: Exception) -> None:
-        if not isinstance(error, HalftoneError):
-            raise error
-        facts = error.as_facts()
-        self.note.setText(sentences(error_sentence(facts), error_remedy(facts)))
-        self.note.show()
-        self.row.setChecked(True)
-        self.changed.emit()
 
     def take_tags(self, prompt: str) -> str | None:
         """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them.
@@ -147,28 +138,13 @@ class LoraPart(QWidget):
             rest, named = take_tags(prompt, self._known, self._folders)
             check_loras(named)
         except HalftoneError as error:
-            self._refused(error)
+            self.refused(error)
             return None
         self.set_loras((*self._loras, *named))
         return rest
 
     def _open_menu(self) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setToolTipsVisible(True)
-        listed = {lora.path for lora in self._loras}
-        for name, path in sorted(self._known.items(), key=lambda pair: pair[0].casefold()):
-            if path not in listed:
-                menu.addAction(name.replace("&", "&&"), partial(self.add, path)).setToolTip(path)
-        if not menu.isEmpty():
-            menu.addSeparator()
-        menu.addAction(tr("Choose a file…"), self._ask)
-        menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height() + 2)))
-
-    def _ask(self) -> None:
-        dialog = QFileDialog(self, tr("Add LoRA"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilter(f"{tr('LoRA files')} (*.safetensors)")
-        dialog.fileSelected.connect(lambda path: self.add(str(Path(path))))
-        dialog.open()
+        menu, listed = self.menu(), {lora.path for lora in self._loras}
+        add_known(menu, {name: path for name, path in self._known.items() if path not in listed}, self.add)
+        add_choosing(menu, tr("Add LoRA"), tr("LoRA files"), self.add, folders=False)
+        below(menu, self.add_button)

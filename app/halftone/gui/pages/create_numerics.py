@@ -1,20 +1,18 @@
 """The precision of the next pictures: a folded row of the Create form."""
 
-from PySide6.QtWidgets import QWidget
-
 from halftone.contract.words import Precision
 from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.pages.create_parts import FoldedRow
+from halftone.gui.pages.create_folded import FoldedPart
 from halftone.gui.widgets.common import Segmented, column, label
 
 
-class NumericsPart(QWidget):
+class NumericsPart(FoldedPart):
     """A choice for this sitting; the setting stays as it is."""
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__()
+        super().__init__(tr("Numerics"))
         self._controller = controller
         self.precision = Segmented(
             [("settings", tr("As set")), ("auto", tr("Auto")), ("float16", "FP16"), ("bfloat16", "BF16"), ("float32", "FP32")]
@@ -24,10 +22,9 @@ class NumericsPart(QWidget):
         self.precision.setToolTip(how_long)
         words = label(how_long, "caption", "muted", wrap=True)
         self.setLayout(column(self.precision, words, spacing=6, margins=(14, 10, 14, 12)))
-        self.row = FoldedRow(tr("Numerics"), self)
         self.precision.chosen.connect(lambda chosen: controller.choose_precision(_precision(chosen)))
 
-    def take(self, precision: Precision) -> None:
+    def take_precision(self, precision: Precision) -> None:
         """Choose the precision an earlier picture was asked for in, so that a check or a fix is about what it met."""
         if precision == self._controller.numerics.precision:
             return

@@ -2,33 +2,33 @@
 
 from functools import partial
 
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QMenu, QWidget
+import msgspec
+from PySide6.QtWidgets import QWidget
 
-from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import sentences, tr
+from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known
-from halftone.gui.pages.create_parts import FoldedRow
-from halftone.gui.text import error_remedy, error_sentence, vae_words
-from halftone.gui.widgets.common import ElidedLabel, button, column, icon_button, label, row
+from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.text import vae_words
+from halftone.gui.widgets.common import ElidedLabel, button, column, icon_button, row
 from halftone.library.vaes import check_fit, vae_name
 
 
-class VaePart(QWidget):
-    """What decodes the picture, and a button to choose another. `changed`: that, or what is said of it."""
+class VaePart(FoldedPart):
+    """What decodes the picture, and a button to choose another."""
 
-    changed = Signal()
+    extra = True
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__()
+        tip = tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not.")
+        super().__init__(tr("VAE"), tip)
         self._controller = controller
         self._known: dict[str, str] = {}
         self._vae: str | None = None
         self._wanted: str | None = None  # the last that was asked for: answers about any other come too late
         self._noted: str | None = None  # the model that the note is about
-        tip = tr("What makes the pixels. Another one can change colours, and hold in FP16 where the model's own does not.")
         self._name = ElidedLabel("")
         self._own = icon_button("x", tr("Use the model's own VAE"), size=14, clicked=lambda: self.set_vae(None))
         self._line = QWidget()
@@ -36,15 +36,17 @@ class VaePart(QWidget):
         line.setStretch(0, 1)
         self._line.setLayout(line)
         self.choose_button = button(tr("Choose VAE"), tip=tip, clicked=self._open_menu)
-        self.note = label("", "caption", "warn", wrap=True)
-        self.note.hide()
         self.setLayout(column(self._line, row(self.choose_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
-        self.row = FoldedRow(tr("VAE"), self)
-        self.row.setToolTip(tip)
         self.row.toggled.connect(lambda on: controller.look_for_parts("VAE", self._found) if on else None)
         controller.model_selected.connect(self._look_again)
         controller.models_changed.connect(self._look_again)
         self._show()
+
+    def put(self, request: PictureRequest) -> PictureRequest:
+        return msgspec.structs.replace(request, vae=self._vae)
+
+    def take(self, request: PictureRequest) -> None:
+        self.set_vae(request.vae)
 
     def vae(self) -> str | None:
         return self._vae
@@ -54,7 +56,7 @@ class VaePart(QWidget):
         self._vae = self._wanted = vae
         self._controller.choose_vae(vae)
         self._show()
-        self._say("")
+        self.say("")
         self._look_again()
 
     def _show(self) -> None:
@@ -82,7 +84,7 @@ class VaePart(QWidget):
             return
         if model.id != self._noted:
             self._noted = model.id
-            self._say("")
+            self.say("")
         if self._wanted is not None:
             self._check(self._wanted, model)
 
@@ -100,28 +102,17 @@ class VaePart(QWidget):
 
     def _fits(self, path: str) -> None:
         if path == self._vae:
-            self._say("")
+            self.say("")
         else:
             self.set_vae(path)
 
     def _refused(self, error: Exception) -> None:
-        if not isinstance(error, HalftoneError):
-            raise error
         self._wanted = self._vae
-        facts = error.as_facts()
-        self._say(sentences(error_sentence(facts), error_remedy(facts)))
-        self.row.setChecked(True)
-
-    def _say(self, words: str) -> None:
-        self.note.setText(words)
-        self.note.setVisible(bool(words))
-        self.changed.emit()
+        self.refused(error)
 
     def _open_menu(self) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setToolTipsVisible(True)
+        menu = self.menu()
         menu.addAction(tr("Model's own"), partial(self.set_vae, None))
         add_known(menu, self._known, self.choose)
         add_choosing(menu, tr("Choose VAE"), tr("VAE files"), self.choose)
-        menu.popup(self.choose_button.mapToGlobal(QPoint(0, self.choose_button.height() + 2)))
+        below(menu, self.choose_button)

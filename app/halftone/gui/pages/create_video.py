@@ -2,37 +2,36 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QWidget
+import msgspec
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import FPS_RANGE
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import VideoFormat
 from halftone.gui.i18n import tr
+from halftone.gui.pages.create_choosing import ask_picture
 from halftone.gui.pages.create_fields import NumberBox, combo
-from halftone.gui.pages.create_parts import FoldedRow
-from halftone.gui.widgets.common import ElidedLabel, button, column, hline, label, row
+from halftone.gui.pages.create_folded import FoldedPart
+from halftone.gui.widgets.common import ElidedLabel, button, column, label, row
 from halftone.library.tasks import needs_picture
 from halftone.library.videos import makes_videos, usual_fps
-from halftone.metadata.picture import PICTURES
 
 _MOST_FRAMES = 10_000
 
 
-class VideoPart(QWidget):
+class VideoPart(FoldedPart):
     """Kind of file, number of frames and frames per second; what is not set is the model's own. Also the picture that a video
     starts from, where the model needs one. `changed`: that picture.
     """
 
-    changed = Signal()
-
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(tr("Video"))
         self._image: str | None = None
         self._needs_picture = False
         self._name = ElidedLabel("")
-        self.choose_button = button(tr("Choose picture"), clicked=self._ask)
+        self.choose_button = button(tr("Choose picture"), clicked=lambda: ask_picture(self, self.choose))
         self._start = QWidget()
         start = column(self._name, row(self.choose_button, -1), spacing=6)
         self._start.setLayout(column(label(tr("Starts from"), "small", "secondary"), start, spacing=5))
@@ -48,8 +47,6 @@ class VideoPart(QWidget):
         )
         kind = column(label(tr("File type"), "small", "secondary"), self.kind, spacing=5)
         self.setLayout(column(self._start, kind, numbers, spacing=10, margins=(14, 10, 14, 12)))
-        self.row = FoldedRow(tr("Video"), self)
-        self.line = hline()
         self.kind.currentIndexChanged.connect(self._tell)
         self.choose(None)
         self.follow(None)
@@ -66,6 +63,12 @@ class VideoPart(QWidget):
             self.fps.setToolTip(tr("How fast they follow each other. The model's own: {0}.", usual_fps(model)))
         self._tell()
 
+    def put(self, request: PictureRequest) -> PictureRequest:
+        image = self._image if self._needs_picture else request.image
+        return msgspec.structs.replace(
+            request, num_frames=self.num_frames(), video=self.video(), image=image, fps=self.per_second()
+        )
+
     def video(self) -> VideoFormat | None:
         kind = self.kind.currentData()
         return kind if self._there and kind in ("mp4", "webp") else None
@@ -75,10 +78,6 @@ class VideoPart(QWidget):
 
     def per_second(self) -> int | None:
         return round(self.fps.value()) or None if self._there else None
-
-    def image(self) -> str | None:
-        """The picture that the video starts from."""
-        return self._image if self._needs_picture else None
 
     def choose(self, path: str | None) -> None:
         self._image = path
@@ -93,8 +92,7 @@ class VideoPart(QWidget):
             return tr("This model starts from a picture. Choose one under Video.")
         return ""
 
-    def set_request(self, request: PictureRequest) -> None:
-        """As an earlier request had it."""
+    def take(self, request: PictureRequest) -> None:
         self.kind.setCurrentIndex(max(0, self.kind.findData(request.video or "mp4")))
         self.frames.setValue(request.num_frames or 0)
         self.fps.setValue(request.fps or 0)
@@ -103,14 +101,6 @@ class VideoPart(QWidget):
     @property
     def _there(self) -> bool:
         return not self.row.isHidden()
-
-    def _ask(self) -> None:
-        dialog = QFileDialog(self, tr("Choose picture"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilter(tr("Pictures ({0})", " ".join(f"*{ending}" for ending in PICTURES)))
-        dialog.fileSelected.connect(lambda path: self.choose(str(Path(path))))
-        dialog.open()
 
     def _tell(self) -> None:
         self.row.value.setText(self.kind.currentText())

@@ -1,0 +1,68 @@
+"""A folded row of the Create form and what stands below it: one part of what the next pictures depend on."""
+
+from typing import ClassVar
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import PictureRequest
+from halftone.gui.i18n import sentences
+from halftone.gui.pages.create_parts import FoldedRow
+from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.widgets.common import hline, label
+
+
+class FoldedPart(QWidget):
+    """`changed`: what it puts into a request, or what is said of it. `row` opens it, `line` ends it, `note` is a warning that a
+    part may lay out. The form asks `problem` why no picture can be made, and fills each request through `put`.
+    """
+
+    changed = Signal()
+    extra: ClassVar[bool] = False
+    """Whether it is part of what a check belongs to (`contract.request.Extras`)."""
+
+    def __init__(self, title: str, tip: str = "") -> None:
+        super().__init__()
+        self.row = FoldedRow(title, self)
+        self.row.setToolTip(tip)
+        self.line = hline()
+        self.note = label("", "caption", "warn", wrap=True)
+        self.note.hide()
+
+    def put(self, request: PictureRequest) -> PictureRequest:
+        """The request with what stands here."""
+        return request
+
+    def take(self, request: PictureRequest) -> None:
+        """Show what an earlier request had."""
+
+    def problem(self) -> str:
+        """Why no picture can be made as it stands, "" where one can."""
+        return ""
+
+    def say(self, words: str) -> None:
+        """Warn; "" for nothing to say."""
+        self.note.setText(words)
+        self.note.setVisible(bool(words))
+        self.changed.emit()
+
+    def refused(self, error: Exception) -> None:
+        """Say why something was not taken, and open for it."""
+        if not isinstance(error, HalftoneError):
+            raise error
+        facts = error.as_facts()
+        self.row.setChecked(True)
+        self.say(sentences(error_sentence(facts), error_remedy(facts)))
+
+    def menu(self) -> QMenu:
+        """A new menu, gone when it closes."""
+        made = QMenu(self)
+        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        made.setToolTipsVisible(True)
+        return made
+
+
+def below(menu: QMenu, opener: QPushButton) -> None:
+    """Open a menu under the button it belongs to."""
+    menu.popup(opener.mapToGlobal(QPoint(0, opener.height() + 2)))
