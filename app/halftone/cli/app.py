@@ -47,7 +47,7 @@ def application() -> typer.Typer:
     app.command(cls=Command, epilog=_example("generate", "a red sun", "--model", "pocket", "--seed", "7", "--output", "sun.png"))(
         given.with_options(generate)
     )
-    app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(given.with_options(repair))
+    app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
     return app
@@ -266,8 +266,6 @@ def repair(
     lora: given.Merged = None,
     device: given.Device = None,
     json: given.Json = False,
-    *,
-    flags: given.Flags,
 ) -> None:
     """Write a rescaled copy of a model that works in FP16, in any program.
 
@@ -281,7 +279,7 @@ def repair(
         model=facts.id,
         output=str(check_copy(facts, output)),
         device=known_device(device, saved),
-        numerics=given.numerics_of(flags, saved.numerics),
+        numerics=saved.numerics,
         loras=ready_loras(given.loras_of(lora)),
     )
     from halftone.cli.objects import put, repair_object

@@ -215,7 +215,7 @@ FRAGMENTS: Final = (
 PARTS: Final = (
     "{0} is faulty here",
     "{0} is no faster than FP32 here",
-    "{0} takes {1} × the time of FP32 in the self-test's operations",
+    "{0} is slower than FP32 here",
     "{0} is missing here",
     "faulty",
     "slow",

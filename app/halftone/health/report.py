@@ -47,8 +47,10 @@ class Language(msgspec.Struct, frozen=True):
 
 
 ENGLISH: Final = Language()
+_COUNTED: Final = "{0} layers and blocks; not counting blocks that hold others of them, "
+_MEASURED: Final = _COUNTED + "{1} above the {2} limit, {3} tight; smallest room {4} bits."
 _CURED: Final = (
-    "{0} layers, before the cure {1} above the {2} limit and {3} tight with a smallest room of {4} bits; with the cure {5} bits."
+    _COUNTED + "before the cure {1} above the {2} limit and {3} tight, with a smallest room of {4} bits; with the cure {5} bits."
 )
 
 
@@ -143,7 +145,7 @@ def _chart(report: CheckReport, language: Language) -> str:
     over, tight = over_and_tight([(layer.component, layer.module) for layer in report.layers], rooms)
     room = smallest_room(report.layers, report.precision)
     values = (len(report.layers), over, DTYPE_NAMES[report.precision], tight, "\u2013" if room is None else bits(room))
-    said = Words("{0} layers, {1} above the {2} limit, {3} tight; smallest room {4} bits.", values).text(language.translate)
+    said = Words(_MEASURED, values).text(language.translate)
     if is_cured(report):
         now = cured_room(report)
         said = Words(_CURED, (*values, "\u2013" if now is None else bits(now))).text(language.translate)

@@ -85,7 +85,7 @@ def test_everything_stands_on_the_page() -> None:
     for words in (
         "tiny does not hold in FP16 on RTX 9, and there is a cure.",
         "Driver 580.12",
-        "4 layers, 2 above the FP16 limit, 1 tight",
+        "4 layers and blocks; not counting blocks that hold others of them, 2 above the FP16 limit, 1 tight",
         "FP16 limit 65\u202f504",
         "a value of 300\u202f000 is above the FP16 limit",
         "vae.decoder.conv_in",
@@ -201,7 +201,7 @@ def test_a_page_of_a_cured_model_speaks_of_both_sides_of_the_cure() -> None:
     layers = tuple(msgspec.structs.replace(layer, peak_after=5000.0) for layer in overflowing().layers)
     page = as_html(overflowing(applied=True, layers=layers))
     assert "Findings before the cure" in page
-    assert "4 layers, before the cure 2 above the FP16 limit and 1 tight with a smallest room of \u22122.2 bits" in page
+    assert "before the cure 2 above the FP16 limit and 1 tight, with a smallest room of \u22122.2 bits" in page
     assert "with the cure 3.7 bits" in page
     assert "before the cure" not in as_html(overflowing())
 
