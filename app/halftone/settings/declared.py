@@ -245,6 +245,17 @@ _PROGRAM: Final = (
         flags=("--output",),
     ),
     Setting(
+        name="folders.models",
+        field="model_folders",
+        page="Folders",
+        section="Models",
+        title="Models",
+        sentence="Models, and folders in which they are looked for.",
+        tooltip="Taken out of this list, a model's files stay where they are.",
+        kind="folders",
+        default=(),
+    ),
+    Setting(
         name="folders.loras",
         field="lora_folders",
         page="Folders",

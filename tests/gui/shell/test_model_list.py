@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
@@ -50,6 +51,15 @@ def test_a_model_leaves_the_list_and_its_files_stay(qtbot: QtBot, shelf: Shelf) 
     assert Path(shelf.alone, "model_index.json").is_file()
     shelf.keeper.finish()
     assert load().model_folders == (shelf.many,)
+
+
+def test_the_list_follows_the_folders_of_the_settings(qtbot: QtBot, shelf: Shelf) -> None:
+    with qtbot.waitSignal(shelf.models.changed):
+        shelf.keeper.update(msgspec.structs.replace(shelf.keeper.settings, model_folders=(shelf.alone,)))
+    assert shelf.ids() == {POCKET, shelf.alone, shelf.inside[0]}, "the one in use stays"
+    with qtbot.waitSignal(shelf.models.changed):
+        shelf.keeper.update(msgspec.structs.replace(shelf.keeper.settings, model_folders=(shelf.many,)))
+    assert shelf.ids() == {POCKET, *shelf.inside}
 
 
 @pytest.mark.parametrize("which", [0, 1])

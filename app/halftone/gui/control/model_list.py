@@ -31,6 +31,13 @@ class ModelList(QObject):
         self._background = background
         self._models: dict[str, ModelFacts] = {}
         self._errors: dict[str, ErrorFacts] = {}
+        self._folders = keeper.settings.model_folders
+        keeper.changed.connect(self._follow)
+
+    def _follow(self) -> None:
+        """Other folders may be set now."""
+        if self._keeper.settings.model_folders != self._folders:
+            self.refresh()
 
     @property
     def current(self) -> ModelFacts | None:
@@ -55,6 +62,7 @@ class ModelList(QObject):
     def refresh(self) -> None:
         """Read the headers of all known models again."""
         settings = self._keeper.settings
+        self._folders = settings.model_folders
         wanted = tuple(dict.fromkeys((models.POCKET, *settings.model_folders, settings.last_model)))
         self._background.run(lambda: describe_all(wanted), self.show)
 
@@ -93,6 +101,7 @@ class ModelList(QObject):
         self.selected.emit()
 
     def _write(self, folders: tuple[str, ...], model: str) -> None:
+        self._folders = folders
         self._keeper.update(msgspec.structs.replace(self._keeper.settings, model_folders=folders, last_model=model))
 
     # --- off the list -----------------------------------------------------------------------------------------------

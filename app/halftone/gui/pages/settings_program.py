@@ -125,7 +125,7 @@ class ProgramSection(QWidget):
                 if field == "device":
                     one.control.set_choices(self._devices())
                 one.control.set_value(value)
-            one.set_changed(changed=value != one.setting.default)
+            one.set_changed(changed=value != one.setting.default and field != "model_folders")  # no click empties the list
 
 
 _NAMES = 180
