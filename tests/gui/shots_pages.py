@@ -172,7 +172,9 @@ def numerics_changed() -> SettingsPage:
 
 def lora_folders() -> SettingsPage:
     changed = Settings(
-        last_model=kit.MODEL.id, model_folders=(kit.MODEL.id, "/mnt/models"), lora_folders=("/home/me/loras", "/mnt/a/folder/with/a/very/long/name/that/does/not/fit")
+        last_model=kit.MODEL.id,
+        model_folders=(kit.MODEL.id, "/mnt/models"),
+        lora_folders=("/home/me/loras", "/mnt/a/folder/with/a/very/long/name/that/does/not/fit"),
     )
     page = SettingsPage(kit.desk(self_test=kit.measured(), settings=changed)[0])
     page.show_section("Folders")

@@ -287,7 +287,8 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
         case "unwatched":
             return "eye-off", "warn", tr("Not watched"), tr("The NaN check was off")
         case "asking":
-            return "triangle-alert", "warn", tr("Black"), tr("Waiting for your answer")
+            word = tr("Black") if event is None or event.step is None else tr("Bad number")
+            return "triangle-alert", "warn", word, tr("Waiting for your answer")
         case "not-recovered":
             return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
 

@@ -15,7 +15,7 @@ from halftone.contract.words import DTYPE_NAMES
 from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
 from halftone.health.headroom import build, log2_peak, room_bits
-from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, over_and_tight, smallest_room
+from halftone.health.judge import cured_by, cured_room, disk_price, headroom_bits, is_cured, over_and_tight, smallest_room
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
@@ -157,14 +157,16 @@ def _findings(report: CheckReport, language: Language) -> str:
     say = language.say
     if not report.findings:
         return f"<p>{say('No finding.')}</p>"
-    rows = [_finding(index, finding, language) for index, finding in enumerate(report.findings, start=1)]
+    rows = [_finding(index, finding, report, language) for index, finding in enumerate(report.findings, start=1)]
     head = [("", True), (say("State"), False), (say("What"), False), (say("Peak"), True), (say("Room"), True)]
     return _table(head, rows, "findings")
 
 
-def _finding(index: int, finding: Finding, language: Language) -> list[str]:
+def _finding(index: int, finding: Finding, report: CheckReport, language: Language) -> list[str]:
     state, tone = FINDING_STATES[finding.code]
     what, remedy = finding_words(finding)
+    if is_cured(report) and cured_by(report.plan, finding):
+        remedy = Words("The cure in use takes care of it.")
     place = ".".join(part for part in (finding.component, finding.module) if part)
     told = [language.words(what), f"<code>{html.escape(place)}</code>"]
     if finding.step is not None:

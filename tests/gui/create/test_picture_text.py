@@ -102,6 +102,8 @@ def test_window_and_terminal_say_the_same_of_a_picture_that_was_given_up(
     assert message is not None
     note = note_for(happened)
     assert (message.title, message.text) == (note.title.text(), note.text.text())
+    if state == "asking":
+        assert receipt(picture)[2] == ("Black" if step is None else "Bad number")
     if sound is not False:
         assert "also in FP32" not in message.spoken
     known = table("zh_CN")

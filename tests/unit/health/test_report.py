@@ -203,7 +203,10 @@ def test_a_page_of_a_cured_model_speaks_of_both_sides_of_the_cure() -> None:
     assert "Findings before the cure" in page
     assert "before the cure 2 above the FP16 limit and 1 tight, with a smallest room of \u22122.2 bits" in page
     assert "with the cure 3.7 bits" in page
+    assert "The cure in use takes care of it." in page
+    assert "Apply the cure" not in page
     assert "before the cure" not in as_html(overflowing())
+    assert "Apply the cure" in as_html(overflowing())
 
 
 def test_it_speaks_another_language() -> None:
