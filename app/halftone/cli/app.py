@@ -207,7 +207,9 @@ def generate(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")] = False,
     batch: Annotated[int, typer.Option("--batch", help="How many pictures, one after another.")] = 1,
-    sampler: Annotated[str | None, typer.Option("--sampler", help='As A1111 names them, for instance "DPM++ 2M".')] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
+    ] = None,
     device: given.Device = None,
     json: given.Json = False,
     *,

@@ -50,6 +50,17 @@ TIGHT_BITS: Final = 2.0
 """Room in bits below which a layer is called tight."""
 
 
+KARRAS: Final = "Karras"
+SCHEDULES: Final = (KARRAS, "Exponential", "SGM Uniform")
+"""How the noise levels may lie between the steps; the name of one follows that of a sampler."""
+
+
+def split_sampler(name: str) -> tuple[str, str]:
+    """ "DPM++ 2M Karras" -> ("DPM++ 2M", "Karras"); without a schedule the second is empty."""
+    way = next((way for way in SCHEDULES if name.endswith(f" {way}")), "")
+    return name.removesuffix(f" {way}") if way else name, way
+
+
 def either(names: Sequence[str]) -> str:
     """["auto", "cuda:0", "cpu"] -> "auto, cuda:0 or cpu"; at least one name."""
     *first, last = names

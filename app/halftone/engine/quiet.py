@@ -8,6 +8,7 @@ from typing import Final
 
 _KNOWN: Final = (
     (r"__array__ implementation doesn't accept a copy keyword", DeprecationWarning),  # diffusers' schedulers with numpy 2
+    (r"__array_wrap__ must accept context", DeprecationWarning),  # the same, those of DPM2
     (r"`callback_steps` is deprecated", FutureWarning),  # diffusers' combined pipelines, which hand it on to those inside
     (r"`torch\.jit\.script` is deprecated", DeprecationWarning),  # diffusers' Kolors, imported with the other pipelines
 )

@@ -1,43 +1,16 @@
-"""Sampler names as users know them, and the diffusers scheduler each one stands for."""
+"""From samplers, as users know them, to schedulers of diffusers, and back."""
 
 import inspect
 import traceback
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import diffusers
 from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.words import either
-
-SAMPLERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "Euler": ("EulerDiscreteScheduler", {}),
-    "Euler a": ("EulerAncestralDiscreteScheduler", {}),
-    "DPM++ 2M": ("DPMSolverMultistepScheduler", {"algorithm_type": "dpmsolver++", "use_karras_sigmas": False}),
-    "DPM++ 2M Karras": ("DPMSolverMultistepScheduler", {"algorithm_type": "dpmsolver++", "use_karras_sigmas": True}),
-    "DPM++ 2M SDE": ("DPMSolverMultistepScheduler", {"algorithm_type": "sde-dpmsolver++", "use_karras_sigmas": False}),
-    "DPM++ 2M SDE Karras": ("DPMSolverMultistepScheduler", {"algorithm_type": "sde-dpmsolver++", "use_karras_sigmas": True}),
-    "DPM++ SDE": ("DPMSolverSinglestepScheduler", {"algorithm_type": "dpmsolver++"}),
-    "Heun": ("HeunDiscreteScheduler", {}),
-    "DDIM": ("DDIMScheduler", {}),
-    "DDPM": ("DDPMScheduler", {}),
-    "UniPC": ("UniPCMultistepScheduler", {}),
-    "PNDM": ("PNDMScheduler", {"skip_prk_steps": True}),
-    "DEIS": ("DEISMultistepScheduler", {}),
-    "LCM": ("LCMScheduler", {}),
-}
-"""Names of A1111 for the schedulers of diffusers (diffusers documentation, "Schedulers", table of A1111 names); not LMS, which
-needs scipy. The names stand in `halftone.library.samplers` too, which the window and the command line can read.
-"""
-
-FLOW_SAMPLERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "Euler": ("FlowMatchEulerDiscreteScheduler", {}),
-    "Heun": ("FlowMatchHeunDiscreteScheduler", {}),
-    "DPM++ 2M": ("DPMSolverMultistepScheduler", {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}),
-    "UniPC": ("UniPCMultistepScheduler", {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}),
-}
-"""Samplers of flow-matching models."""
+from halftone.contract.words import split_sampler
+from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 
 
 def is_flow(scheduler: Any) -> bool:
@@ -45,32 +18,32 @@ def is_flow(scheduler: Any) -> bool:
     return type(scheduler).__name__.startswith("FlowMatch") or bool(config.get("use_flow_sigmas"))
 
 
-def choices(scheduler: Any) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The samplers that fit a model, told by its own scheduler."""
-    return FLOW_SAMPLERS if is_flow(scheduler) else SAMPLERS
-
-
 def sampler_name(scheduler: Any) -> str:
-    """The user's name of a scheduler, or its class name where users have none."""
-    name = type(scheduler).__name__
+    """The user's name of a scheduler, or its class name where users have none. The schedule that says more wins."""
+    kind, flow = type(scheduler).__name__, is_flow(scheduler)
     config = cast("dict[str, Any]", dict(scheduler.config))
-    for label, (kind, options) in choices(scheduler).items():
-        if kind == name and all(config.get(key) == value for key, value in options.items()):
-            return label
-    return name.removesuffix("Scheduler")
+    for name in sorted(FLOW_SAMPLERS if flow else SAMPLERS, key=lambda name: not split_sampler(name)[1]):
+        own, options = scheduler_of(name, flow=flow)
+        if own == kind and all((config.get(key) or False) == value for key, value in options.items()):
+            return name
+    return kind.removesuffix("Scheduler")
 
 
 def make_scheduler(native: Any, wanted: str | None) -> Any:
     """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. Raises setting-bad-
     value.
     """
-    if wanted is None or wanted.lower() == sampler_name(native).lower():
+    if wanted is None or wanted.lower() in (
+        sampler_name(native).lower(),
+        type(native).__name__.removesuffix("Scheduler").lower(),
+    ):
         return type(native).from_config(native.config)
-    table = choices(native)
-    known = {label.lower(): label for label in table}
-    if wanted.lower() not in known:
-        raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=either(list(table)))
-    kind, options = table[known[wanted.lower()]]
+    flow = is_flow(native)
+    names = FLOW_SAMPLERS if flow else SAMPLERS
+    called = sampler_called(wanted)
+    if called not in names:
+        raise unfit(wanted, names)
+    kind, options = scheduler_of(called, flow=flow)
     return getattr(diffusers, kind).from_config(native.config, **options)
 
 

@@ -1,35 +1,157 @@
-"""Names of the samplers that fit a model, told from its folder; which scheduler each one stands for, the engine knows."""
+"""Samplers under the names that users know, and the schedulers of diffusers that they stand for; no torch.
 
-from collections.abc import Mapping
-from typing import Final
+A sampler is a method, "DPM++ 2M", and may be followed by how the noise levels lie between the steps, "DPM++ 2M Karras". Names are
+A1111's; those of ComfyUI are understood. The classes follow diffusers' documentation ("Schedulers", tables of A1111 names), but
+for "DPM++ SDE": there they give the form of it that draws no noise, here the one that does.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.words import either
+from halftone.contract.words import KARRAS, SCHEDULES, either, split_sampler
 
-SAMPLERS: Final = (
-    "Euler", "Euler a", "DPM++ 2M", "DPM++ 2M Karras", "DPM++ 2M SDE", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM",
-    "DDPM", "UniPC", "PNDM", "DEIS", "LCM",
-)  # fmt: skip
-FLOW_SAMPLERS: Final = ("Euler", "Heun", "DPM++ 2M", "UniPC")
+Options = dict[str, Any]
+
+
+class Method(NamedTuple):
+    """A scheduler class of diffusers, what of its configuration is not the model's, and the schedules that may follow."""
+
+    scheduler: str
+    options: Options
+    schedules: tuple[str, ...] = ()
+
+
+_LEVELS: Final = ("use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas")
+"""Of these at most one may be set; the model's own configuration may have one."""
+_SCHEDULES: Final[dict[str, Options]] = {
+    KARRAS: {"use_karras_sigmas": True},
+    "Exponential": {"use_exponential_sigmas": True},
+    "SGM Uniform": {"timestep_spacing": "trailing"},
+}
+_ALL: Final = tuple(_SCHEDULES)
+_DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
+METHODS: Final[dict[str, Method]] = {
+    "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
+    "Euler a": Method("EulerAncestralDiscreteScheduler", {}, ("SGM Uniform",)),
+    "Heun": Method("HeunDiscreteScheduler", {}, _ALL),
+    "DPM2": Method("KDPM2DiscreteScheduler", {}, _ALL),
+    "DPM2 a": Method("KDPM2AncestralDiscreteScheduler", {}, _ALL),
+    "DPM++ 2M": Method("DPMSolverMultistepScheduler", {**_DPM, "algorithm_type": "dpmsolver++"}, _ALL),
+    "DPM++ 2M SDE": Method("DPMSolverMultistepScheduler", {**_DPM, "algorithm_type": "sde-dpmsolver++"}, _ALL),
+    "DPM++ 3M SDE": Method("DPMSolverMultistepScheduler", {**_DPM, "solver_order": 3, "algorithm_type": "sde-dpmsolver++"}, _ALL),
+    "DPM++ SDE": Method(
+        "DPMSolverSinglestepScheduler",
+        {**_DPM, "algorithm_type": "sde-dpmsolver++", "lower_order_final": True},
+        (KARRAS, "Exponential"),
+    ),
+    "UniPC": Method("UniPCMultistepScheduler", {"solver_type": "bh2"}, _ALL),
+    "DEIS": Method("DEISMultistepScheduler", {"solver_type": "logrho", "algorithm_type": "deis"}, _ALL),
+    "DDIM": Method("DDIMScheduler", {}, ("SGM Uniform",)),
+    "DDPM": Method("DDPMScheduler", {}, ("SGM Uniform",)),
+    "PNDM": Method("PNDMScheduler", {"skip_prk_steps": True}),
+    "LCM": Method("LCMScheduler", {}),
+    "TCD": Method("TCDScheduler", {}),
+}
+_FLOWS: Final[Options] = {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}
+FLOW_METHODS: Final[dict[str, Method]] = {
+    "Euler": Method("FlowMatchEulerDiscreteScheduler", {}),
+    "Heun": Method("FlowMatchHeunDiscreteScheduler", {}),
+    "DPM++ 2M": Method("DPMSolverMultistepScheduler", {**_DPM, **_FLOWS, "algorithm_type": "dpmsolver++"}),
+    "DPM++ 2M SDE": Method("DPMSolverMultistepScheduler", {**_DPM, **_FLOWS, "algorithm_type": "sde-dpmsolver++"}),
+    "UniPC": Method("UniPCMultistepScheduler", {**_FLOWS, "solver_type": "bh2"}),
+    "DEIS": Method("DEISMultistepScheduler", {**_FLOWS, "solver_type": "logrho", "algorithm_type": "deis"}),
+    "LCM": Method("FlowMatchLCMScheduler", {}),
+}
+"""Of flow-matching models."""
+
+
+def _named(methods: Mapping[str, Method]) -> tuple[str, ...]:
+    return tuple(f"{name} {way}".strip() for name, method in methods.items() for way in ("", *method.schedules))
+
+
+SAMPLERS: Final = _named(METHODS)
+FLOW_SAMPLERS: Final = _named(FLOW_METHODS)
 _ALIKE: Final = (
     "DDIM", "DDPM", "PNDM", "LMSDiscrete", "EulerDiscrete", "HeunDiscrete", "EulerAncestralDiscrete", "DPMSolverMultistep",
     "DPMSolverSinglestep", "KDPM2Discrete", "KDPM2AncestralDiscrete", "DEISMultistep", "UniPCMultistep", "DPMSolverSDE", "LCM",
-    "SASolver", "DDIMParallel", "DDPMParallel",
+    "TCD", "SASolver", "DDIMParallel", "DDPMParallel",
 )  # fmt: skip
 """Schedulers that others may stand in for (diffusers, `KarrasDiffusionSchedulers` and what calls them compatible); what has
 another, only runs with that.
 """
-_GIVEN_NOISE: Final = ("Euler", "UniPC")
+_ZERO_SNR: Final = ("Euler", "Euler a", "DPM++ 2M", "DPM++ 2M SDE", "DPM++ 3M SDE", "UniPC", "DDIM", "DDPM", "LCM", "TCD")
+"""Those whose classes know models that begin at noise alone (rescale_betas_zero_snr); others leave that out without a word."""
+_GIVEN_NOISE: Final = ("Euler", "UniPC", "LCM")
 """Flow samplers that take the noise levels and the shift that a pipeline works out itself, as most of them do."""
 _FLOW: Final[dict[str, tuple[str, ...]]] = {
     "StableDiffusion3": FLOW_SAMPLERS,
     "Sana": FLOW_SAMPLERS,
     "AuraFlow": FLOW_SAMPLERS,
-    "Flux": ("Euler", "DPM++ 2M", "UniPC"),
+    "Flux": tuple(name for name in FLOW_SAMPLERS if name != "Heun"),
 }
 """By the beginning of the pipeline's name; of other flow pipelines nothing more is known than `_GIVEN_NOISE`."""
 _ENDING: Final = "Scheduler"
+_NAMES: Final[dict[str, str]] = {
+    "eulerancestral": "eulera",
+    "dpm2ancestral": "dpm2a",
+    "plms": "pndm",
+    "unipcbh2": "unipc",
+}
+"""Other names of methods, in letters and digits alone."""
+_WAYS: Final[dict[str, str]] = {
+    "simple": "SGM Uniform",
+    "normal": "",
+    "automatic": "",
+    "uniform": "",
+    "ddimuniform": "",
+}
+"""Names of A1111 and ComfyUI for schedules that diffusers has under another one, or that are a model's usual."""
+_WITHOUT: Final[dict[str, str]] = {
+    "lms": "it needs the library scipy, which Halftone does without",
+    "beta": "that schedule needs the library scipy, which Halftone does without",
+    "dpmpp2sancestral": "diffusers has no such sampler; DPM++ SDE is the nearest",
+    "dpmpp2sa": "diffusers has no such sampler; DPM++ SDE is the nearest",
+    "dpmfast": "diffusers has no such sampler",
+    "dpmadaptive": "diffusers has no such sampler",
+    "restart": "diffusers has no such sampler",
+    "polyexponential": "diffusers has no such schedule",
+    "kloptimal": "diffusers has no such schedule",
+    "alignyoursteps": "diffusers has no such schedule",
+}
+"""What users of other programs know and cannot have here, and why."""
+
+
+# --- names -------------------------------------------------------------------------------------------------
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower().replace("++", "pp")).removesuffix("gpu")
+
+
+def _spellings() -> Iterator[tuple[str, str]]:
+    """Every way to write a sampler -> its name."""
+    methods = dict.fromkeys((*METHODS, *FLOW_METHODS))
+    short = {_letters(name): name for name in methods}
+    short |= {other: short[own] for other, own in _NAMES.items()}
+    ways = {"": ""} | {_letters(way): way for way in SCHEDULES} | _WAYS
+    for letters, method in short.items():
+        for ending, way in ways.items():
+            yield letters + ending, f"{method} {way}".strip()
+
+
+_SPELLINGS: Final = dict(_spellings())
+
+
+def sampler_called(name: str) -> str | None:
+    """The sampler that A1111 or ComfyUI call so: "dpmpp_2m_karras" -> "DPM++ 2M Karras"; None for what there is not here."""
+    return _SPELLINGS.get(_letters(name))
+
+
+# --- what fits -----------------------------------------------------------------------------------------------
 
 
 def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ...]:
@@ -44,7 +166,18 @@ def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ..
         return ("LCM",)
     if not own:
         return ()
-    return SAMPLERS if own in _ALIKE else (own,)
+    if own not in _ALIKE:
+        return (own,)
+    return tuple(name for name in SAMPLERS if _suits(split_sampler(name)[0], scheduler))
+
+
+def _suits(method: str, scheduler: Mapping[str, object]) -> bool:
+    """Whether a method can do what the model's own configuration asks for."""
+    if scheduler.get("timestep_type") == "continuous":
+        return method == "Euler"  # the others would count the steps from 0 to 999
+    if scheduler.get("rescale_betas_zero_snr") and method not in _ZERO_SNR:
+        return False
+    return method != "PNDM" or scheduler.get("prediction_type") != "sample"
 
 
 def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> None:
@@ -55,5 +188,33 @@ def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> Non
     names = facts.samplers
     if image and facts.family == "FLUX":
         names = tuple(name for name in names if name in _GIVEN_NOISE)
-    if names and wanted.lower() not in {name.lower() for name in (*names, facts.own_sampler)}:
-        raise HalftoneError("setting-bad-value", name="Sampler", value=wanted, allowed=either(names))
+    if not names or wanted.lower() in {name.lower() for name in (*names, facts.own_sampler)} or sampler_called(wanted) in names:
+        return
+    raise unfit(wanted, names)
+
+
+def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
+    """What to say to a sampler that is not among those which can be had: why, or what else there is."""
+    letters = _letters(wanted)
+    ways = {way for name in names if (way := split_sampler(name)[1])}
+    why = next((why for part, why in _WITHOUT.items() if letters == part or (part in ("lms", "beta") and part in letters)), "")
+    value = f"{wanted} ({why})" if why else wanted
+    near = [] if why else get_close_matches(letters, [_letters(name) for name in names], n=3)
+    close = [name for name in names if _letters(name) in near]
+    methods = list(dict.fromkeys(split_sampler(name)[0] for name in names))
+    behind = [way for way in SCHEDULES if way in ways]
+    allowed = either(close or methods) + ("" if close or not behind else f", most of them with {either(behind)} behind")
+    return HalftoneError("setting-bad-value", name="Sampler", value=value, allowed=allowed)
+
+
+# --- what they stand for -------------------------------------------------------------------------------------
+
+
+def scheduler_of(name: str, *, flow: bool) -> tuple[str, Options]:
+    """The class of diffusers and what of its configuration differs from the model's. Raises KeyError for what is not there."""
+    method, way = split_sampler(name)
+    found = (FLOW_METHODS if flow else METHODS)[method]
+    if way and way not in found.schedules:
+        raise KeyError(name)
+    levels = dict.fromkeys(_LEVELS, False) if KARRAS in found.schedules else {}
+    return found.scheduler, {**found.options, **levels, **_SCHEDULES.get(way, {})}

@@ -14,17 +14,18 @@ from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, ResolvedRequest
+from halftone.contract.words import split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
-_KARRAS: Final = " Karras"
 
 
 def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
+    sampler, schedule = split_sampler(request.sampler)
     fields: dict[str, str | None] = {
         "Steps": str(picture.steps),
-        "Sampler": request.sampler.removesuffix(_KARRAS),
-        "Schedule type": _KARRAS.strip() if request.sampler.endswith(_KARRAS) else None,
+        "Sampler": sampler,
+        "Schedule type": schedule or None,
         "CFG scale": f"{request.guidance:g}",
         "Seed": str(picture.seed),
         "Size": f"{picture.width}x{picture.height}",

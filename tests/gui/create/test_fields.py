@@ -16,7 +16,9 @@ from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages.create_estimate import Shape, Times, size_warning
 from halftone.gui.pages.create_fields import SeedField, SizeField, SliderField, preset_size, size_problem
 from halftone.gui.pages.create_model import ModelList
+from halftone.gui.pages.create_sampler import SamplerField
 from halftone.health.requests import check_request
+from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
 
 @pytest.mark.parametrize(
@@ -188,10 +190,9 @@ def test_what_the_user_set_stays_when_the_model_changes_and_is_told(qtbot: QtBot
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     form.guidance.set_value(20.0)
-    form.sampler.setCurrentIndex(2)
-    chosen = form.sampler.currentText()
+    form.sampler.set_value("Euler a SGM Uniform")
     form._take_defaults(OTHER)
-    assert (form.guidance.value(), form.sampler.currentText()) == (20.0, chosen)
+    assert (form.guidance.value(), form.sampler.value()) == (20.0, "Euler a SGM Uniform")
     assert (form.size_field.size_value(), form.steps.value()) == ((512, 512), 28.0), "what was not touched follows the model"
     assert not form.own_values.isHidden()
     assert form.own_values.words.text() == "Your values stay. Other was made for: Guidance 6.0."
@@ -300,6 +301,43 @@ def test_a_typed_seed_stays(qtbot: QtBot) -> None:
     qtbot.keyClick(field.edit, Qt.Key.Key_Delete)
     assert not field.lock.isChecked()
     assert field.seed_for_next() is None
+
+
+def test_a_sampler_takes_the_schedules_that_it_has(qtbot: QtBot) -> None:
+    field = SamplerField()
+    qtbot.addWidget(field)
+    assert field.value() is None
+    field.follow(SAMPLERS)
+    assert not field.schedule.isEnabled(), "the model's own has its own"
+    field.set_value("DPM++ 2M Karras")
+    assert field.schedule.isEnabled()
+    field.method.setCurrentText("Heun")
+    assert field.value() == "Heun Karras", "the schedule stays where the method has it"
+    field.method.setCurrentText("Euler a")
+    assert field.value() == "Euler a"
+    refused = field.schedule.model().index(field.schedule.findText("Karras"), 0)
+    assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
+    assert refused.data(Qt.ItemDataRole.ToolTipRole) == "Euler a has no schedule of that name."
+    field.set_value("dpmpp_2m_karras")
+    assert field.value() == "DPM++ 2M Karras", "as another program names it"
+
+
+def test_a_sampler_that_does_not_go_with_the_model_is_told(qtbot: QtBot) -> None:
+    field = SamplerField()
+    qtbot.addWidget(field)
+    field.follow(SAMPLERS)
+    field.set_value("DDIM")
+    field.follow(FLOW_SAMPLERS)
+    assert field.value() is None
+    assert field.note.text() == "DDIM does not go with this model, so its own sampler is taken."
+    assert not field.note.isHidden()
+    refused = field.method.model().index(field.method.findText("DDIM"), 0)
+    assert not refused.flags() & Qt.ItemFlag.ItemIsEnabled
+    field.method.activated.emit(0)
+    assert field.note.isHidden()
+    field.set_value("Heun")
+    assert field.value() == "Heun"
+    assert field.note.isHidden()
 
 
 def test_a_huge_seed_is_held_to_what_a_generator_takes(qtbot: QtBot) -> None:

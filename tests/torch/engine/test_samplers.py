@@ -1,8 +1,9 @@
 """The names of samplers that are told without torch against those that the engine can make."""
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import diffusers
 import pytest
@@ -13,33 +14,170 @@ from tests.helpers.engine_runs import Meddler, check, generate
 from tests.helpers.tiny import sd15
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.words import split_sampler
 from halftone.engine import samplers
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
-from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, check_sampler, samplers_of
+from halftone.library.samplers import (
+    FLOW_METHODS,
+    FLOW_SAMPLERS,
+    METHODS,
+    SAMPLERS,
+    check_sampler,
+    sampler_called,
+    samplers_of,
+)
 
 
-def test_the_names_are_the_engines() -> None:
-    assert tuple(samplers.SAMPLERS) == SAMPLERS
-    assert tuple(samplers.FLOW_SAMPLERS) == FLOW_SAMPLERS
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """As the engine makes and runs them."""
+    with quiet_libraries():
+        yield
+
+
+DPM: Final = {"solver_type": "midpoint", "solver_order": 2}
+PLAIN: Final = {"use_karras_sigmas": False, "use_exponential_sigmas": False, "use_beta_sigmas": False}
+KARRAS: Final = {**PLAIN, "use_karras_sigmas": True}
+EXPONENTIAL: Final = {**PLAIN, "use_exponential_sigmas": True}
+TRAILING: Final = {**PLAIN, "timestep_spacing": "trailing"}
+TABLE: Final[list[tuple[str, type[Any], dict[str, Any]]]] = [
+    ("Euler", diffusers.EulerDiscreteScheduler, PLAIN),
+    ("Euler Karras", diffusers.EulerDiscreteScheduler, KARRAS),
+    ("Euler Exponential", diffusers.EulerDiscreteScheduler, EXPONENTIAL),
+    ("Euler SGM Uniform", diffusers.EulerDiscreteScheduler, TRAILING),
+    ("Euler a", diffusers.EulerAncestralDiscreteScheduler, {}),
+    ("Euler a SGM Uniform", diffusers.EulerAncestralDiscreteScheduler, {"timestep_spacing": "trailing"}),
+    ("Heun Karras", diffusers.HeunDiscreteScheduler, KARRAS),
+    ("DPM2", diffusers.KDPM2DiscreteScheduler, PLAIN),
+    ("DPM2 a Karras", diffusers.KDPM2AncestralDiscreteScheduler, KARRAS),
+    ("DPM++ 2M", diffusers.DPMSolverMultistepScheduler, {**DPM, **PLAIN, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ 2M Karras", diffusers.DPMSolverMultistepScheduler, {**DPM, **KARRAS, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ 2M SGM Uniform", diffusers.DPMSolverMultistepScheduler, {**DPM, **TRAILING, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ 2M SDE", diffusers.DPMSolverMultistepScheduler, {**DPM, **PLAIN, "algorithm_type": "sde-dpmsolver++"}),
+    ("DPM++ 2M SDE Exponential", diffusers.DPMSolverMultistepScheduler, {**EXPONENTIAL, "algorithm_type": "sde-dpmsolver++"}),
+    ("DPM++ 3M SDE Karras", diffusers.DPMSolverMultistepScheduler, {**KARRAS, "solver_order": 3}),
+    ("DPM++ SDE Karras", diffusers.DPMSolverSinglestepScheduler, {**KARRAS, "algorithm_type": "sde-dpmsolver++"}),
+    ("UniPC", diffusers.UniPCMultistepScheduler, {**PLAIN, "solver_type": "bh2"}),
+    ("DEIS", diffusers.DEISMultistepScheduler, {**PLAIN, "solver_type": "logrho", "algorithm_type": "deis"}),
+    ("DDIM", diffusers.DDIMScheduler, {}),
+    ("DDPM", diffusers.DDPMScheduler, {}),
+    ("PNDM", diffusers.PNDMScheduler, {"skip_prk_steps": True}),
+    ("LCM", diffusers.LCMScheduler, {}),
+    ("TCD", diffusers.TCDScheduler, {}),
+]
+"""Name, class, and what of its configuration is not the model's."""
+FLOW_TABLE: Final[list[tuple[str, type[Any], dict[str, Any]]]] = [
+    ("Euler", diffusers.FlowMatchEulerDiscreteScheduler, {}),
+    ("Heun", diffusers.FlowMatchHeunDiscreteScheduler, {}),
+    ("DPM++ 2M", diffusers.DPMSolverMultistepScheduler, {"use_flow_sigmas": True, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ 2M SDE", diffusers.DPMSolverMultistepScheduler, {"use_flow_sigmas": True, "algorithm_type": "sde-dpmsolver++"}),
+    ("UniPC", diffusers.UniPCMultistepScheduler, {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}),
+    ("DEIS", diffusers.DEISMultistepScheduler, {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}),
+    ("LCM", diffusers.FlowMatchLCMScheduler, {}),
+]
+OWN: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+"""Of a model, as Stable Diffusion has it."""
+
+
+@pytest.mark.parametrize(("name", "kind", "differs"), TABLE)
+def test_a_name_stands_for_a_scheduler_with_the_models_noise(name: str, kind: type[Any], differs: dict[str, Any]) -> None:
+    native = diffusers.PNDMScheduler(**OWN, skip_prk_steps=True, prediction_type="v_prediction")
+    made = samplers.make_scheduler(native, name)
+    assert type(made) is kind
+    assert {key: made.config[key] for key in differs} == differs
+    assert {key: made.config[key] for key in OWN if key in inspect.signature(kind).parameters} == {
+        key: value for key, value in OWN.items() if key in inspect.signature(kind).parameters
+    }
+    assert made.config["prediction_type"] == "v_prediction"
+    assert samplers.sampler_name(made) == name
+
+
+@pytest.mark.parametrize(("name", "kind", "differs"), FLOW_TABLE)
+def test_a_flow_models_names(name: str, kind: type[Any], differs: dict[str, Any]) -> None:
+    made = samplers.make_scheduler(FlowMatchEulerDiscreteScheduler(num_train_timesteps=500), name)
+    assert type(made) is kind
+    assert {key: made.config[key] for key in differs} == differs
+    assert made.config["num_train_timesteps"] == 500
+    assert samplers.sampler_name(made) == name
+
+
+def test_the_tables_name_every_method() -> None:
+    assert {split_sampler(name)[0] for name, _, _ in TABLE} == set(METHODS)
+    assert {name for name, _, _ in FLOW_TABLE} == set(FLOW_METHODS)
 
 
 def test_every_sampler_can_be_made() -> None:
-    with quiet_libraries():
-        for native, names in ((DPMSolverMultistepScheduler(), SAMPLERS), (FlowMatchEulerDiscreteScheduler(), FLOW_SAMPLERS)):
-            for name in names:
-                scheduler = samplers.make_scheduler(native, name)
-                scheduler.set_timesteps(4)
-                assert len(scheduler.timesteps) >= 4, name
+    for native, names in ((DPMSolverMultistepScheduler(), SAMPLERS), (FlowMatchEulerDiscreteScheduler(), FLOW_SAMPLERS)):
+        for name in names:
+            scheduler = samplers.make_scheduler(native, name)
+            scheduler.set_timesteps(4)
+            assert len(scheduler.timesteps) >= 4, name
+            assert samplers.sampler_name(scheduler) == name
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:diffusers")
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
+        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"), ("uni_pc_bh2", "UniPC"),
+        ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler SGM Uniform"), ("euler_normal", "Euler"),
+        ("DPM++ 2M Automatic", "DPM++ 2M"), ("dpm_2_ancestral", "DPM2 a"), ("LMS", None), ("", None),
+    ],
+)  # fmt: skip
+def test_names_of_other_programs_are_understood(called: str, name: str | None) -> None:
+    assert sampler_called(called) == name
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("LMS Karras", "Sampler cannot be LMS Karras (it needs the library scipy"),
+        ("Euler beta", "(that schedule needs the library scipy"),
+        ("DPM++ 2S a", "DPM++ SDE is the nearest"),
+        ("DPM++ 2N", "DPM++ 2M or"),
+        ("qq", "most of them with Karras, Exponential or SGM Uniform behind"),
+        ("Euler a Karras", "Euler Karras"),
+    ],
+)
+def test_what_cannot_be_had_is_told_with_what_can(wanted: str, said: str) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        check_sampler(describe(POCKET), wanted)
+    assert said in str(caught.value)
+
+
+def test_the_models_own_configuration_narrows_what_fits() -> None:
+    own = {"_class_name": "EulerDiscreteScheduler"}
+    moving = samplers_of("StableVideoDiffusionPipeline", {**own, "timestep_type": "continuous"})
+    assert {split_sampler(name)[0] for name in moving} == {"Euler"}
+    zero = {split_sampler(name)[0] for name in samplers_of("StableDiffusionXLPipeline", {**own, "rescale_betas_zero_snr": True})}
+    assert zero == {name for name in METHODS if "rescale_betas_zero_snr" in inspect.signature(_class(name)).parameters}
+    sample = samplers_of("StableDiffusionPipeline", {**own, "prediction_type": "sample"})
+    assert "PNDM" not in sample
+    assert "DDIM" in sample
+
+
+def _class(name: str) -> Any:
+    return getattr(diffusers, METHODS[name].scheduler)
+
+
+def test_a_models_own_scheduler_stays_its_own() -> None:
+    """With all that its configuration says, whatever users call it."""
+    native = diffusers.EulerDiscreteScheduler(**OWN, timestep_spacing="trailing", use_karras_sigmas=True)
+    for wanted in (None, "Euler Karras", "EulerDiscrete"):
+        made = samplers.make_scheduler(native, wanted)
+        assert type(made) is diffusers.EulerDiscreteScheduler
+        assert dict(made.config) == dict(native.config)
+    assert samplers.make_scheduler(native, "Euler").config["use_karras_sigmas"] is False
+
+
 @pytest.mark.parametrize("family", ["sd15", "sdxl", "sd3", "sana"])
 def test_a_pipeline_takes_all_that_is_offered_for_it(family: str, engine: DiffusersEngine, models: dict[str, Path]) -> None:
     offered = describe(str(models[family])).samplers
     assert len(offered) >= 4
-    for name in offered:
+    # schedules are the schedulers' own affair: one family shows them
+    for name in offered if family == "sd15" else [name for name in offered if not split_sampler(name)[1]]:
         report, _ = generate(engine, models[family], steps=3, sampler=name)
         assert report.images[0].state in ("clean", "recovered"), name
 
@@ -74,7 +212,7 @@ def test_what_has_a_scheduler_like_no_other_runs_with_that_alone() -> None:
     assert samplers_of("StableDiffusionPipeline", {"num_train_timesteps": 1000}) == (), "its class is not told, so nothing is"
     assert samplers_of("WuerstchenDecoderPipeline", {"_class_name": "DDPMWuerstchenScheduler"}) == ("DDPMWuerstchen",)
     assert samplers_of("LatentConsistencyModelPipeline", {"_class_name": "LCMScheduler"}) == ("LCM",)
-    assert samplers_of("QwenImagePipeline", {"_class_name": "FlowMatchEulerDiscreteScheduler"}) == ("Euler", "UniPC")
+    assert samplers_of("QwenImagePipeline", {"_class_name": "FlowMatchEulerDiscreteScheduler"}) == ("Euler", "UniPC", "LCM")
 
 
 def test_both_take_and_refuse_the_same() -> None:

@@ -169,7 +169,6 @@ class CreateForm(QWidget):
         """What the form asks for, as it stands."""
         width, height = self.size_field.size_value()
         settings = self._controller.settings
-        sampler = self.sampler.currentData()
         request = PictureRequest(
             prompt=self.prompt.toPlainText().strip(),
             negative=self.negative.toPlainText().strip(),
@@ -179,7 +178,7 @@ class CreateForm(QWidget):
             height=height,
             steps=round(self.steps.value()),
             guidance=round(self.guidance.value(), 1),
-            sampler=sampler if isinstance(sampler, str) and sampler else None,
+            sampler=self.sampler.value(),
             seed=self.seed.seed_for_next(),
             batch=round(self.batch.value()),
             output=settings.pictures_folder,
@@ -200,7 +199,7 @@ class CreateForm(QWidget):
             self.steps.set_value(request.steps)
         if request.guidance is not None:
             self.guidance.set_value(request.guidance)
-        self.sampler.setCurrentIndex(max(0, self.sampler.findData(request.sampler or "")))
+        self.sampler.set_value(request.sampler)
         if seed and request.seed is not None:
             self.seed.set_seed(request.seed)
         self.batch.setValue(request.batch)
@@ -307,12 +306,7 @@ class CreateForm(QWidget):
         self._defaults_of = model.id
         self.size_field.set_native(model.native_width, model.native_height)
         self.own_values.follow(model)
-        chosen = self.sampler.currentData()
-        self.sampler.clear()
-        self.sampler.addItem(tr("Model's own"), "")
-        for name in model.samplers:
-            self.sampler.addItem(name, name)
-        self.sampler.setCurrentIndex(max(0, self.sampler.findData(chosen or "")))
+        self.sampler.follow(model.samplers)
 
     def _channels_known(self, model: str, channels: int | None) -> None:
         if model == self._controller.settings.last_model:

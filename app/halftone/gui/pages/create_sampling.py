@@ -5,7 +5,8 @@ from PySide6.QtWidgets import QWidget
 
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.gui.i18n import tr
-from halftone.gui.pages.create_fields import NumberBox, SeedField, SliderField, combo, limit_note
+from halftone.gui.pages.create_fields import NumberBox, SeedField, SliderField, limit_note
+from halftone.gui.pages.create_sampler import SamplerField
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import column, label, row
 
@@ -21,7 +22,7 @@ class SamplingPart(QWidget):
         most = figures.group(GUIDANCE_RANGE[1])
         guidance_tip = tr("How strictly the picture follows the prompt. 0 to {0}; the slider has the usual ones.", most)
         self.guidance = SliderField(tr("Guidance"), guidance_tip, (1, 30), GUIDANCE_RANGE, 0.1)
-        self.sampler = combo(tr("Sampler"), tr("How noise is removed at each step."))
+        self.sampler = SamplerField()
         self.seed = SeedField()
         self.batch = NumberBox(BATCH_RANGE)
         self.batch_note = limit_note(self.batch, tr("Batch"))
@@ -33,10 +34,7 @@ class SamplingPart(QWidget):
         batch_column = column(label(tr("Batch"), "small", "secondary"), self.batch, spacing=5)
         bottom = row(seed_column, batch_column, spacing=8)
         bottom.setStretch(0, 1)
-        sampler_column = column(label(tr("Sampler"), "small", "secondary"), self.sampler, spacing=5)
         bottom_part = column(bottom, self.batch_note, spacing=2)
         self.setLayout(
-            column(
-                column(self.steps, self.guidance, spacing=4), sampler_column, bottom_part, spacing=10, margins=(14, 10, 14, 12)
-            )
+            column(column(self.steps, self.guidance, spacing=4), self.sampler, bottom_part, spacing=10, margins=(14, 10, 14, 12))
         )
