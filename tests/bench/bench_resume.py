@@ -26,7 +26,7 @@ from tests.bench.faults.families import FAMILIES
 from tests.bench.resume.rig import Case, Fault, Made, Rig, decoding, not_float16, passing, standing, swelling, wide
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
+from halftone.library.samplers import FLOW_METHODS, METHODS
 
 EXACT: Final = {"vae_float32": "always"}
 """The decoder gets the latents as they are, so that they can be compared to the last bit."""
@@ -81,8 +81,8 @@ def _tasks() -> list[Case]:
 
 def cases() -> list[Case]:
     """Everything that is tried."""
-    usual = [_case(family, sampler) for family in ("sd15", "sdxl", "pixart", "cogvideox") for sampler in SAMPLERS]
-    flow = [_case(family, sampler) for family in ("sd3", "flux", "sana", "wan", "ltx") for sampler in FLOW_SAMPLERS]
+    usual = [_case(family, sampler) for family in ("sd15", "sdxl", "pixart", "cogvideox") for sampler in METHODS]
+    flow = [_case(family, sampler) for family in ("sd3", "flux", "sana", "wan", "ltx") for sampler in FLOW_METHODS]
     own = ("sd15", "sdxl", "sd3", "flux", "sana", "pixart", "wan", "ltx", "cogvideox", "lumina2", "z-image", "qwen-image")
     return [*usual, *flow, *(_case(family) for family in own), *_guided(), *_tasks()]
 

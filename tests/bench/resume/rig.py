@@ -251,9 +251,9 @@ def _scheduler_kinds(pipe: Any) -> list[Any]:
     """Classes whose step is counted: those of the pipeline and all that a sampler may put there."""
     import diffusers
 
-    from halftone.engine.samplers import FLOW_SAMPLERS, SAMPLERS
+    from halftone.library.samplers import FLOW_METHODS, METHODS
 
-    named = [getattr(diffusers, kind) for kind, _ in (*SAMPLERS.values(), *FLOW_SAMPLERS.values())]
+    named = [getattr(diffusers, method.scheduler) for method in (*METHODS.values(), *FLOW_METHODS.values())]
     return list(dict.fromkeys([*named, *(type(scheduler) for scheduler in schedulers(pipe))]))
 
 
