@@ -44,6 +44,18 @@ def unpriced() -> HealthPage:
     return HealthPage(kit.desk(report=kit.report(cures=cures), self_test=kit.measured())[0])
 
 
+def elsewhere() -> HealthPage:
+    """Checked in another precision than the one in use."""
+    settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
+    return HealthPage(kit.desk(report=kit.report(), self_test=kit.measured(), settings=settings)[0])
+
+
+def looked_at_elsewhere() -> HealthPage:
+    page = elsewhere()
+    page.verdict.show_other.click()
+    return page
+
+
 def opened() -> HealthPage:
     page = overflows()
     page.findings.view.toggle(0)
@@ -191,6 +203,8 @@ def settings_page(name: str) -> Callable[[], SettingsPage]:
 
 
 SHOTS: tuple[Shot, ...] = (
+    ("health-elsewhere", elsewhere),
+    ("health-looked-at-elsewhere", looked_at_elsewhere),
     ("health-unchecked", unchecked),
     ("health-overflows", overflows),
     ("health-unpriced", unpriced),
@@ -223,7 +237,15 @@ SHOTS: tuple[Shot, ...] = (
 def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int], str]]:
     """Suffix, theme, size of the page and language."""
     yield "", "dark", (1440, 830), "en"
-    if name in ("health-overflows", "health-unpriced", "device-first-run", "settings-numerics", "health-cured", "device"):
+    if name in (
+        "health-overflows",
+        "health-looked-at-elsewhere",
+        "health-unpriced",
+        "device-first-run",
+        "settings-numerics",
+        "health-cured",
+        "device",
+    ):
         yield "-light", "light", (1440, 830), "en"
         yield "-small", "dark", (1024, 570), "en"
         yield "-tall", "dark", (1024, 1500), "en"

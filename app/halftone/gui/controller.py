@@ -102,6 +102,7 @@ class Controller(QObject):
         self.free_memory = self._memory.free
         self.report = self._checks.report
         self.badge = self._checks.badge
+        self.checked_in = self._checks.checked_in
         self.check = self._checks.check
         self.fix_model = self._checks.fix
         self.apply_cure = self._checks.apply

@@ -66,6 +66,23 @@ def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> 
         assert told in health_words.cure_tooltip(made, "FP16").replace("\u00a0", " ")
 
 
+def test_the_check_in_another_precision_is_shown_and_repeated_on_request(qtbot: QtBot) -> None:
+    settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
+    page, link = open_page(qtbot, kit.report(), settings=settings)
+    assert page.verdict.show_other.text().strip() == "Show the FP16 check"
+    page.verdict.show_other.click()
+    assert page.view.report == kit.report()
+    assert page.verdict.show_other.isHidden()
+    assert page._controller.precision[0] == "float32", "pictures run as before"
+    page.header.again.main.click()
+    sent = link.sent[-1]
+    assert isinstance(sent, Examine)
+    assert sent.numerics.precision == "float16"
+    as_used = next(action for action in page.header.again.menu.actions() if action.text() == "As pictures run: FP32")
+    as_used.trigger()
+    assert page.view.report is None
+
+
 def test_a_check_in_another_precision_is_not_denied(qtbot: QtBot) -> None:
     settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
     page, _ = open_page(qtbot, kit.report(), settings=settings)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
-from halftone.contract.request import Extras, inputs_with
+from halftone.contract.request import Extras, Numerics, inputs_with
 from halftone.contract.words import DTYPE_NAMES, Depth, DType
 from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
@@ -48,12 +48,12 @@ class Checks(QObject):
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
-    def report(self, model: ModelFacts | None) -> CheckReport | None:
-        """The stored check of a model, with what was chosen for it, on this device in the precision in use."""
+    def report(self, model: ModelFacts | None, precision: DType | None = None) -> CheckReport | None:
+        """The stored check of a model, with what was chosen for it, on this device. precision: None for the one in use."""
         device = self._holder.state.device
         if model is None or device is None:
             return None
-        return self._report(model, device, self._devices.precision[0], self._extras_of(model))
+        return self._report(model, device, precision or self._devices.precision[0], self._extras_of(model))
 
     def _report(self, model: ModelFacts, device: DeviceFacts, precision: DType, extras: Extras) -> CheckReport | None:
         key = (model.fingerprint, device.id, precision, extras_key(extras))
@@ -61,22 +61,31 @@ class Checks(QObject):
             self._reports[key] = records.load_report(model, device, precision, extras)
         return self._reports[key]
 
-    def badge(self, model: ModelFacts | None) -> Badge:
-        """How the model's numbers behave on this device."""
+    def badge(self, model: ModelFacts | None, precision: DType | None = None) -> Badge:
+        """How the model's numbers behave on this device. precision: None for the one in use."""
         device = self._holder.state.device
         if model is None or device is None:
             return Badge(state="unchecked", room_bits=None, reason="")
-        report, numerics = self.report(model), self._keeper.numerics
-        if report is None and (others := self._checked_in(model, device)):
-            now = DTYPE_NAMES[self._devices.precision[0]]
-            return Badge("unchecked", None, f"Checked in {' and '.join(others)}, not in {now} yet.", elsewhere=True)
+        report, numerics = self.report(model, precision), self._keeper.numerics
+        if report is None and (others := self.checked_in(model)):
+            named, now = [DTYPE_NAMES[dtype] for dtype in others], DTYPE_NAMES[precision or self._devices.precision[0]]
+            return Badge("unchecked", None, f"Checked in {' and '.join(named)}, not in {now} yet.", elsewhere=True)
         return badge(report, model, device, numerics)
 
-    def _checked_in(self, model: ModelFacts, device: DeviceFacts) -> list[str]:
-        """Names of the precisions in which there is a check of the model that still holds."""
-        extras, numerics = self._extras_of(model), self._keeper.numerics
-        found = ((name, self._report(model, device, dtype, extras)) for dtype, name in DTYPE_NAMES.items())
-        return [name for name, report in found if report and records.staleness(report, model, device, numerics) is None]
+    def checked_in(self, model: ModelFacts) -> list[DType]:
+        """The precisions in which there is a check of the model that still holds."""
+        device, extras, numerics = self._holder.state.device, self._extras_of(model), self._keeper.numerics
+        if device is None:
+            return []
+        found = ((dtype, self._report(model, device, dtype, extras)) for dtype in DTYPE_NAMES)
+        return [dtype for dtype, report in found if report and records.staleness(report, model, device, numerics) is None]
+
+    def _numerics(self, precision: DType | None) -> Numerics:
+        """As set, in this precision where that is not the one in use."""
+        numerics = self._keeper.numerics
+        if precision is None or precision == self._devices.precision[0]:
+            return numerics
+        return msgspec.structs.replace(numerics, precision=precision)
 
     def _remember(self, report: CheckReport) -> None:
         """Known here at once, on disk before the next job is sent."""
@@ -87,14 +96,20 @@ class Checks(QObject):
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def check(self, model: ModelFacts, depth: Depth = "quick", then: Callable[[Ended], None] | None = None) -> str:
-        """Queue a check of a model."""
+    def check(
+        self,
+        model: ModelFacts,
+        depth: Depth = "quick",
+        then: Callable[[Ended], None] | None = None,
+        precision: DType | None = None,
+    ) -> str:
+        """Queue a check of a model. precision: None for the one in use."""
         command = Examine(
             job=new_job_id(),
             model=model.id,
             device=self._devices.id,
             depth=depth,
-            numerics=self._keeper.numerics,
+            numerics=self._numerics(precision),
             inputs=inputs_with(self._extras_of(model)),
         )
         return self._queue.submit(command, model.name, first=True, then=then)
@@ -147,7 +162,7 @@ class Checks(QObject):
             model=chosen.model.id,
             device=self._devices.id,
             depth=chosen.depth,
-            numerics=self._keeper.numerics,
+            numerics=self._numerics(chosen.precision),
             inputs=inputs_with(chosen.extras),
             plan=chosen.plan,
         )

@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
-from halftone.contract.errors import say
 from halftone.contract.facts import CheckReport, LayerPeak, ModelFacts
 from halftone.contract.messages import Examine, LayersMeasured, Repair
 from halftone.contract.words import DType
@@ -25,11 +24,10 @@ from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.state import Ended, Job, Noted
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import column, hline, row, scrolling
+from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.troubles import Trouble, known_on
 
 REFRESH_MS = 60
-PHASES = ("load", "scan", "range", "target", "plan", "verify", "measure")
-"""A check goes through these; the share of the whole is counted in them."""
 
 
 class HealthPage(Page):
@@ -39,6 +37,7 @@ class HealthPage(Page):
         super().__init__(REFRESH_MS, parent)
         self._controller = controller
         self._picked: str | None = None
+        self._in: DType | None = None  # the precision looked at, None for the one in use
         self._measured = (0, 0)
         self._unfinished: dict[str, Ended] = {}
         self._notes: dict[str, str] = {}
@@ -84,6 +83,8 @@ class HealthPage(Page):
         control.job_ended.connect(self._ended)
         self.header.picked.connect(self.look_at)
         self.header.check.connect(self.start_check)
+        self.header.precision.connect(self.look_in)
+        self.verdict.precision.connect(self.look_in)
         self.header.open_folder.connect(lambda: health_files.ask_model(self, control.select_model))
         self.verdict.check.connect(lambda: self.start_check("quick"))
         self.verdict.again.connect(lambda: self.start_check("quick"))
@@ -168,12 +169,25 @@ class HealthPage(Page):
         return next((one for one in self._controller.models if one.id == self._picked), self._controller.model)
 
     def look_at(self, model: str) -> None:
-        self._picked = model
+        self._picked, self._in = model, None
         self.chart.chart.reset_zoom()
         self.refresh()
 
+    def look_in(self, precision: DType | None) -> None:
+        """Show the check in a precision, and check in it from now on; None: in that of the pictures."""
+        self._in = precision
+        self.chart.chart.reset_zoom()
+        self.refresh()
+
+    @property
+    def _dtype(self) -> DType:
+        return self._in or self._controller.precision[0]
+
+    def _report(self, model: ModelFacts | None) -> CheckReport | None:
+        return self._controller.report(model, self._in)
+
     def _follow(self) -> None:
-        self._picked = None
+        self._picked = self._in = None
         self.soon()
 
     def _heard(self, event: object, _blob: object) -> None:
@@ -198,7 +212,7 @@ class HealthPage(Page):
     def _holds_after(self, ended: Ended) -> bool:
         """Whether the last report stays in sight: the user stopped the new check, and nothing is wrong."""
         model = next((one for one in self._controller.models if one.id == ended.job.model), None)
-        return ended.outcome == "cancelled" and self._controller.report(model) is not None
+        return ended.outcome == "cancelled" and self._report(model) is not None
 
     def _check_job(self) -> Job | None:
         model = self.model
@@ -221,13 +235,15 @@ class HealthPage(Page):
         model, job = self.model, self._check_job()
         self._view = self._decide(model, job)
         self._show_header(model, job)
-        share = _whole_share(job)
+        share = health_view.whole_share(job)
         words = tr("Check again") if self._view.state == "stale" else tr("Check now")
         if (seconds := self._known_seconds(model)) is not None:
             words = tr("{0} · about {1}", words, figures.duration(seconds))
         self.verdict.set_view(
             self._view, running=job is not None and job.running, check_words=words, left=self._left(model, job), share=share
         )
+        others = self._controller.checked_in(model) if model is not None and self._view.state == "unchecked" else []
+        self.verdict.set_other(next(iter(others), None))
         self.chart.set_view(self._view)
         self.findings.set_view(self._view, health_view.summary_of_findings(self._view.findings))
         self.cure.set_view(self._view, busy=self._busy())
@@ -240,12 +256,12 @@ class HealthPage(Page):
     def _decide(self, model: ModelFacts | None, job: Job | None) -> HealthView:
         control = self._controller
         device = control.state.device
-        report = control.report(model)
+        report = self._report(model)
         if model is None and self._picked is None and (error := control.model_error) is not None:
             return health_view.of_model_missing((text.error_sentence(error), text.error_remedy(error)))
-        dtype = control.precision[0]
+        dtype = self._dtype
         known = health_view.of_unchecked(device)
-        badge = control.badge(model)
+        badge = control.badge(model, self._in)
         if model is not None and report is None and badge.elsewhere:
             known = replace(known, title=reasons.reason(badge.reason).rstrip(".。"))
         if model is not None and report is not None:
@@ -263,7 +279,7 @@ class HealthPage(Page):
         device = control.state.device
         if model is None or device is None:
             return ()
-        return known_on(model, device, control.precision[0], control.numerics)
+        return known_on(model, device, self._dtype, control.numerics)
 
     def _of_report(self, report: CheckReport, stale: str | None) -> HealthView:
         """The view of a report, worked out once: a thousand layers take their time."""
@@ -285,7 +301,7 @@ class HealthPage(Page):
 
     def _known_seconds(self, model: ModelFacts | None) -> float | None:
         """What the last check of this model took here."""
-        report = self._controller.report(model)
+        report = self._report(model)
         return report.seconds if report is not None else None
 
     def _left(self, model: ModelFacts | None, job: Job | None) -> str:
@@ -303,6 +319,9 @@ class HealthPage(Page):
         states = [control.badge(one).state for one in control.models]
         self.header.set_models(control.models, states, model.id if model is not None else "")
         tags = health_view.model_tags(model, control.extras_of(model)) if model is not None else ()
+        if self._in not in (None, control.precision[0]):
+            tags = (tr("Looked at in {0}", type_name(self._dtype)), *tags)
+        self.header.set_precision(self._in, control.precision[0])
         self.header.set_model(model.name if model is not None else tr("No model"), tags, narrow=self.width() < 900)
         seconds = self._known_seconds(model)
         tip = tr("Repeat the check with the current settings.")
@@ -328,7 +347,7 @@ class HealthPage(Page):
             return
         self._unfinished.pop(model.id, None)
         self._measured = (0, 0)
-        self._controller.check(model, "thorough" if depth == "thorough" else "quick")
+        self._controller.check(model, "thorough" if depth == "thorough" else "quick", precision=self._in)
 
     def cancel_check(self) -> None:
         job = self._check_job()
@@ -354,16 +373,7 @@ class HealthPage(Page):
         model = self.model
         ended = self._unfinished.get(model.id) if model is not None else None
         error = ended.error if ended is not None else self._controller.model_error
-        device = self._controller.state.device
-        lines = [
-            f"Halftone {self._controller.state.version}",
-            f"Device: {device.name if device else '-'}, driver {device.driver if device else '-'}",
-            f"PyTorch: {device.torch_version if device else '-'}",
-            f"Model: {model.name if model else '-'} ({model.fingerprint if model else '-'})",
-            f"Phase: {ended.job.phase if ended else '-'}",
-            *([say(error), error.details] if error is not None else []),
-        ]
-        QGuiApplication.clipboard().setText("\n".join(line for line in lines if line))
+        QGuiApplication.clipboard().setText(health_files.details(self._controller.state, model, ended, error))
 
     # files
 
@@ -412,11 +422,3 @@ class HealthPage(Page):
         """Below the cures of this model, until something newer is to be said."""
         self._notes[model] = words
         self._show_copy()
-
-
-def _whole_share(job: Job | None) -> float | None:
-    """0 to 1 over all phases, None while nothing tells it."""
-    if job is None or not job.running or job.phase not in PHASES:
-        return None if job is not None and job.running else 0.0
-    place = PHASES.index(job.phase)
-    return (place + (job.fraction or 0.0)) / len(PHASES)

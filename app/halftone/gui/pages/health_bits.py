@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gui import icons, reasons
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_view, health_words
@@ -50,10 +51,12 @@ class SplitButton(QWidget):
 
 
 class HealthHeader(QWidget):
-    """Model menu, tags, when it was checked, and Check again with its menu."""
+    """Model menu, tags, when it was checked, and Check again with its menu: how thorough, and in which precision."""
 
     picked = Signal(str)
     check = Signal(str)
+    precision = Signal(object)
+    """The one to look at, None for the one that pictures run in."""
     open_folder = Signal()
 
     def __init__(self) -> None:
@@ -78,8 +81,28 @@ class HealthHeader(QWidget):
             action.setToolTip(tip)
             action.triggered.connect(lambda _on=False, d=depth: self.check.emit(d))
         self.again.menu.setToolTipsVisible(True)
+        self.again.menu.addSeparator()
+        self._precisions = QActionGroup(self.again.menu)
+        self._in_use = self._precision("", None, tr("The precision that pictures run in."))
+        for dtype, words in DTYPE_NAMES.items():
+            self._precision(words, dtype, tr("Look at the model in this precision. Pictures run as before."))
         self.setLayout(row(self.model, self._tags, -1, self._checked, self.again, spacing=12))
         self.setFixedHeight(36)
+
+    def _precision(self, words: str, dtype: DType | None, tip: str) -> QAction:
+        action = self.again.menu.addAction(words)
+        action.setCheckable(True)
+        action.setData(dtype)
+        action.setToolTip(tip)
+        action.triggered.connect(lambda _on=False: self.precision.emit(dtype))
+        self._precisions.addAction(action)
+        return action
+
+    def set_precision(self, looked_at: DType | None, in_use: DType) -> None:
+        """looked_at: None for the one in use."""
+        self._in_use.setText(tr("As pictures run: {0}", type_name(in_use)))
+        for action in self._precisions.actions():
+            action.setChecked(action.data() == looked_at)
 
     def set_models(self, models: Sequence[ModelFacts], states: Sequence[str], current: str) -> None:
         """The menu: every known model with its health, then how to open another one."""

@@ -31,6 +31,7 @@ from halftone.gui.widgets.common import (
     set_tone,
 )
 from halftone.gui.widgets.headroom_chart import HeadroomChart
+from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.headroom import log2_peak, room_bits
 from halftone.health.words import rounded_room
 
@@ -57,6 +58,8 @@ class VerdictCard(QFrame):
     undo = Signal()
     again = Signal()
     copy = Signal()
+    precision = Signal(object)
+    """The one to look at."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,8 +80,13 @@ class VerdictCard(QFrame):
         self._undo = button(tr("Undo cure"), "", "undo-2", clicked=self.undo.emit)
         self._again = button(tr("Try again"), "", "refresh-cw", clicked=self.again.emit)
         self._copy = button(tr("Copy details"), "quiet", "copy", clicked=self.copy.emit)
+        self._other: DType | None = None
+        self.show_other = button("", "", "activity", clicked=lambda: self.precision.emit(self._other))
+        self.show_other.hide()
         words = column(self._title, self._text, self._bar, spacing=4)
-        self._actions = row(self._left, self._check, self._cancel, self._again, self._copy, self._undo, spacing=8)
+        self._actions = row(
+            self._left, self.show_other, self._check, self._cancel, self._again, self._copy, self._undo, spacing=8
+        )
         top = row(self._icon, words, self._figures, self._actions, spacing=16)
         top.setStretch(1, 1)
         top.setAlignment(self._icon, Qt.AlignmentFlag.AlignVCenter)
@@ -117,6 +125,12 @@ class VerdictCard(QFrame):
         if view.figures != self._shown:
             self._fill(view.figures)
         self.setAccessibleName(sentences(view.title, view.text, *(f"{f.value} {f.caption}." for f in view.figures)))
+
+    def set_other(self, dtype: DType | None) -> None:
+        """Offer the check in another precision; None: there is none."""
+        self._other = dtype
+        self.show_other.set_words("" if dtype is None else tr("Show the {0} check", type_name(dtype)))
+        self.show_other.setVisible(dtype is not None)
 
     def _fill(self, shown: tuple[Figure, ...]) -> None:
         self._shown = shown

@@ -6,11 +6,12 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from halftone.contract.errors import ErrorFacts, say
 from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
 from halftone.gui import text
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_words
-from halftone.gui.state import Ended
+from halftone.gui.state import AppState, Ended
 from halftone.library.copies import SUFFIX
 from halftone.library.folder import INDEX
 
@@ -93,3 +94,17 @@ def copy_words(ended: Ended) -> str:
     if ended.error is not None:
         return sentences(text.error_sentence(ended.error), text.error_remedy(ended.error))
     return tr("The copy could not be written.")
+
+
+def details(state: AppState, model: ModelFacts | None, ended: Ended | None, error: ErrorFacts | None) -> str:
+    """What a check that failed was about, in plain text."""
+    device = state.device
+    lines = [
+        f"Halftone {state.version}",
+        f"Device: {device.name if device else '-'}, driver {device.driver if device else '-'}",
+        f"PyTorch: {device.torch_version if device else '-'}",
+        f"Model: {model.name if model else '-'} ({model.fingerprint if model else '-'})",
+        f"Phase: {ended.job.phase if ended else '-'}",
+        *([say(error), error.details] if error is not None else []),
+    ]
+    return "\n".join(line for line in lines if line)
