@@ -101,8 +101,10 @@ def check(
     **inputs: Any,
 ) -> tuple[CheckReport, Recorder]:
     emit = Recorder()
+    numerics = {name: inputs.pop(name) for name in list(inputs) if name in Numerics.__struct_fields__}
     given = CheckInputs(width=32, height=32, options=OPTIONS[family], **inputs)
-    command = Examine(job="c", model=str(model), depth=depth, numerics=Numerics(precision=precision), inputs=given)
+    settings = Numerics(precision=precision, **numerics)
+    command = Examine(job="c", model=str(model), depth=depth, numerics=settings, inputs=given)
     report = engine.examine(command, emit, Steady())
     emit(JobEnded(job="c", outcome="done", report=report))
     return report, emit

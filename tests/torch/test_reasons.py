@@ -39,7 +39,12 @@ def test_what_a_request_leaves_open_is_recognised(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["cpu", "mps"])
 def test_settings_without_effect_are_recognised(device: str) -> None:
     switches = Numerics(
-        fp16_reduction=True, bf16_reduction=True, fp16_accumulation=True, math_attention_reduction=True, attention_backend="cudnn"
+        fp16_reduction=True,
+        bf16_reduction=True,
+        fp16_accumulation=True,
+        math_attention_reduction=True,
+        attention_backend="cudnn",
+        offload="model",
     )
     reasons = without_effect(switches, torch.device(device))
     assert len(reasons) >= 4

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.words import AttentionBackend, DType, NanCheck, OnBlack, Precision, VideoFormat, WhenNeeded
+from halftone.contract.words import AttentionBackend, DType, NanCheck, Offload, OnBlack, Precision, VideoFormat, WhenNeeded
 
 OptionValue = str | int | float | bool
 
@@ -23,6 +23,7 @@ class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     math_attention_reduction: bool = False
     tf32: bool = False
     attention_backend: AttentionBackend = "auto"
+    offload: Offload = "auto"
     nan_check: NanCheck = "every-step"
     on_black: OnBlack = "recover"
 

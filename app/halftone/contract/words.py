@@ -9,6 +9,9 @@ WhenNeeded = Literal["when-needed", "always", "never"]
 AttentionBackend = Literal["auto", "flash", "efficient", "cudnn", "math"]
 NanCheck = Literal["every-step", "at-end", "off"]
 OnBlack = Literal["recover", "quiet", "ask", "stop"]
+OffloadMode = Literal["none", "model", "group", "sequential"]
+Offload = Literal["auto", "none", "model", "group", "sequential"]
+"""Which weights are on the device at once: all, those of one component, of one block, of one layer."""
 
 DTypeState = Literal["works", "wrong", "slow", "missing"]
 """Outcome of the self-test for one dtype: right and no slower than float32, wrong somewhere, right but slow, not there."""

@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten  # the nests that torch itself walks
 
 from halftone.contract.words import DType
+from halftone.engine.offload import offload
 from halftone.engine.precision import invoke
 from halftone.health.guard import Where
 
@@ -52,9 +53,12 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
-    """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in."""
-    if call.method == "forward":
-        # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
-        return invoke(module, type(module).forward.__get__(module), dtype, call.args, call.kwargs)
+    """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in. What is
+    offloaded is at home after it: whoever repeats calls writes weights between them.
+    """
+    # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
     function = getattr(type(module), call.method).__get__(module)
-    return invoke(module, function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)
+    try:
+        return invoke(module, function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)
+    finally:
+        offload(module)

@@ -29,6 +29,7 @@ from halftone.engine.frames import all_frames, frames_in
 from halftone.engine.guarding import Guard
 from halftone.engine.latents import read_latents
 from halftone.engine.load import Loaded
+from halftone.engine.offload import put_offload
 from halftone.engine.picture import Picture, PictureStopped, picture_facts
 from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
@@ -105,6 +106,7 @@ class Generation:
         numerics = effective(self._request.numerics, self._plan.settings)
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
+            put_offload(self._loaded.places, numerics.offload)
             apply_plan(self._loaded, self._plan)
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(

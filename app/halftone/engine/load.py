@@ -22,6 +22,7 @@ from halftone.contract.request import Control, Extras, Lora
 from halftone.engine.embeddings import PromptCache
 from halftone.engine.inversions import Learned, add_words, told_components
 from halftone.engine.lora import Adapter, add_adapters, changed_components
+from halftone.engine.offload import Places, stand
 from halftone.engine.parts import components, parameter_count
 from halftone.engine.precision import ComponentState
 from halftone.engine.single_file import component_from_file, load_single
@@ -49,6 +50,8 @@ class Loaded:
     device: torch.device
     pipe: Any
     stored: dict[str, torch.dtype]
+    places: Places
+    """Which components lie where."""
     states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
     native_scheduler: Any = None
     adapters: tuple[Adapter, ...] = ()
@@ -95,35 +98,37 @@ class Loaded:
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
-    """Load every component in its stored dtype and move it to the device. Raises model-load-failed, model-cannot-run, model-too-
-    large.
+    """Load every component in its stored dtype, as the file is mapped, on the CPU: the first plan puts it where it runs, in the
+    dtype it runs in. Raises model-load-failed, model-cannot-run, model-too-large.
     """
     started = time.perf_counter()
     stored = _stored(facts)
     pipe = _pipeline(facts, stored)
     pipe.set_progress_bar_config(disable=True)
-    loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, native_scheduler=getattr(pipe, "scheduler", None))
+    places = Places(device, apart=device.type != "cpu")
+    scheduler = getattr(pipe, "scheduler", None)
+    loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, places=places, native_scheduler=scheduler)
     _let_clip_skip(pipe)
     put_guidance(pipe)
     for name, module in loaded.modules.items():
         settle(loaded, name, module)
-    log.info("loaded %s in %.1f s on %s", facts.name, time.perf_counter() - started, device)
+    log.info("loaded %s in %.1f s for %s", facts.name, time.perf_counter() - started, device)
     return loaded
 
 
 def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
-    """Make a component ready that was just read: on the device, as its files have it."""
+    """Make a component ready that was just read: as its files have it."""
     dtype = loaded.stored.setdefault(name, torch.float32)
     make_ready(loaded, name, module, dtype)
     loaded.states[name] = ComponentState(dtype=NAMES[dtype])
 
 
 def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype) -> None:
-    """The same without a word of it in `loaded`. dtype: of its files. Raises model-too-large."""
+    """The same without a word of it in `loaded`. dtype: of its files."""
     if name == VAE:
         _leave_upcast_to_the_plan(module)
     module.eval().requires_grad_(False)
-    _move(module, loaded.device, loaded.facts)
+    stand(name, module, loaded.places)
     put_wide_kernels(module, loaded.device, dtype)
 
 
@@ -180,14 +185,6 @@ def _let_clip_skip(pipe: Any) -> None:
     encoder = getattr(pipe, "text_encoder", None)
     if isinstance(encoder, nn.Module) and hasattr(encoder, "final_layer_norm") and not hasattr(encoder, "text_model"):
         vars(encoder)["text_model"] = encoder  # not registered: a network inside itself would have no end
-
-
-def _move(module: nn.Module, device: torch.device, facts: ModelFacts) -> None:
-    try:
-        module.to(device)
-    except (RuntimeError, MemoryError) as error:
-        raise_if_too_large(error, facts, device)
-        raise
 
 
 def raise_if_too_large(error: BaseException, model: ModelFacts, device: torch.device) -> None:

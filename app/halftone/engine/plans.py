@@ -16,6 +16,7 @@ from halftone.engine.borders import can_hand_on
 from halftone.engine.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.lora import changed_components, left_out, read_adapters
+from halftone.engine.offload import offload, place
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
@@ -122,10 +123,17 @@ def merged(base: Plan, cure: Plan) -> Plan:
 
 
 def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> None:
-    """Bring every component into the state of the plan. masters: exact weights by component, where they are at hand."""
-    for name in loaded.modules:
+    """Bring every component into the state of the plan, and then to its place. masters: exact weights by component, where they
+    are at hand. Raises model-too-large.
+    """
+    for name, module in loaded.modules.items():
         wanted = state_in(plan, name, loaded.states[name].dtype)
         apply_state(loaded, name, wanted, None if masters is None else masters.get(name))
+        try:
+            place(module)
+        except (RuntimeError, MemoryError) as error:
+            raise_if_too_large(error, loaded.facts, loaded.device)
+            raise
 
 
 def apply_state(
@@ -138,6 +146,7 @@ def apply_state(
     if loaded.states[name] == wanted and not force:
         return
     module = loaded.modules[name]
+    offload(module)
     exact = masters
     if exact is None:
         exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))

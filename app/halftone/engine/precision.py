@@ -10,6 +10,7 @@ from torch import nn
 from halftone.contract.plan import Plan, handed_on
 from halftone.contract.words import DType
 from halftone.engine.borders import clear_borders, mixing, put_borders, put_input_casts, takes
+from halftone.engine.offload import onload, runs_on
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.wide_kernels import put_wide_kernels
 
@@ -81,7 +82,7 @@ def realise(
         wide = keep(name) or name.startswith(regions)
         _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
     _cast_buffers(module, masters, changes, dtype)
-    put_wide_kernels(module, _device(module), dtype)
+    put_wide_kernels(module, runs_on(module), dtype)
     put_input_casts(module)
     if state.upcast and dtype != torch.float32:
         put_borders(module, state.upcast, dtype)
@@ -111,10 +112,6 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
 def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     """Equal, a NaN of the file counting as equal to itself."""
     return bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
-
-
-def _device(module: nn.Module) -> torch.device:
-    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
 def _changes(state: ComponentState) -> dict[str, list[tuple[slice, int]]]:
@@ -172,9 +169,10 @@ def invoke(
     kwargs: dict[str, Any],
     back: torch.dtype | None = None,
 ) -> Any:
-    """Call a function of a component that runs in dtype, with the activations that it takes, and hand the result back in the
-    dtype it was called with (or `back`).
+    """Call a function of a component that runs in dtype, where it runs, with the activations that it takes, and hand the result
+    back in the dtype it was called with (or `back`).
     """
+    onload(module)
     outside = back or first_floating(args, kwargs)
     args, kwargs = cast_arguments(args, kwargs, DTYPES[takes(module, dtype)])
     with mixing(module):

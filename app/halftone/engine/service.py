@@ -26,6 +26,7 @@ from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
+from halftone.engine.offload import put_offload
 from halftone.engine.plans import apply_plan, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
@@ -119,6 +120,7 @@ class DiffusersEngine:
         loaded = self._ready(facts, device, emit)
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
         with quiet_libraries():
+            put_offload(loaded.places, command.numerics.offload)
             apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
         return facts
 

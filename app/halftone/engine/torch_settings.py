@@ -40,6 +40,8 @@ def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:
             for field, name in _CUDA_ONLY.items()
             if getattr(numerics, field) and not (field == "tf32" and device.type == "cpu")  # a processor has it too
         ]
+    if numerics.offload not in ("auto", "none") and device.type == "cpu":
+        notes.append(f"Offload has no effect on {device.type}: the weights are in its memory already.")
     if numerics.attention_backend != "auto" and not attention_backends(numerics.attention_backend, device):
         notes.append(
             f"Attention backend {numerics.attention_backend} does not exist on {device.type}: torch's own choice is used."

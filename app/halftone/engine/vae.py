@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def put_vae(loaded: Loaded, path: str | None) -> None:
     """Let this VAE take the place of the model's own; None: the own one comes back. What is there already is not read again.
 
-    Raises HalftoneError vae-*, model-load-failed and model-too-large; then nothing is changed.
+    Raises HalftoneError vae-* and model-load-failed; then nothing is changed.
     """
     wanted = None if path is None else VaeFile(path, vae_version(path))
     if wanted == loaded.vae:

@@ -88,6 +88,7 @@ TEMPLATES: Final = (
     "{0} has no effect on {1}: it is a switch of CUDA's matrix products.",
     "Attention backend {0} does not exist on {1}: torch's own choice is used.",
     "Half-precision math attention reduction acts only with the math backend.",
+    "Offload has no effect on {0}: the weights are in its memory already.",
 )
 MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor {0} in {1}")
 """Parts that a folder lacks, alone or in a list with files."""

@@ -171,6 +171,23 @@ _ATTENTION: Final = (
     ),
 )
 
+_MEMORY: Final = (
+    _numerics(
+        "offload",
+        "Memory",
+        "Offload",
+        "Weights wait in the computer's memory and come to the GPU when they are used.",
+        "For models that do not fit. The pictures stay the same; it takes longer, because weights are copied for every step.",
+        choices=(
+            Choice("auto", "Auto", "Everything stays on the GPU."),
+            Choice("none", "Off", "Everything stays on the GPU."),
+            Choice("model", "Model", "One part of the model at a time, as --medvram does."),
+            Choice("group", "Group", "One block at a time: less memory, slower."),
+            Choice("sequential", "Sequential", "One layer at a time, as --lowvram does: least memory, slowest."),
+        ),
+    ),
+)
+
 _SAFETY: Final = (
     _numerics(
         "nan_check",
@@ -279,13 +296,15 @@ _PROGRAM: Final = (
     ),
 )
 
-DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_SAFETY, *_PROGRAM)
+DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_MEMORY, *_SAFETY, *_PROGRAM)
 
 ALIASES: Final[tuple[Alias, ...]] = (
     Alias("--no-half", "precision", "float32"),
     Alias("--no-half-vae", "vae_float32", "always"),
     Alias("--upcast-attention", "upcast_cross_attention", "always"),
     Alias("--disable-nan-check", "nan_check", "off"),
+    Alias("--medvram", "offload", "model"),
+    Alias("--lowvram", "offload", "sequential"),
 )
 """--upcast-sampling, the fifth name that A1111 users know, is the setting's own flag here."""
 

@@ -11,6 +11,7 @@ from tests.bench.families import flows
 from tests.bench.faults import videos
 from tests.helpers import tiny as tiny_pipelines
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
+from tests.helpers.memory import Full
 from tests.helpers.originals import save_original, tiny_original
 from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import load_tiny
@@ -21,6 +22,7 @@ from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Extras, Numerics
 from halftone.engine.first_plan import first_plan
 from halftone.engine.load import Loaded
+from halftone.engine.offload import Places
 from halftone.engine.preview import preview_map
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
@@ -240,20 +242,19 @@ def test_kept_latents_are_decoded_by_the_vae_they_were_made_for(models: dict[str
     assert found.fields["VAE"] == "vae"
 
 
-def test_one_that_finds_no_room_leaves_the_one_before_and_can_be_tried_again(models: dict[str, Path], crisp: Path) -> None:
+def test_one_that_finds_no_room_makes_way_for_the_one_before_and_can_be_tried_again(models: dict[str, Path], crisp: Path) -> None:
     engine = DiffusersEngine()
     own, _ = generate(engine, models["sd15"], "float16")
     loaded = of(engine)
-    device, before = loaded.device, (loaded.pipe.vae, loaded.vae, dict(loaded.stored), dict(loaded.sources))
-    loaded.device = torch.device("cuda:99")  # nothing can be moved there
-    with pytest.raises((RuntimeError, AssertionError)):
-        put_vae(loaded, str(crisp))
-    loaded.device = device
-    assert (loaded.pipe.vae, loaded.vae, loaded.stored, loaded.sources) == before
-    again, _ = generate(engine, models["sd15"], "float16")
-    assert (pixels(again) == pixels(own)).all()
     other, _ = generate(engine, models["sd15"], "float16", vae=str(crisp))
     assert not (pixels(other) == pixels(own)).all()
+    for vae, wanted in ((None, own), (str(crisp), other)):
+        put_vae(loaded, None if vae else str(crisp))
+        put_vae(loaded, vae)
+        with Full(10), pytest.raises(HalftoneError, match="does not fit"):
+            generate(engine, models["sd15"], "float16", vae=vae)
+        again, _ = generate(engine, models["sd15"], "float16", vae=vae)
+        assert (pixels(again) == pixels(wanted)).all()
 
 
 @pytest.mark.parametrize("build", [videos.wan, videos.ltx, flows.flux2, tiny_pipelines.sana], ids=lambda build: build.__name__)
@@ -267,7 +268,8 @@ def test_a_folder_of_another_class_is_read_by_its_own_names(build: Callable[[], 
     wanted = {name: value.clone() for name, value in vae.state_dict().items()}
     pipe.save_pretrained(tmp_path / "model")
     facts = describe(str(tmp_path / "model"))
-    loaded = Loaded(facts=facts, device=torch.device("cpu"), pipe=build(), stored={"vae": torch.float32})
+    cpu = torch.device("cpu")
+    loaded = Loaded(facts=facts, device=cpu, pipe=build(), stored={"vae": torch.float32}, places=Places(cpu, apart=False))
     put_vae(loaded, str(tmp_path / "other"))
     found = loaded.pipe.vae.state_dict()
     assert set(found) == set(wanted)

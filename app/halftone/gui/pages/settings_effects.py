@@ -56,6 +56,9 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
     if report is None:
         return unmeasured()
     match field:
+        case "offload":
+            gains_nothing = Effect("", "", note=tr("Changes nothing on this device."))
+            return gains_nothing if report.device.backend == "cpu" else _quiet(tr("Not measured"), tr("The same picture"))
         case "precision":
             return _precision(report, now)
         case "attention_backend":
