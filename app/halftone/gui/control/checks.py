@@ -77,8 +77,8 @@ class Checks(QObject):
         device, extras, numerics = self._holder.state.device, self._extras_of(model), self._keeper.numerics
         if device is None:
             return []
-        found = ((dtype, self._report(model, device, dtype, extras)) for dtype in DTYPE_NAMES)
-        return [dtype for dtype, report in found if report and records.staleness(report, model, device, numerics) is None]
+        found = (self._report(model, device, dtype, extras) for dtype in DTYPE_NAMES)
+        return [one.precision for one in found if one and records.staleness(one, model, device, numerics) is None]
 
     def _numerics(self, precision: DType | None) -> Numerics:
         """As set, in this precision where that is not the one in use."""
