@@ -41,6 +41,7 @@ ErrorCode = Literal[
     "latents-model-changed",
     "option-unknown",
     "pipeline-refused",
+    "hires-unsupported",
     "lora-missing",
     "lora-not-a-lora",
     "lora-other-base",
@@ -162,6 +163,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "pipeline-refused": (
         "The model's pipeline does not take what it was given: {detail}.",
         "Change what the sentence names, or leave it out.",
+    ),
+    "hires-unsupported": (
+        "{model} cannot draw over a picture made larger: {detail}.",
+        "Leave the second pass (hires) out, or enlarge the finished picture.",
     ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),

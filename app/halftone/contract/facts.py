@@ -242,6 +242,7 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     why: of "stopped": "setting", "float32" (bad there too), "no-cure" (none, or none that held); "" otherwise.
     lora: what makes the difference, None where the model fails alone or no LoRA is in use.
     frames: of a video decoded again, or kept as it is: those that were bad, from 1.
+    in_pass: of a picture made in several passes the one (from 1) in which it happened, else 0.
     """
 
     step: int | None
@@ -259,6 +260,23 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     lora: LoraCause | None = None
     frames: tuple[int, ...] = ()
+    in_pass: int = 0
+
+
+class PassFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pass of a picture made in several: what ran, in the size (pixels) and for the time it did.
+
+    kind: "first" or "second". The rest as in PictureFacts.
+    """
+
+    kind: str
+    width: int
+    height: int
+    steps: int
+    seconds: float
+    dtypes: dict[str, DType]
+    room_bits: float | None = None
+    cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
 
 
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,6 +290,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     (from 1) after which they were taken, None where all are done; not_kept: a step failed, and the state of
     its loop cannot be kept.
     cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
+    passes: those that were made, of a picture made in several; steps and seconds are of all, room_bits is the smallest.
     """
 
     path: str
@@ -296,6 +315,12 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     fps: int | None = None
     flat_frames: tuple[int, ...] = ()
     broken_frames: tuple[int, ...] = ()
+    passes: tuple[PassFacts, ...] = ()
+
+    @property
+    def first_steps(self) -> int:
+        """Of the first pass."""
+        return self.passes[0].steps if self.passes else self.steps
 
 
 class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -14,3 +14,5 @@ LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""
 CONTROL_RANGE: Final = (0.0, 2.0)
 """How strongly a ControlNet counts."""
+SCALE_RANGE: Final = (1.0, 8.0)
+"""By what a picture may be made larger."""

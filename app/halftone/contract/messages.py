@@ -139,13 +139,20 @@ class PhaseChanged(Event, frozen=True, kw_only=True, tag=True):
 
 
 class StepDone(Event, frozen=True, kw_only=True, tag=True):
-    """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off."""
+    """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off.
+
+    in_pass, passes: of a picture made in several, from 1; else 0 and 1. ahead: the work of the passes after this one, in steps of
+    this one, as their pixels tell.
+    """
 
     step: int
     steps: int
     peak: float | None
     finite: bool | None
     seconds: float
+    in_pass: int = 0
+    passes: int = 1
+    ahead: float = 0.0
 
 
 class PreviewReady(Event, frozen=True, kw_only=True, tag=True):

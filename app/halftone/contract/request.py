@@ -7,6 +7,10 @@ import msgspec
 
 from halftone.contract.words import AttentionBackend, DType, NanCheck, Offload, OnBlack, Precision, VideoFormat, WhenNeeded
 
+LATENT: Final = "latent"
+LANCZOS: Final = "lanczos"
+"""Ways to enlarge that need no model."""
+
 OptionValue = str | int | float | bool
 
 
@@ -40,6 +44,11 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
         return PurePath(self.path.replace("\\", "/")).stem or self.path
 
 
+def model_stem(path: str) -> str:
+    """The last part of a path of any system, without .safetensors."""
+    return PurePath(path.replace("\\", "/")).name.removesuffix(".safetensors") or path
+
+
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A ControlNet and the picture that it is given. scale: how strongly it counts; start, end: the part of the steps, from 0 to
     1, in which it does; canny: it is given the picture's edges, else the picture as it is.
@@ -55,7 +64,26 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     @property
     def name(self) -> str:
         """Its file's or folder's name without the ending."""
-        return PurePath(self.path.replace("\\", "/")).name.removesuffix(".safetensors") or self.path
+        return model_stem(self.path)
+
+
+class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A second pass over a picture made larger, as A1111's "Hires. fix" does.
+
+    scale: of width and height. upscaler: "latent" (the latents are interpolated), "lanczos" (the pixels are), or the file of an
+    upscale model. steps: that the second pass computes; None: as many as the first. strength: how much of the noise it begins
+    with, from 0 to 1; None: what the upscaler needs.
+    """
+
+    scale: float = 2.0
+    upscaler: str = LATENT
+    steps: int | None = None
+    strength: float | None = None
+
+    @property
+    def upscaler_name(self) -> str:
+        """As A1111 writes it: Latent, Lanczos, or the model's file without the ending."""
+        return self.upscaler.capitalize() if self.upscaler in (LATENT, LANCZOS) else model_stem(self.upscaler)
 
 
 class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,6 +139,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     inversions: tuple[str, ...] = ()
     """Files of textual inversions, which the prompt names as their files are named."""
     controls: tuple[Control, ...] = ()
+    hires: Hires | None = None
+    """A second, larger pass."""
     numerics: Numerics = Numerics()
 
     @property
@@ -141,6 +171,8 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     vae: str | None = None
     inversions: tuple[str, ...] = ()
     controls: tuple[Control, ...] = ()
+    hires: Hires | None = None
+    """width, height and steps are those of the first pass."""
 
 
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

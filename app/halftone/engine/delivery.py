@@ -116,6 +116,10 @@ class Delivery:
             facts = msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
         self._hand_over(facts, b"", failed)
 
+    def handed(self) -> dict[str, torch.Tensor]:
+        """What the pass at hand was given by the one before, to be kept with its steps."""
+        return {}
+
     def _keep_steps(
         self, good: Snapshot, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
     ) -> PictureFacts:
@@ -126,7 +130,7 @@ class Delivery:
         asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1, resume_latents=None)
         record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked, given=self._given)
         try:
-            path = keep_if_possible(loop(good), record)
+            path = keep_if_possible(loop(good), record, self.handed())
         except NotKeptError as error:
             log.info("the state of the steps cannot be kept: %s", error)
             return msgspec.structs.replace(self._as_before(facts), not_kept=True)

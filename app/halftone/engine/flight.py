@@ -72,6 +72,8 @@ class Hooks:
     on_latents: Callable[[int, torch.Tensor, float], None] = lambda _step, _latents, _seconds: None
     on_bad_call: Callable[[Call, Any], Any] | None = None
     """Given a call of an encoder or a decoder whose result is not finite; returns a better result or raises."""
+    instead: Callable[[Call], Any] | None = None
+    """Given a call of an encoder or a decoder that is about to be made; what it returns, if it is not None, is the result."""
     on_call: Callable[[Call, Any, float], None] | None = None
     """Told every finished call of every component, its result and its seconds; used by the check."""
 
@@ -114,6 +116,8 @@ class Flight:
         self.hooks = hooks
         self.decodes: list[Decoded] = []
         """What the decoder was given, in its order: a long video comes in parts."""
+        self.stood_in = False
+        """Something else took the place of a decode: there are latents, and no picture of them."""
         self._every_step = nan_check == "every-step"
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
@@ -192,6 +196,7 @@ class Flight:
             self._shapes.clear()
         self._calls.clear()
         self.decodes.clear()
+        self.stood_in = False
         self._sentinel.forget()
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
@@ -237,8 +242,11 @@ class Flight:
                 if method == "decode":
                     self._heed(self._sentinel.settle())
                 self.hooks.check()
-                self.hooks.on_phase(phase)
                 call = Call(name, method, *self._keep((args, kwargs)))
+                if self.hooks.instead is not None and (other := self.hooks.instead(call)) is not None:
+                    self._stand_in(call, other)
+                    return other
+                self.hooks.on_phase(phase)
                 known = next((result for earlier, result in self._encoded if earlier.is_like(call)), None)
                 if known is not None:
                     return known
@@ -258,6 +266,11 @@ class Flight:
             return guarded
 
         return make
+
+    def _stand_in(self, call: Call, result: Any) -> None:
+        if call.method == "decode":
+            self.decodes.append(decoded(call, result))
+            self.stood_in = True
 
     # --- the loop ----------------------------------------------------------------------------------
 

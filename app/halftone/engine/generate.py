@@ -27,6 +27,7 @@ from halftone.engine.first_plan import first_plan
 from halftone.engine.flight import Flight, Hooks, StepFailed, decoded, is_finite
 from halftone.engine.frames import all_frames, frames_in
 from halftone.engine.guarding import Guard
+from halftone.engine.handover import ALONE, Handover
 from halftone.engine.latents import read_latents
 from halftone.engine.load import Loaded
 from halftone.engine.offload import put_offload
@@ -63,8 +64,13 @@ class Generation:
         request: PictureRequest,
         emit: Emit,
         control: Control,
+        *,
+        handover: Handover = ALONE,
+        delivery: Delivery | None = None,
     ) -> None:
-        self._inputs: Inputs = of_request(request, loaded.facts)
+        """handover: what it begins with and where it ends, as a pass of several; delivery: where the picture then goes."""
+        self._handover = handover
+        self._inputs: Inputs = of_request(request, loaded.facts, handover.image)
         pipe = task_pipeline(loaded, self._inputs)
         self._arguments = pipeline_arguments(pipe, self._inputs)
         self._expected = expected_frames(pipe, request.num_frames)
@@ -94,7 +100,7 @@ class Generation:
         emit(JobStarted(kind="generate", plan=self._plan))
         self._picture = Picture(self._resolved.seed, 0)
         self._previewer = Previewer(self._loaded, emit)
-        self._delivery = Delivery(request, self._loaded.facts, emit, self._unfinished)
+        self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished)
         self._more_reasons: tuple[str, ...] = ()
         self._switches = ExitStack()
 
@@ -149,6 +155,7 @@ class Generation:
             picture=self._picture,
             switches=self._switches,
             expected=self._expected,
+            is_last=self._handover.is_last,
         )
 
     def _hooks(self) -> Hooks:
@@ -166,6 +173,7 @@ class Generation:
             on_step=on_step,
             on_latents=self._previewer.show,
             on_bad_call=self._guard.on_bad_call,
+            instead=self._handover.instead,
         )
 
     def _phase(self, name: str) -> None:
@@ -178,7 +186,7 @@ class Generation:
 
     def _begun(self, index: int) -> Picture:
         """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
-        picture = Picture(self._resolved.seed + index, index)
+        picture = Picture(self._resolved.seed + index, index + self._handover.index)
         kept = self._kept or self._unfinished
         if kept is not None:
             picture.events += [event for event in kept.picture.events if event.action in _BEFORE_DECODING]
@@ -272,10 +280,11 @@ class Generation:
         return film.first()
 
     def _finish(self, film: Film, flight: Flight) -> None:
-        self._guard.look_again(film)
+        if not flight.stood_in:
+            self._guard.look_again(film)
         seen = film.seen()
         watched = self._request.numerics.nan_check != "off"
-        sound = not watched or not (seen.broken or seen.flat)
+        sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
         state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
         facts = self._facts(state, seen)
         self._delivery.save(self._picture, facts, film, flight.decoded_input, self._resolved, self._whole_plan())
@@ -288,7 +297,7 @@ class Generation:
             return facts
         before, decoder = self._kept.picture, self._decoder()
         dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
-        return msgspec.structs.replace(facts, dtypes=dtypes, steps=before.steps, room_bits=before.room_bits)
+        return msgspec.structs.replace(facts, dtypes=dtypes, steps=before.steps, room_bits=before.room_bits, passes=before.passes)
 
     def _whole_plan(self) -> Plan:
         """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""

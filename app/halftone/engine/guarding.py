@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 @dataclass
 class Guard:
     """Acts on the picture in work. plan: under which the job runs now; switches: what a cured setting is undone with; expected:
-    how many frames a picture of it has.
+    how many frames a picture of it has; is_last: nothing but the decode is left of a picture after its steps.
     """
 
     loaded: Loaded
@@ -50,6 +50,7 @@ class Guard:
     picture: Picture
     switches: ExitStack
     expected: int
+    is_last: bool = True
     flight: Flight = field(init=False)
 
     def recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
@@ -90,18 +91,20 @@ class Guard:
         return cured.result
 
     def _bad_decode(self, call: Call, frames: list[torch.Tensor]) -> tuple[torch.Tensor, tuple[int, ...]]:
-        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted: the
-        latents, or where these are only a part of them the state after the last step.
-        """
+        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted."""
         done = sum(earlier.frames for earlier in self.flight.decodes)
         latents = next(tensors_in((call.args, list(call.kwargs.values()))))
-        if done or (latents.dim() == 4 and len(frames) < self.expected):
-            self.picture.good = self.flight.last_good
-        else:
-            self.picture.decoder_input = latents
+        self._note_latents(latents, whole=not done and (latents.dim() != 4 or len(frames) >= self.expected))
         self.picture.failed = worst(frames)
         bad = _numbers(index for index, frame in enumerate(frames, done) if not is_finite(frame))
         return self.picture.failed, bad if self.expected > 1 else ()
+
+    def _note_latents(self, latents: torch.Tensor, *, whole: bool) -> None:
+        """What the picture can be finished from: what its decoder was given, where that is all of it and all that is left."""
+        if whole and self.is_last:
+            self.picture.decoder_input = latents
+        else:
+            self.picture.good = self.flight.last_good
 
     def look_again(self, film: Film) -> None:
         """A flat frame, or flat tiles over latents that are not flat: what gave it is decoded once more in float32 and with the
@@ -138,10 +141,7 @@ class Guard:
         kind = bad[mended[0]]
         numbers = _numbers(mended) if len(film) > 1 else ()
         self.picture.failed = torch.from_numpy(film[mended[0]]).permute(2, 0, 1) / 255
-        if len(film) == part.decoded.frames:
-            self.picture.decoder_input = part.latents
-        else:
-            self.picture.good = self.flight.last_good
+        self._note_latents(part.latents, whole=len(film) == part.decoded.frames)
         self._heed_policy(diagnosis, kind, started, self.picture.failed, numbers)
         passed = diagnosis.passed and good(diagnosis.replay.result)
         cured = self._unchanged(diagnosis) if passed else self.recovery.cure(diagnosis, good)

@@ -1,6 +1,7 @@
 """Latents on disk: kept when a picture could not be finished, decoded or saved, and read back to go on with them."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from halftone.contract.errors import HalftoneError
+from halftone.engine.handover import HANDED
 from halftone.engine.unfinished import LOOP, Loop, packed_loop
 from halftone.health.kept import RECORD, Kept
 from halftone.settings.atomic import create_atomically
@@ -19,12 +21,15 @@ log = logging.getLogger(__name__)
 
 LIMIT: Final = 2**30
 """Bytes that the folder may hold; about a thousand of the largest latents in use. Beyond it the oldest go."""
+NOTHING_HANDED: Final[Mapping[str, torch.Tensor]] = {}
 _TENSOR: Final = "latents"
 
 
-def keep_latents(state: torch.Tensor | Loop, kept: Kept, limit: int = LIMIT) -> Path:
+def keep_latents(
+    state: torch.Tensor | Loop, kept: Kept, limit: int = LIMIT, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED
+) -> Path:
     """Write what is left to decode, or what the steps that are left go on from, and whose it is, atomically into the folder of
-    kept latents. state: what the decoder is given, or the loop.
+    kept latents. state: what the decoder is given, or the loop; handed: what its pass was handed by the one before.
 
     Raises OSError, or NotKeptError for a loop that cannot be written; then no part of it is left.
     """
@@ -34,7 +39,7 @@ def keep_latents(state: torch.Tensor | Loop, kept: Kept, limit: int = LIMIT) -> 
         tensors, texts[LOOP] = packed_loop(state)
     else:
         tensors = {_TENSOR: state.detach().cpu().contiguous()}
-    content = save(tensors, texts)
+    content = save({**tensors, **handed}, texts)
     number = 0
     while True:
         path = folder / f"{kept.picture.seed}-{number}.safetensors"
@@ -47,10 +52,10 @@ def keep_latents(state: torch.Tensor | Loop, kept: Kept, limit: int = LIMIT) -> 
             return path
 
 
-def keep_if_possible(state: torch.Tensor | Loop, kept: Kept) -> Path | None:
+def keep_if_possible(state: torch.Tensor | Loop, kept: Kept, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED) -> Path | None:
     """`keep_latents`; None, with a line in the log, where it cannot be written either. Raises NotKeptError."""
     try:
-        return keep_latents(state, kept)
+        return keep_latents(state, kept, handed=handed)
     except OSError:
         log.exception("the latents of seed %d could not be kept", kept.picture.seed)
         return None
@@ -61,6 +66,15 @@ def read_latents(path: Path) -> torch.Tensor:
     try:
         with safe_open(path, "pt") as opened:
             return opened.get_tensor(_TENSOR)
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("latents-unreadable", str(error), path=str(path)) from error
+
+
+def read_handed(path: Path) -> dict[str, torch.Tensor]:
+    """What a kept pass was handed; {} for the first, and for a picture made in one. Raises latents-unreadable."""
+    try:
+        with safe_open(path, "pt") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys() if name.startswith(HANDED)}  # noqa: SIM118 - a handle
     except (OSError, SafetensorError) as error:
         raise HalftoneError("latents-unreadable", str(error), path=str(path)) from error
 

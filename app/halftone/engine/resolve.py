@@ -59,7 +59,8 @@ class Inputs:
     height: int | None
     steps: int | None
     guidance: float | None
-    image: str | None
+    image: Any
+    """A file, or a picture of Pillow."""
     mask: str | None
     num_frames: int | None
     fps: int | None
@@ -67,10 +68,11 @@ class Inputs:
     controls: tuple[Control, ...] = ()
 
 
-def of_request(request: PictureRequest, facts: ModelFacts) -> Inputs:
-    """The request's inputs, completed by the defaults a model carries itself."""
+def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) -> Inputs:
+    """The request's inputs, completed by the defaults a model carries itself. image: in the place of the request's."""
     own = (Path(facts.path) / NOTE).is_file()
-    sized = (own or bool(request.controls)) and request.image is None  # a control picture is brought to the size of the result
+    image = request.image if image is None else image
+    sized = (own or bool(request.controls)) and image is None  # a control picture is brought to the size of the result
     return Inputs(
         prompt=request.prompt,
         negative=request.negative or None,
@@ -78,7 +80,7 @@ def of_request(request: PictureRequest, facts: ModelFacts) -> Inputs:
         height=request.height or (facts.native_height if sized else None),
         steps=request.steps or (facts.default_steps if own else None),
         guidance=facts.default_guidance if own and request.guidance is None else request.guidance,
-        image=request.image,
+        image=image,
         mask=request.mask,
         num_frames=request.num_frames,
         fps=request.fps,
@@ -285,14 +287,15 @@ def _check_size(pipe: Any, inputs: Inputs) -> None:
             check_multiple(name, value, multiple)
 
 
-def open_picture(path: str | None, inputs: Inputs) -> Any:
-    """An input picture in RGB, turned as its camera noted, scaled to the wanted size if one was given.
+def open_picture(given: Any, inputs: Inputs) -> Any:
+    """An input picture in RGB, turned as its camera noted, scaled to the wanted size if one was given. given: its file, or one
+    that is ready; None: none.
 
     Raises image-unreadable.
     """
-    if path is None:
+    if given is None:
         return None
-    picture = _read_picture(path)
+    picture = _read_picture(given) if isinstance(given, str) else given
     width, height = inputs.width or picture.width // 8 * 8, inputs.height or picture.height // 8 * 8
     return picture if picture.size == (width, height) else picture.resize((max(width, 8), max(height, 8)))
 

@@ -27,11 +27,13 @@ from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.offload import put_offload
+from halftone.engine.passes import Passes
 from halftone.engine.plans import apply_plan, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
 from halftone.engine.vae import put_vae
 from halftone.health.kept import going_on
+from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.controlnets import check_fit as check_controls_fit
@@ -86,7 +88,8 @@ class DiffusersEngine:
             if not only_decode:
                 put_inversions(loaded, request.inversions)
             loaded = with_controls(loaded, () if only_decode else request.controls)
-            return Generation(loaded, device, self._self_tests.of(device), request, emit, control).run()
+            make = Passes if in_passes(request) and not only_decode else Generation
+            return make(loaded, device, self._self_tests.of(device), request, emit, control).run()
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)

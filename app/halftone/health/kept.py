@@ -22,7 +22,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     request: of this picture alone (its own seed, a batch of one); picture: what was known when the latents were kept; plan: under
     which its steps were made; path, fingerprint: of the model. asked: of a picture whose step failed, what its steps are to go on
-    with; None where only the decode is left; given: what the files that it names were, as `given_files` tells it.
+    with; None where only the decode is left; given: what the files that it names were, as `given_files` tells it. in_pass: of a
+    picture made in several passes, the one (from 1) that goes on.
     """
 
     request: ResolvedRequest
@@ -32,6 +33,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     asked: PictureRequest | None = None
     given: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    in_pass: int = 0
 
 
 def given_files(request: PictureRequest) -> dict[str, str]:

@@ -8,6 +8,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import BATCH_RANGE, FPS_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
+from halftone.health.passes import check_passes
 from halftone.library.controlnets import check_controls
 from halftone.library.inversions import check_inversions
 from halftone.library.loras import check_loras
@@ -55,6 +56,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         check_loras(request.loras)
         check_inversions(request.inversions)
         check_controls(request.controls)
+        check_passes(request, facts)
     check_vae(request.vae)
     _check_given(request)
     if request.fps is not None:

@@ -23,17 +23,18 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
     fields: dict[str, str | None] = {
-        "Steps": str(picture.steps),
+        "Steps": str(picture.first_steps),
         "Sampler": sampler,
         "Schedule type": schedule or None,
         "CFG scale": f"{request.guidance:g}",
         "Seed": str(picture.seed),
-        "Size": f"{picture.width}x{picture.height}",
+        "Size": _size(picture),
         "Frames": str(picture.frames) if picture.frames > 1 else None,
         "FPS": str(picture.fps) if picture.fps and picture.frames > 1 else None,
         "Model": model_name(request.model),
         "VAE": None if request.vae is None else _last(request.vae),
         "Clip skip": _clip_skip(request),
+        **_hires(request),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
@@ -43,6 +44,25 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
+
+
+def _size(picture: PictureFacts) -> str:
+    """Of the first pass, as A1111 writes it."""
+    first = picture.passes[0] if picture.passes else picture
+    return f"{first.width}x{first.height}"
+
+
+def _hires(request: ResolvedRequest) -> dict[str, str | None]:
+    """The second pass in A1111's words."""
+    hires = request.hires
+    if hires is None:
+        return {}
+    return {
+        "Denoising strength": None if hires.strength is None else f"{hires.strength:g}",
+        "Hires upscale": f"{hires.scale:g}",
+        "Hires steps": str(hires.steps or request.steps),
+        "Hires upscaler": hires.upscaler_name,
+    }
 
 
 def _control(control: Control) -> str:
@@ -76,6 +96,10 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
     shown = msgspec.structs.replace(
         request, model=model_name(request.model), loras=loras, vae=vae, inversions=inversions, controls=controls
     )
+    if request.hires is not None:
+        shown = msgspec.structs.replace(
+            shown, hires=msgspec.structs.replace(request.hires, upscaler=_last(request.hires.upscaler))
+        )
     latents = PurePath(picture.latents).name if picture.latents else None
     receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
     content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}

@@ -1,0 +1,142 @@
+"""Where a pass of a picture goes: to the pass after it, or, joined with what came before, to its file."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Emit
+from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.engine.delivery import Delivery
+from halftone.engine.film import Film
+from halftone.engine.handover import Handover
+from halftone.engine.picture import Picture
+from halftone.engine.snapshot import Snapshot
+from halftone.engine.unfinished import Loop
+from halftone.health.kept import Kept
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the passes before this one were. resolved: the whole picture's request, None before the first; started: when the first
+    began, by the performance counter.
+    """
+
+    resolved: ResolvedRequest | None = None
+    passes: tuple[PassFacts, ...] = ()
+    events: tuple[GuardEvent, ...] = ()
+    started: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pass gives to the next one. facts, resolved: of all so far."""
+
+    facts: PictureFacts
+    resolved: ResolvedRequest
+    film: Film
+    latents: torch.Tensor | None
+
+
+class PassDelivery(Delivery):
+    """Of the pass `number` (from 1) of a picture. request: of the whole picture; complete: makes the whole picture's request of
+    the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, None where this one
+    was the last.
+    """
+
+    def __init__(
+        self,
+        request: PictureRequest,
+        model: ModelFacts,
+        emit: Emit,
+        unfinished: Kept | None,
+        *,
+        kind: str,
+        earlier: Earlier,
+        handover: Handover,
+        complete: Callable[[ResolvedRequest], ResolvedRequest],
+        goes_on: Callable[[PictureFacts], bool],
+    ) -> None:
+        super().__init__(request, model, emit, unfinished)
+        self._kind = kind
+        self._earlier = earlier
+        self._handover = handover
+        self._complete = complete
+        self._goes_on = goes_on
+        self.made: Made | None = None
+
+    @property
+    def number(self) -> int:
+        return len(self._earlier.passes) + 1
+
+    def save(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        film: Film,
+        latents: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+    ) -> None:
+        going_on = self._goes_on(facts)
+        facts, resolved = self._joined(now, facts), self._whole(resolved)
+        if going_on:
+            self.made = Made(facts, resolved, film, latents)
+        else:
+            super().save(now, facts, film, latents, resolved, plan)
+
+    def give_up(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        failed: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+        loop: Callable[[Snapshot], Loop],
+    ) -> None:
+        super().give_up(now, self._joined(now, facts), failed, self._whole(resolved), plan, loop)
+
+    def handed(self) -> dict[str, torch.Tensor]:
+        return self._handover.tensors()
+
+    def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
+        return msgspec.structs.replace(super()._record(facts, resolved, plan), in_pass=self.number)
+
+    def _whole(self, resolved: ResolvedRequest) -> ResolvedRequest:
+        """The request of the whole picture, with what there was to say of this pass."""
+        if self._earlier.resolved is None:
+            return self._complete(resolved)
+        reasons = dict.fromkeys((*self._earlier.resolved.reasons, *resolved.reasons))
+        return msgspec.structs.replace(self._earlier.resolved, reasons=tuple(reasons))
+
+    def _joined(self, now: Picture, facts: PictureFacts) -> PictureFacts:
+        """The receipt of all passes so far. Of a pass that went on from kept steps, what befell them is known already."""
+        one = PassFacts(
+            kind=self._kind,
+            width=facts.width,
+            height=facts.height,
+            steps=facts.steps,
+            seconds=time.perf_counter() - now.started,
+            dtypes=facts.dtypes,
+            room_bits=facts.room_bits,
+            cures=facts.cures,
+        )
+        now.started = self._earlier.started
+        passes = (*self._earlier.passes, one)
+        own = [event for event in facts.events if event.in_pass in (0, self.number)]
+        events = (*self._earlier.events, *(msgspec.structs.replace(event, in_pass=self.number) for event in own))
+        rooms = [each.room_bits for each in passes if each.room_bits is not None]
+        return msgspec.structs.replace(
+            facts,
+            passes=passes,
+            events=events,
+            steps=sum(each.steps for each in passes),
+            seconds=time.perf_counter() - self._earlier.started,
+            room_bits=min(rooms, default=None),
+            state="recovered" if facts.state == "clean" and events else facts.state,
+            cures={name: kind for each in passes for name, kind in each.cures.items()},
+        )
