@@ -46,7 +46,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, Lora
+from halftone.contract.request import Control, Hires, Lora, PictureRequest
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
 from halftone.settings.places import resources
@@ -350,6 +350,17 @@ def controls(stage: Stage) -> None:
     part.row.setChecked(True)
 
 
+def hires(stage: Stage) -> None:
+    """A second, larger pass, in the form and while a picture is made."""
+    stage.prompt(JUG)
+    stage.history(5)
+    part = stage.page.form.hires_part
+    part.take(PictureRequest(prompt="", hires=Hires(scale=2.0, steps=12, strength=0.55)))
+    part.row.setChecked(True)
+    job = stage.running()
+    stage.play(StepDone(job=job, step=18, steps=28, peak=3000.0, finite=True, seconds=0.7, in_pass=1, passes=2, ahead=48.0))
+
+
 def by_a_lora(stage: Stage) -> None:
     """A picture that was stopped, and the LoRA that is the cause."""
     loras(stage)
@@ -406,6 +417,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "controls-light": ({"theme_name": "light"}, controls),
     "controls-zh": ({"language": "zh_CN"}, controls),
     "controls-small": ({"size": (1024, 640)}, controls),
+    "hires": ({}, hires),
+    "hires-light": ({"theme_name": "light"}, hires),
+    "hires-zh": ({"language": "zh_CN"}, hires),
+    "hires-small": ({"size": (1024, 640)}, hires),
     "by-a-lora": ({}, by_a_lora),
     "by-a-lora-light": ({"theme_name": "light"}, by_a_lora),
     "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),

@@ -6,6 +6,7 @@ import typer
 from msgspec.structs import replace
 
 import halftone.cli.flags as given
+import halftone.cli.passes as passes
 from halftone import __version__
 from halftone.cli.help import Command, Group
 from halftone.cli.inputs import (
@@ -210,6 +211,10 @@ def generate(
     sampler: Annotated[
         str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
     ] = None,
+    hires: passes.Scale = None,
+    hires_upscaler: passes.Upscaler = None,
+    hires_steps: passes.Steps = None,
+    hires_strength: passes.Strength = None,
     device: given.Device = None,
     json: given.Json = False,
     *,
@@ -222,7 +227,8 @@ def generate(
     """
     tools: Tools = context.obj
     saved = load()
-    asked = dict(prompt=prompt, sampler=sampler, batch=batch, **inputs)
+    second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength)
+    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, **inputs)
     base = new_request(asked, model, device, saved) if latents is None else kept_request(latents, asked, model, device, saved)
     facts = known_model(base.model, saved)
     request = replace(

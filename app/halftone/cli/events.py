@@ -10,6 +10,7 @@ from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
 from halftone.health.lora_words import cause_words
+from halftone.health.passes import step_words
 from halftone.health.video_words import frame_list
 from halftone.health.words import elapsed, plain_component, plain_module
 
@@ -63,5 +64,5 @@ def _happened(event: GuardEvent) -> str:
         where = plain_component(event.component, event.module or "decoder").text()
         what = f"frames of the video ({frame_list(event.frames)}) were" if event.frames else "the picture was"
         return f"While {what} decoded: {where} {damage(event)}"
-    when = "Before the first step" if event.step is None else f"At step {event.step}"
+    when = "Before the first step" if event.step is None else f"At step {step_words(event).text()}"
     return f"{when}: {plain_module(event.component, event.module)} gave a bad number"

@@ -134,6 +134,7 @@ def kept_request(
         sampler=then.sampler or None,
         seed=then.seed,
         resume_latents=str(path),
+        hires=then.hires,
         numerics=then.numerics,
     )
 

@@ -82,21 +82,24 @@ def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: t
         "precision_reason": precision.reason,
         "plan": plan_object(report.plan),
         "notes": list(notes),
-        "events": [{name: getattr(event, name) for name in names} | _cause_object(event) for event in report.events],
+        "events": [{name: getattr(event, name) for name in names} | _more_object(event) for event in report.events],
         "seconds": report.seconds,
         "seconds_per_step": report.seconds_per_step,
     }
 
 
-def _cause_object(event: GuardEvent) -> dict[str, Any]:
-    return {} if event.lora is None else {"loras": list(event.lora.names)}
+def _more_object(event: GuardEvent) -> dict[str, Any]:
+    """The LoRAs that are the cause, and the pass of several."""
+    cause = {} if event.lora is None else {"loras": list(event.lora.names)}
+    return cause | ({"in_pass": event.in_pass} if event.in_pass else {})
 
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
     """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
     names = ("seed", "black", "finite", "latents", "kept_step")
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
-    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *film)}}
+    made = {"passes": [msgspec.to_builtins(one) for one in image.passes]} if image.passes else {}
+    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *film)}, **made}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

@@ -95,7 +95,8 @@ def _words(event: AnyEvent) -> str | None:
         case PhaseChanged():
             return _PHASES[event.phase] + (f", {event.detail}" if event.detail else "")
         case StepDone():
-            return f"{_PHASES['denoise']}, step {event.step} of {event.steps}"
+            part = f"pass {event.in_pass} of {event.passes}, " if event.passes > 1 else ""
+            return f"{_PHASES['denoise']}, {part}step {event.step} of {event.steps}"
         case TestDone():
             return _PHASES["measure"]
         case PlanChanged():

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halftone.cli.events import event_line, how_to_finish, repaired_name, what_to_do
+from halftone.cli.passes import passes_words
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.typed import command_line, extra_words
 from halftone.contract.facts import (
@@ -28,6 +29,7 @@ from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
+from halftone.health.passes import kept_words
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
@@ -189,9 +191,9 @@ def show_pictures(
         glyph, style, state = _RECEIPTS[picture.state]
         if picture.state == "clean" and picture.cures:
             state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"
-        after = "" if picture.kept_step is None else f" after step {picture.kept_step}"
+        after = "" if picture.kept_step is None else f" after step {kept_words(picture).text()}"
         where = picture.path or (f"kept{after} as {picture.latents}" if picture.latents else "no picture")
-        size = f"{picture.width} × {picture.height}{_film_words(picture)}"
+        size = f"{picture.width} × {picture.height}{_film_words(picture)}{passes_words(picture)}"
         facts = f"seed {picture.seed} · {size} · {elapsed(picture.seconds)} · {state}{used}"
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")

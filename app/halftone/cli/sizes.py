@@ -7,12 +7,16 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
 from halftone.gallery.timed import Conditions, tells_time
+from halftone.health.passes import last_size
 from halftone.health.words import duration, elapsed, number
 from halftone.library.decoder import decoder_channels, least_bytes
 from halftone.settings.disk import size_text
 
 _FAR_ABOVE = 4.0
 """Times the pixels that a model was made for; the window warns from there on too."""
+
+_FAR_ABOVE_IN_PASSES = 16.0
+"""The same of a second pass, which is meant to be above."""
 
 
 def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tuple[str, ...]:
@@ -21,12 +25,15 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
     """
     if request.image is not None or request.resume_latents is not None:
         return ()  # their own files tell the size
-    width, height = request.width or facts.native_width, request.height or facts.native_height
+    first = request.width or facts.native_width, request.height or facts.native_height
+    width, height = last_size(request.hires, *first)
     native = facts.native_width * facts.native_height
-    if not native or (ratio := width * height / native) < _FAR_ABOVE:
+    if not native or (ratio := width * height / native) < (_FAR_ABOVE if request.hires is None else _FAR_ABOVE_IN_PASSES):
         return ()
     made = _made_under(now)
-    work = width * height * (request.steps or facts.default_steps) * request.batch
+    steps = request.steps or facts.default_steps
+    more = 0 if request.hires is None else first[0] * first[1] * steps
+    work = (width * height * ((request.hires and request.hires.steps) or steps) + more) * request.batch
     what = f"{width} × {height} is {_times(ratio)} times the pixels this model was made for."
     least = least_bytes(width, height, decoder_channels(facts), now.dtype)
     memory = f"It needs at least {size_text(least)} of memory; how much more was not measured. Ctrl+C stops it."
@@ -39,10 +46,10 @@ def _times(ratio: float) -> str:
 
 def _time(work: int, pixels: int, made: Iterable[PictureFacts]) -> str:
     """In proportion to the pixels of all steps of the picture that is nearest, one without more pixels first."""
-    near = min(made, key=lambda one: (_pixels(one) > pixels, abs(_pixels(one) * one.steps - work)), default=None)
-    if near is None or not _pixels(near) * near.steps:
+    near = min(made, key=lambda one: (_pixels(one) > pixels, abs(one.work - work)), default=None)
+    if near is None or not near.work:
         return "How long it takes was not measured; it can be very long."
-    seconds = near.seconds * work / (_pixels(near) * near.steps)
+    seconds = near.seconds * work / near.work
     measured = f"{elapsed(near.seconds)} measured at {near.width} × {near.height}, {near.steps} steps"
     longer = ", or longer, as time may grow faster than pixels" if pixels > _pixels(near) else ""
     return f"Computed from {measured}: about {duration(seconds)}{longer}."

@@ -30,6 +30,7 @@ from halftone.contract.request import Extras, Numerics, PictureRequest
 from halftone.contract.words import DType, Precision, either
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.judge import still_applied
+from halftone.health.passes import last_size
 from halftone.health.precision import resolve_precision
 from halftone.library.decoder import decoder_channels, least_bytes
 from halftone.library.learned import forget
@@ -78,7 +79,8 @@ def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype
     """
     if request.image is not None or request.resume_latents is not None:
         return  # their own files tell the size
-    width, height = request.width or facts.native_width, request.height or facts.native_height
+    first = request.width or facts.native_width, request.height or facts.native_height
+    width, height = last_size(request.hires, *first)
     least = least_bytes(width, height, decoder_channels(facts), dtype)
     device = _chosen(list_devices(tools), request.device)
     said = f"{width} × {height} pixels need at least {least / 1e9:.1f}\u00a0GB"

@@ -318,6 +318,17 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     passes: tuple[PassFacts, ...] = ()
 
     @property
+    def first_size(self) -> tuple[int, int]:
+        """Width and height of the first pass."""
+        first = self.passes[0] if self.passes else self
+        return first.width, first.height
+
+    @property
+    def work(self) -> int:
+        """Pixels of all steps."""
+        return sum(one.width * one.height * one.steps for one in self.passes) or self.width * self.height * self.steps
+
+    @property
     def first_steps(self) -> int:
         """Of the first pass."""
         return self.passes[0].steps if self.passes else self.steps

@@ -64,7 +64,8 @@ class Delivery:
         self._emit(PhaseChanged(phase="save"))
         facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
 
-        made = msgspec.structs.replace(resolved, width=facts.width, height=facts.height, seed=facts.seed)
+        width, height = facts.first_size
+        made = msgspec.structs.replace(resolved, width=width, height=height, seed=facts.seed)
 
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))

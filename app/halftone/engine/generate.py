@@ -190,6 +190,7 @@ class Generation:
         kept = self._kept or self._unfinished
         if kept is not None:
             picture.events += [event for event in kept.picture.events if event.action in _BEFORE_DECODING]
+            picture.steps = kept.picture.kept_step or 0  # where they were the last, no other is counted
         return picture
 
     def _one(self, flight: Flight) -> None:

@@ -70,7 +70,7 @@ def from_tensors(tensors: dict[str, torch.Tensor]) -> tuple[Image.Image | None, 
 
 
 def larger_latents(latents: torch.Tensor, width: int, height: int, to_width: int, to_height: int) -> torch.Tensor:
-    """(…, height, width) latents of a picture of width x height pixels, interpolated to another size, as A1111's "Latent" does."""
+    """(…, height, width) latents of width x height pixels, interpolated to the size of other pixels, as A1111's "Latent" does."""
     flat = latents.float().reshape(-1, 1, *latents.shape[-2:])
     rows, columns = latents.shape[-2] * to_height // height, latents.shape[-1] * to_width // width
     made = functional.interpolate(flat, size=(rows, columns), mode="bilinear", align_corners=False)

@@ -6,6 +6,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.text import TYPE_NAMES
 from halftone.gui.widgets import figures
 from halftone.health.explain import too_large
+from halftone.health.passes import step_words
 from halftone.health.words import capital
 
 
@@ -16,7 +17,9 @@ def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
         rows.append((tr("Peak"), _peak_words(event.peak, event.limit)))
     rows.append((tr("What followed"), _followed(event)))
     if event.step is not None:
-        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", event.step)))
+        rows.append((tr("When"), tr("Step {0}. The step before it was finite.", step_words(event).text(tr))))
+    elif event.in_pass and event.action != "encoded-again":
+        rows.append((tr("When"), tr("Decoding, in pass {0}.", event.in_pass)))
     elif event.action == "encoded-again":
         rows.append((tr("When"), tr("While the prompt was read, before the first step.")))
     elif steps:
@@ -40,7 +43,18 @@ def _where(event: GuardEvent) -> str:
 
 
 def _place(event: GuardEvent) -> str:
-    return tr("step {0}", event.step) if event.step is not None else ""
+    return tr("step {0}", step_words(event).text(tr)) if event.step is not None else ""
+
+
+def pass_rows(picture: PictureFacts) -> list[tuple[str, str]]:
+    """What each pass of a picture made in several was."""
+    return [
+        (
+            tr("Pass {0}", number),
+            listed(f"{one.width} × {one.height}", tr("{0} steps", one.steps), elapsed(one.seconds)),
+        )
+        for number, one in enumerate(picture.passes, 1)
+    ]
 
 
 def _peak_words(peak: float, limit: float) -> str:

@@ -4,6 +4,7 @@ from halftone import __version__
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import DeviceFacts, GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.request import ALONE, Extras
+from halftone.health.passes import step_words
 from halftone.library.vaes import vae_name
 
 
@@ -29,6 +30,7 @@ def copy_details(
     if picture is not None:
         types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
         lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")
+        lines += [f"Pass {number}: {one.width} x {one.height}, {one.steps} steps" for number, one in enumerate(picture.passes, 1)]
         lines.append(f"Computed in: {types}")
         lines += [_event_line(event) for event in picture.events]
     if error is not None:
@@ -40,7 +42,7 @@ def copy_details(
 
 
 def _event_line(event: GuardEvent) -> str:
-    where = f"step {event.step}" if event.step is not None else "outside the steps"
+    where = f"step {step_words(event).text()}" if event.step is not None else "outside the steps"
     line = (
         f"{event.kind} at {where}: {event.component}.{event.module}, peak {event.peak}, limit {event.limit}, "
         f"{event.action}, {event.cure}, {event.seconds:.2f} s"

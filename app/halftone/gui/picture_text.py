@@ -9,6 +9,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
 from halftone.health.lora_words import cause_words, named
+from halftone.health.passes import kept_words, step_words
 from halftone.health.video_words import frame_list
 from halftone.health.words import Words, module_words
 
@@ -111,7 +112,7 @@ def _repair(alike: Sequence[GuardEvent]) -> str:
     first = alike[0]
     if first.step is None:
         return _decode_words(first)
-    steps = [str(event.step) for event in alike if event.step is not None]
+    steps = [step_words(event).text(tr) for event in alike if event.step is not None]
     at = tr("A bad number appeared at step {0}. Halftone went back one step.", steps[0])
     if len(steps) > 1:
         at = tr("Bad numbers appeared at the steps {0}. Halftone went back one step each time.", listed(*steps))
@@ -194,7 +195,9 @@ def _step_cure(event: GuardEvent) -> str:
 
 
 def _recovered_steps(event: GuardEvent, price: str) -> Message:
-    title = tr("A bad number appeared at step {0}. Halftone went back one step and finished the picture.", event.step)
+    title = tr(
+        "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", step_words(event).text(tr)
+    )
     return Message(
         level="warn",
         title=_title(event, title),
@@ -237,7 +240,7 @@ def _what_is_kept(picture: PictureFacts) -> str:
         return ""
     if picture.kept_step is None:
         return tr("What its steps made is kept, and can be decoded again.")
-    return tr("It is kept as it was after step {0}, and can go on from there.", picture.kept_step)
+    return tr("It is kept as it was after step {0}, and can go on from there.", kept_words(picture).text(tr))
 
 
 def _recover_actions() -> tuple[Act, Act]:
@@ -297,7 +300,7 @@ def _short_recovery(event: GuardEvent | None) -> str:
     if event is None:
         return ""
     if event.action == "went-back-one-step":
-        return tr("Step {0} repeated after a bad number", event.step)
+        return tr("Step {0} repeated after a bad number", step_words(event).text(tr))
     if event.cure == "read-again":
         return tr("Damaged in memory, read again from the file")
     if event.action == "encoded-again":

@@ -116,8 +116,14 @@ def _job_activity(job: Job) -> str:
     if job.kind == "Repair":
         return tr("Writing a repaired copy of {0}", job.title)
     if job.phase == "denoise" and job.total:
-        return tr("Denoising, step {0} of {1}", job.done, job.total)
+        return step_sentence(job, tr("Denoising, step {0} of {1}", job.done, job.total))
     return phase_sentence(job.phase)
+
+
+def step_sentence(job: Job, words: str) -> str:
+    """With the pass, where the picture is made in several."""
+    last = job.steps[-1] if job.steps else None
+    return words if last is None or last.passes < 2 else listed(tr("Pass {0} of {1}", last.in_pass, last.passes), words)
 
 
 def phase_sentence(phase: Phase | None) -> str:

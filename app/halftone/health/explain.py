@@ -12,6 +12,7 @@ from halftone.contract.facts import Finding, GuardEvent
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.judge import headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
+from halftone.health.passes import step_words
 from halftone.health.video_words import frame_list
 from halftone.health.words import Words, bits, elapsed, module_words, number
 
@@ -195,7 +196,7 @@ def _went_back(event: GuardEvent) -> Note:
     return Note(
         level="warn",
         title=Words(
-            "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", (event.step or 1,)
+            "A bad number appeared at step {0}. Halftone went back one step and finished the picture.", (step_words(event),)
         ),
         text=Words("{0}: this part was computed again {1}. It took {2} more.", (where, again, elapsed(event.seconds))),
     )
@@ -256,7 +257,7 @@ def _kept(event: GuardEvent) -> Note:
 
 def _asked(event: GuardEvent) -> Note:
     if event.step is not None:
-        title = Words("A bad number appeared at step {0}.", (event.step,))
+        title = Words("A bad number appeared at step {0}.", (step_words(event),))
         text = Words("Halftone can go back one step and finish the picture with a cure.")
     elif _decoding(event):
         title = Words("This picture came out black.")
@@ -274,7 +275,7 @@ def cure_words(event: GuardEvent) -> Words:
 
 def _when(event: GuardEvent) -> Words:
     if event.step is not None:
-        return Words("at step {0}", (event.step,))
+        return Words("at step {0}", (step_words(event),))
     return Words("while the picture was decoded") if _decoding(event) else Words("before the first step")
 
 

@@ -4,9 +4,12 @@ import math
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import ModelFacts
+from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
-from halftone.contract.request import LATENT, Hires, PictureRequest
+from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest
+from halftone.contract.words import either
+from halftone.health.words import Words
+from halftone.library.videos import makes_videos
 
 _STRENGTHS: Final = {LATENT: 0.7}
 """Interpolated latents are blurred, and need many steps to become a picture again; A1111 has the same default for them."""
@@ -39,8 +42,27 @@ def larger(width: int, height: int, scale: float) -> tuple[int, int]:
     return _rounded(width * scale, multiple), _rounded(height * scale, multiple)
 
 
+def last_size(hires: Hires | None, width: int, height: int) -> tuple[int, int]:
+    """Pixels of the last pass of a picture whose first one is width x height."""
+    return (width, height) if hires is None else larger(width, height, hires.scale)
+
+
 def _rounded(pixels: float, multiple: int) -> int:
     return max(multiple, round(pixels / multiple) * multiple)
+
+
+def step_words(event: GuardEvent) -> Words:
+    """Its step, with the pass where there are several."""
+    return _of_pass(event.step or 1, event.in_pass)
+
+
+def kept_words(picture: PictureFacts) -> Words:
+    """The step after which a picture was kept."""
+    return _of_pass(picture.kept_step or 0, len(picture.passes))
+
+
+def _of_pass(step: int, number: int) -> Words:
+    return Words("{0} of pass {1}", (step, number)) if number else Words("{0}", (step,))
 
 
 def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
@@ -49,13 +71,15 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     if hires is None:
         return
     _range("Scale of the second pass", hires.scale, *SCALE_RANGE)
+    if hires.upscaler not in (LATENT, LANCZOS):
+        raise HalftoneError("setting-bad-value", name="--hires-upscaler", value=hires.upscaler, allowed=either((LATENT, LANCZOS)))
     if hires.strength is not None:
         _range("Denoising strength of the second pass", hires.strength, 0.01, 1)
     if hires.steps is not None:
         _range("Steps of the second pass", hires.steps, *STEPS_RANGE)
     if request.mask is not None:
         raise HalftoneError("setting-bad-value", name="--hires", value="used with a mask", allowed="one of the two")
-    if request.num_frames is not None:
+    if request.num_frames is not None or (facts is not None and makes_videos(facts)):
         raise HalftoneError("setting-bad-value", name="--hires", value="used with a video", allowed="it for pictures")
     width = request.width or (facts.native_width if facts is not None else 0)
     height = request.height or (facts.native_height if facts is not None else 0)

@@ -28,7 +28,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Schedule type": schedule or None,
         "CFG scale": f"{request.guidance:g}",
         "Seed": str(picture.seed),
-        "Size": _size(picture),
+        "Size": "{}x{}".format(*picture.first_size),
         "Frames": str(picture.frames) if picture.frames > 1 else None,
         "FPS": str(picture.fps) if picture.fps and picture.frames > 1 else None,
         "Model": model_name(request.model),
@@ -44,12 +44,6 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
-
-
-def _size(picture: PictureFacts) -> str:
-    """Of the first pass, as A1111 writes it."""
-    first = picture.passes[0] if picture.passes else picture
-    return f"{first.width}x{first.height}"
 
 
 def _hires(request: ResolvedRequest) -> dict[str, str | None]:

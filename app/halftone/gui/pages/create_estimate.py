@@ -15,12 +15,19 @@ FAR_ABOVE: Final = 4.0
 """Times the pixels that a model was made for, from which on a size is warned of."""
 
 
+FAR_ABOVE_IN_PASSES: Final = 16.0
+"""The same of a second pass, which is meant to be above."""
+
+
 class Shape(NamedTuple):
-    """What the time of a picture depends on. Sizes are in pixels."""
+    """What the time of a picture depends on, of its last pass. Sizes are in pixels; before: pixels of all steps of the passes
+    before that.
+    """
 
     width: int
     height: int
     steps: int
+    before: int = 0
 
     @property
     def pixels(self) -> int:
@@ -29,7 +36,13 @@ class Shape(NamedTuple):
     @property
     def work(self) -> int:
         """Pixels of all steps."""
-        return self.pixels * self.steps
+        return self.pixels * self.steps + self.before
+
+
+def shape_of(picture: PictureFacts) -> Shape:
+    """Of a finished picture."""
+    last = picture.passes[-1].steps if picture.passes else picture.steps
+    return Shape(picture.width, picture.height, last, picture.work - picture.width * picture.height * last)
 
 
 @dataclass
@@ -39,7 +52,7 @@ class Times:
     _seconds: dict[tuple[str, Shape], list[float]] = field(default_factory=dict[tuple[str, Shape], list[float]])
 
     def learn(self, picture: PictureFacts, model: str) -> None:
-        times = self._seconds.setdefault((model, Shape(picture.width, picture.height, picture.steps)), [])
+        times = self._seconds.setdefault((model, shape_of(picture)), [])
         times.append(picture.seconds)
         del times[:-_KEPT]
 
@@ -94,7 +107,7 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     """What a size far above the model's own will cost, "" for others and for those that were measured."""
     native = model.native_width * model.native_height
     ratio = shape.pixels / native if native else 0.0
-    if ratio < FAR_ABOVE or times.mean(model.id, shape) is not None:
+    if ratio < (FAR_ABOVE_IN_PASSES if shape.before else FAR_ABOVE) or times.mean(model.id, shape) is not None:
         return ""
     size = size_words(shape)
     factor = figures.group(round(ratio)) if ratio >= 10 else figures.decimal(ratio)

@@ -19,6 +19,7 @@ from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, esti
 from halftone.gui.pages.create_fields import SizeField
 from halftone.gui.pages.create_folded import FoldedPart
 from halftone.gui.pages.create_footer import Footer
+from halftone.gui.pages.create_hires import HiresPart
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
@@ -38,6 +39,7 @@ from halftone.gui.widgets.common import (
     set_tone,
     surface,
 )
+from halftone.health.passes import larger
 from halftone.library.decoder import decoder_channels
 from halftone.settings.places import resources
 
@@ -73,11 +75,13 @@ class CreateForm(QWidget):
         self.seed, self.batch, self.batch_note = sampling_part.seed, sampling_part.batch, sampling_part.batch_note
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
+        self.hires_part = HiresPart(self.size_field)
         self.numerics_part = NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
             self.lora_part,
             self.vae_part,
             self.control_part,
+            self.hires_part,
             self.video_part,
             self.numerics_part,
         )
@@ -321,7 +325,11 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _shape(self) -> Shape:
-        return Shape(*self.size_field.size_value(), round(self.steps.value()))
+        (width, height), steps = self.size_field.size_value(), round(self.steps.value())
+        hires = self.hires_part.hires()
+        if hires is None:
+            return Shape(width, height, steps)
+        return Shape(*larger(width, height, hires.scale), hires.steps or steps, width * height * steps)
 
     def _state_changed(self) -> None:
         state = self._controller.state

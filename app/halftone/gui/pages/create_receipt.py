@@ -7,6 +7,8 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gui import picture_details, picture_text, text
 from halftone.gui.i18n import listed, tr
+from halftone.gui.pages.create_hires import hires_line
+from halftone.gui.picture_details import pass_rows
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
@@ -22,6 +24,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))
     rows.append((tr("ControlNet"), text.control_list(request.controls)))
+    rows.append((tr("Hires fix"), hires_line(request.hires)))
     rows.append((tr("LoRA"), text.lora_list(request.loras)))
     rows = [(name, value) for name, value in rows if value]
     for name, dtype in picture.dtypes.items():
@@ -37,10 +40,11 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         rows.append((where, f"{done}, {picture_details.elapsed(event.seconds)}" if event.seconds else done))
         if event.lora is not None:
             rows.append((tr("Cause"), tr("LoRA: {0}", listed(*event.lora.names))))
-    steps = (
-        tr("stopped at step {0} of {1}", picture.steps, request.steps) if was_stopped(picture, request) else str(picture.steps)
-    )
-    rows.append((tr("Steps"), steps))
+    if was_stopped(picture, request):
+        rows.append((tr("Steps"), tr("stopped at step {0} of {1}", picture.steps, request.steps)))
+    elif not picture.passes:
+        rows.append((tr("Steps"), str(picture.steps)))
+    rows += pass_rows(picture)
     if picture.frames > 1:
         length = figures.decimal(video_seconds(picture))
         rows.append((tr("Video"), tr("{0} frames, {1} a second, {2} s", picture.frames, picture.fps or 0, length)))
@@ -56,7 +60,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
 def was_stopped(picture: PictureFacts, request: PictureRequest) -> bool:
     """Whether the user stopped it and kept what there was. With a picture or options of its own, fewer steps may be meant."""
     own = request.image is not None or bool(request.options)
-    return not own and request.steps is not None and 0 < picture.steps < request.steps
+    return not own and request.steps is not None and 0 < picture.first_steps < request.steps
 
 
 class ReceiptBar(HoverButton):

@@ -24,11 +24,11 @@ _TICK_MS: Final = 1000
 
 
 def seconds_left(job: Job) -> float | None:
-    """Seconds until the last step, from the mean of the steps so far; None before there are three."""
+    """Seconds until the last step of the last pass, from the mean of the steps so far; None before there are three."""
     if len(job.steps) < _SAMPLES or job.total is None or job.phase != "denoise":
         return None
     mean = sum(step.seconds for step in job.steps) / len(job.steps)
-    return mean * max(0, job.total - job.done)
+    return mean * (max(0, job.total - job.done) + job.steps[-1].ahead)
 
 
 def so_far(job: Job, now: float) -> str:
@@ -185,7 +185,7 @@ class TransportPanel(QWidget):
             return
         spent = so_far(job, time.monotonic())
         if job.phase == "denoise" and job.total:
-            self.title.setText(tr("Step {0} of {1}", job.done, job.total))
+            self.title.setText(text.step_sentence(job, tr("Step {0} of {1}", job.done, job.total)))
             waiting = listed(spent, tr("estimating") if job.total > _SAMPLES else "")
             known = "" if left is None else listed(tr("about {0} left", figures.duration(left)), spent)
             self.left.setText(known or waiting)

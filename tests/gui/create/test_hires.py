@@ -1,0 +1,83 @@
+"""The second, larger pass of the form: put into requests, taken back, timed, and told while it runs and afterwards."""
+
+from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples
+
+from halftone.contract.facts import PassFacts
+from halftone.contract.messages import Generate, StepDone
+from halftone.contract.request import Hires, PictureRequest
+from halftone.gui.pages.create_estimate import Shape, shape_of
+from halftone.gui.pages.create_hires import hires_line
+from halftone.gui.pages.create_receipt import receipt_rows, was_stopped
+from halftone.gui.pages.create_transport import seconds_left
+from halftone.gui.state import Job
+from halftone.gui.text import step_sentence
+
+PASSES = (
+    PassFacts(kind="first", width=512, height=512, steps=20, seconds=8.0, dtypes={}),
+    PassFacts(kind="second", width=1024, height=1024, steps=10, seconds=16.0, dtypes={}),
+)
+MADE = replace(samples.picture_facts("a.png"), width=1024, height=1024, steps=30, passes=PASSES)
+
+
+def test_it_is_off_until_it_is_wanted_and_comes_back(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.hires_part
+    form.size_field.set_size(512, 768)
+    assert (form.request().hires, part.row.value.text()) == (None, "Off")
+    part.row.click()
+    part.on.click()
+    assert form.request().hires == Hires(scale=2.0, strength=0.7)
+    assert part.row.value.text() == "1\u202f024 × 1\u202f536"
+    part.upscaler.setCurrentIndex(1)
+    assert form.request().hires == Hires(scale=2.0, upscaler="lanczos", strength=0.4), "each way has its usual strength"
+    part.strength.setValue(0.55)
+    part.steps.set_value(12)
+    part.upscaler.setCurrentIndex(0)
+    wanted = Hires(scale=2.0, steps=12, strength=0.55)
+    assert form.request().hires == wanted, "one that was set stays"
+    form.set_request(PictureRequest(prompt="a"))
+    assert form.request().hires is None
+    form.set_request(PictureRequest(prompt="a", hires=wanted))
+    assert form.request().hires == wanted
+    stage.close()
+
+
+def test_the_time_and_the_memory_are_those_of_both_passes(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.size_field.set_size(512, 512)
+    form.steps.set_value(20)
+    form.hires_part.take(PictureRequest(prompt="a", hires=Hires(scale=2.0, steps=10)))
+    assert form._shape() == shape_of(MADE) == Shape(1024, 1024, 10, 512 * 512 * 20)
+    stage.close()
+
+
+def test_the_time_left_is_that_of_both_passes() -> None:
+    done = tuple(
+        StepDone(step=n, steps=10, peak=1.0, finite=True, seconds=2.0, in_pass=1, passes=2, ahead=20.0) for n in (1, 2, 3, 4)
+    )
+    job = Job(
+        id="j",
+        command=Generate(job="j", request=PictureRequest(prompt="a")),
+        title="",
+        phase="denoise",
+        done=4,
+        total=10,
+        steps=done,
+    )
+    assert seconds_left(job) == 2.0 * (6 + 20)
+    assert step_sentence(job, "Step 4 of 10") == "Pass 1 of 2, Step 4 of 10"
+
+
+def test_the_receipt_tells_both() -> None:
+    request = PictureRequest(prompt="a", steps=20, hires=Hires(scale=2.0, steps=10, strength=0.5))
+    rows = dict(receipt_rows(MADE, request))
+    assert rows["Hires fix"] == hires_line(request.hires) == "2.0 times larger, Latent, strength 0.50"
+    assert rows["Pass 1"] == "512 × 512, 20 steps, 8.0\u00a0s"
+    assert "1024 × 1024, 10 steps" in rows["Pass 2"]
+    assert not was_stopped(MADE, request)
+    assert was_stopped(replace(MADE, passes=PASSES[:1]), replace(request, steps=28))

@@ -1,0 +1,61 @@
+"""Sizes and steps of a second pass, and what is refused before anything is loaded."""
+
+from typing import Any
+
+import pytest
+from tests.helpers.reports import MODEL
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import GuardEvent
+from halftone.contract.request import Hires, PictureRequest
+from halftone.health.passes import check_passes, larger, step_words, steps_to_ask, strength_of
+
+
+@pytest.mark.parametrize(
+    ("size", "scale", "made"),
+    [
+        ((512, 512), 2.0, (1024, 1024)),
+        ((512, 768), 1.5, (768, 1152)),
+        ((512, 512), 1.3, (672, 672)),
+        ((72, 64), 1.5, (112, 96)),
+        ((32, 32), 1.0, (32, 32)),
+    ],
+)
+def test_a_larger_size_is_as_fine_as_the_first(size: tuple[int, int], scale: float, made: tuple[int, int]) -> None:
+    assert larger(*size, scale) == made
+
+
+@pytest.mark.parametrize("strength", [0.01, 0.05, 0.1, 0.3, 0.33, 0.4, 0.7, 0.9, 1.0])
+@pytest.mark.parametrize("wanted", [1, 2, 7, 10, 28])
+def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, strength: float) -> None:
+    asked = steps_to_ask(wanted, strength)
+    assert int(asked * strength) == wanted or strength == 1.0
+    assert int((asked - 1) * strength) < wanted
+
+
+def test_interpolated_latents_need_more_noise() -> None:
+    assert strength_of(Hires()) > strength_of(Hires(upscaler="lanczos"))
+    assert strength_of(Hires(strength=0.2)) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("hires", "changes", "said"),
+    [
+        (Hires(scale=9), {}, "Scale of the second pass cannot be 9. Choose a value from 1.0 to 8.0."),
+        (Hires(strength=0), {}, "Denoising strength of the second pass cannot be 0. Choose a value from 0.01 to 1."),
+        (Hires(steps=0), {}, "Steps of the second pass cannot be 0. Choose a value from 1 to 1000."),
+        (Hires(scale=8), {"width": 4096}, "The size of the second pass cannot be 32768. Choose a value from 8 to 16384."),
+        (Hires(), {"mask": "m.png"}, "--hires cannot be used with a mask. Use one of the two."),
+        (Hires(), {"num_frames": 8}, "--hires cannot be used with a video. Use it for pictures."),
+        (Hires(upscaler="nearest"), {}, "--hires-upscaler cannot be nearest. Use latent or lanczos."),
+    ],
+)
+def test_what_cannot_work_is_said_in_one_sentence(hires: Hires, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(HalftoneError) as refused:
+        check_passes(PictureRequest(prompt="a", hires=hires, **changes), MODEL)
+    assert str(refused.value) == said
+
+
+def test_a_step_is_told_with_its_pass() -> None:
+    event = GuardEvent(step=3, component="unet", module="", kind="nonfinite", action="stopped", cure="none", in_pass=2)
+    assert step_words(event).text() == "3 of pass 2"
