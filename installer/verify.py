@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 NEEDED = (
     "numpy", "PIL", "msgspec", "tomlkit", "platformdirs", "rich", "typer", "safetensors", "sentencepiece", "ftfy",
-    "tokenizers", "PySide6", "torch", "transformers", "diffusers", "accelerate", "peft",
+    "einops", "tokenizers", "PySide6", "torch", "transformers", "diffusers", "accelerate", "peft",
 )  # fmt: skip
 IMPORT_FAILED, NO_CODE, DEVICE_FAILED = 3, 4, 5
 NO_CODE_SIGNS = ("no kernel image", "not compatible with", "invalid device function", "device kernel image is invalid")

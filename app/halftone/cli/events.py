@@ -18,6 +18,7 @@ _DONE: Final[dict[str, str]] = {
     "decoded-again": "Halftone decoded the same result again",
     "went-back-one-step": "Halftone went back one step and computed this part again",
     "encoded-again": "Halftone computed this part again",
+    "enlarged-again": "Halftone computed it again",
 }
 _NO_FAULT_OF_THE_MODEL: Final = frozenset({"none", "read-again"})
 
@@ -37,7 +38,8 @@ def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, extras: E
     events, used = tuple(events), extra_words(extras)
     if any(event.action not in _DONE for event in events):
         return command_line("check", model, *used, "--precision", dtype)
-    cures = {event.cure for event in events if event.action in _DONE} - _NO_FAULT_OF_THE_MODEL
+    own = [event for event in events if event.action in _DONE and event.action != "enlarged-again"]
+    cures = {event.cure for event in own} - _NO_FAULT_OF_THE_MODEL
     if not cures:
         return ""
     if cures == {"rescale"} and dtype == "float16" and extras.vae is None and not extras.controls:
@@ -64,5 +66,7 @@ def _happened(event: GuardEvent) -> str:
         where = plain_component(event.component, event.module or "decoder").text()
         what = f"frames of the video ({frame_list(event.frames)}) were" if event.frames else "the picture was"
         return f"While {what} decoded: {where} {damage(event)}"
+    if event.action == "enlarged-again":
+        return "While the picture was made larger: the upscale model gave bad numbers"
     when = "Before the first step" if event.step is None else f"At step {step_words(event).text()}"
     return f"{when}: {plain_module(event.component, event.module)} gave a bad number"

@@ -28,7 +28,7 @@ Upscaler = Annotated[
         "--hires-upscaler",
         metavar="NAME",
         rich_help_panel=_PANEL,
-        help="latent (left out: this) or lanczos.",
+        help="latent (left out: this), lanczos, or the .safetensors file of an upscale model.",
         show_default=False,
     ),
 ]

@@ -18,6 +18,7 @@ _PHASES: Final[dict[Phase, str]] = {
     "encode": "Reading the prompt",
     "denoise": "Drawing",
     "decode": "Decoding",
+    "upscale": "Making it larger",
     "save": "Saving",
     "scan": "Looking at the weights",
     "range": "Measuring every layer",

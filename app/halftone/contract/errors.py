@@ -42,6 +42,9 @@ ErrorCode = Literal[
     "option-unknown",
     "pipeline-refused",
     "hires-unsupported",
+    "upscaler-missing",
+    "upscaler-not-one",
+    "upscaler-broken",
     "lora-missing",
     "lora-not-a-lora",
     "lora-other-base",
@@ -167,6 +170,15 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "hires-unsupported": (
         "{model} cannot draw over a picture made larger: {detail}.",
         "Leave the second pass (hires) out, or enlarge the finished picture.",
+    ),
+    "upscaler-missing": ("There is no upscale model at {path}.", "Check the path, or use Lanczos, which needs no model."),
+    "upscaler-not-one": (
+        "{path} is not an upscale model that Halftone can read: {detail}.",
+        "Choose the .safetensors file of an upscale model, or convert a .pth file to it with a program that you trust with it.",
+    ),
+    "upscaler-broken": (
+        "The upscale model {name} gave bad numbers, also in FP32.",
+        "Download it again, or use another one or Lanczos.",
     ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),

@@ -34,7 +34,9 @@ FindingCode = Literal[
 Verdict = Literal["healthy", "tight", "fixable", "broken"]
 CureKind = Literal["none", "rescale", "setting", "upcast-region", "bfloat16", "float32-component", "float32-all"]
 Depth = Literal["quick", "thorough"]
-Phase = Literal["load", "encode", "denoise", "decode", "save", "scan", "range", "target", "plan", "verify", "measure", "write"]
+Phase = Literal[
+    "load", "encode", "denoise", "decode", "upscale", "save", "scan", "range", "target", "plan", "verify", "measure", "write"
+]  # fmt: skip
 Outcome = Literal["done", "cancelled", "failed"]
 VideoFormat = Literal["mp4", "webp"]
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]

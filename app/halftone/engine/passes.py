@@ -16,8 +16,8 @@ from PIL import Image
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, GenerateReport, PictureFacts, SelfTestReport
-from halftone.contract.messages import AnyEvent, JobStarted, StepDone
+from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
+from halftone.contract.messages import AnyEvent, JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest
 from halftone.engine.generate import Generation
@@ -26,8 +26,11 @@ from halftone.engine.latents import read_handed
 from halftone.engine.load import Loaded
 from halftone.engine.pass_delivery import Earlier, Made, PassDelivery
 from halftone.engine.resolve import of_request, task_pipeline
+from halftone.engine.upscale import enlarge, load_upscaler
 from halftone.health.kept import Kept, read_kept
 from halftone.health.passes import larger, steps_to_ask, strength_of
+from halftone.health.precision import granted_precision
+from halftone.library.upscalers import is_upscale_model
 
 _PASSES: Final = 2
 _FIRST: Final = "first"
@@ -127,8 +130,8 @@ class Passes:
             made = self._run(first, _FIRST, earlier, handover, kept, drawn=drawn)
             if made is None:
                 return
-            earlier = Earlier(made.resolved, made.facts.passes, made.facts.events, earlier.started)
-            handover = self._handed(index, made)
+            handover, events = self._handed(index, made)
+            earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started)
         self._run(self._second(request, earlier, resuming=number == _PASSES), _SECOND, earlier, handover, kept)
 
     def _begun(self, index: int, kept: Kept | None) -> tuple[int, Earlier, Handover]:
@@ -137,9 +140,7 @@ class Passes:
             return 1, Earlier(), self._first(index)
         image, latents = from_tensors(read_handed(Path(self._request.resume_latents or "")))
         if image is None:
-            raise HalftoneError(
-                "latents-unreadable", "what its pass was handed is missing", path=self._request.resume_latents or ""
-            )
+            raise HalftoneError("latents-unreadable", "handed.image", path=self._request.resume_latents or "")
         before = kept.in_pass - 1
         events = tuple(event for event in kept.picture.events if event.in_pass <= before)
         return kept.in_pass, Earlier(kept.request, kept.picture.passes[:before], events), Handover(index, image, latents)
@@ -148,14 +149,29 @@ class Passes:
         ends = None if self._hires.upscaler != LATENT else lambda: not self._control.kept
         return Handover(index, ends_in_latents=ends, factor=int(getattr(self._pipe, "vae_scale_factor", 8)), is_last=False)
 
-    def _handed(self, index: int, made: Made) -> Handover:
-        """What the second pass draws over."""
+    def _handed(self, index: int, made: Made) -> tuple[Handover, tuple[GuardEvent, ...]]:
+        """What the second pass draws over, and what befell it on the way."""
         before = made.facts.width, made.facts.height
         size = larger(*before, self._hires.scale)
         if self._hires.upscaler == LATENT:
             assert made.latents is not None
-            return Handover(index, Image.new("RGB", size), larger_latents(made.latents, *before, *size))
-        return Handover(index, Image.fromarray(made.film[0]).resize(size, Image.Resampling.LANCZOS))
+            return Handover(index, Image.new("RGB", size), larger_latents(made.latents, *before, *size)), ()
+        image, events = Image.fromarray(made.film[0]), ()
+        if is_upscale_model(self._hires.upscaler):
+            image, events = self._enlarged(image)
+        return Handover(index, image.resize(size, Image.Resampling.LANCZOS)), events
+
+    def _enlarged(self, image: Image.Image) -> tuple[Image.Image, tuple[GuardEvent, ...]]:
+        """By the upscale model. Raises upscaler-*, out-of-memory."""
+
+        def told(done: int, total: int) -> None:
+            self._out(PhaseChanged(phase="upscale", done=done, total=total))
+
+        self._out(PhaseChanged(phase="upscale"))
+        dtype, _ = granted_precision(self._request.numerics.precision, self._tested, self._device)
+        upscaler = load_upscaler(self._hires.upscaler, self._loaded.device)
+        made = enlarge(image, upscaler, dtype, self._control.check, told)
+        return made.image, tuple(msgspec.structs.replace(event, in_pass=1) for event in made.events)
 
     def _second(self, request: PictureRequest, earlier: Earlier, *, resuming: bool) -> PictureRequest:
         """What the second pass is asked."""

@@ -18,6 +18,8 @@ def details(event: GuardEvent, steps: int = 0) -> tuple[tuple[str, str], ...]:
     rows.append((tr("What followed"), _followed(event)))
     if event.step is not None:
         rows.append((tr("When"), tr("Step {0}. The step before it was finite.", step_words(event).text(tr))))
+    elif event.action == "enlarged-again":
+        rows.append((tr("When"), tr("While the picture was made larger.")))
     elif event.in_pass and event.action != "encoded-again":
         rows.append((tr("When"), tr("Decoding, in pass {0}.", event.in_pass)))
     elif event.action == "encoded-again":
@@ -96,6 +98,7 @@ def _done(event: GuardEvent) -> str:
     action = {
         "decoded-again": tr("Decoded again from the saved latents"),
         "encoded-again": tr("Read the prompt again"),
+        "enlarged-again": tr("Made that part larger again"),
         "went-back-one-step": tr("Repeated the step from the latents before it"),
         "stopped": tr("Stopped this picture"),
         "kept": tr("Kept the picture as it is"),

@@ -143,6 +143,9 @@ def _recovered_title(event: GuardEvent) -> str:
 
 def _decode_words(event: GuardEvent) -> str:
     """What went wrong outside the steps, and how it was done again."""
+    if event.action == "enlarged-again":
+        what = tr("The upscale model gave bad numbers.")
+        return sentences(what, tr("Halftone made that part larger again {0}.", _how(event)))
     if event.action != "encoded-again":
         did = tr("The result before that step was still in memory, so Halftone decoded it again {0}.", _how(event))
         return sentences(_decoder_failed(event), did)
@@ -303,6 +306,8 @@ def _short_recovery(event: GuardEvent | None) -> str:
         return tr("Step {0} repeated after a bad number", step_words(event).text(tr))
     if event.cure == "read-again":
         return tr("Damaged in memory, read again from the file")
+    if event.action == "enlarged-again":
+        return tr("Made larger again after bad numbers, {0}", cure_name(event.cure))
     if event.action == "encoded-again":
         return tr("Prompt read again after an overflow")
     cure = cure_name(event.cure)

@@ -50,6 +50,7 @@ def component_name(component: str) -> str:
         "transformer": tr("denoiser"),
         "vae": tr("VAE decoder"),
         "controlnet": tr("ControlNet"),
+        "upscaler": tr("upscale model"),
     }.get(component, component)
 
 
@@ -60,6 +61,7 @@ def phase_name(phase: Phase) -> str:
         "encode": tr("Encode prompt"),
         "denoise": tr("Denoise"),
         "decode": tr("Decode"),
+        "upscale": tr("Enlarge"),
         "save": tr("Save"),
     }.get(phase, phase)
 
@@ -135,6 +137,8 @@ def phase_sentence(phase: Phase | None) -> str:
             return tr("Reading the prompt")
         case "decode":
             return tr("Decoding the picture")
+        case "upscale":
+            return tr("Making the picture larger")
         case "save":
             return tr("Saving the picture")
         case "denoise":

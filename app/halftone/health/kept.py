@@ -11,6 +11,7 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.library.header import file_stamp, read_header
+from halftone.library.upscalers import is_upscale_model
 from halftone.library.vaes import vae_version
 
 RECORD = "halftone"
@@ -42,6 +43,8 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     """
     pictures = {path: _digest(Path(path)) for path in _pictures(request)}
     whole = (*(control.path for control in request.controls), *((request.vae,) if request.vae is not None else ()))
+    if request.hires is not None and is_upscale_model(request.hires.upscaler):
+        pictures[request.hires.upscaler] = file_stamp(request.hires.upscaler)
     added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
     return pictures | {path: vae_version(path) for path in whole} | added
 

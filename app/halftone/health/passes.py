@@ -6,9 +6,9 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.limits import SCALE_RANGE, SIZE_RANGE, STEPS_RANGE
-from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest
-from halftone.contract.words import either
+from halftone.contract.request import LATENT, Hires, PictureRequest
 from halftone.health.words import Words
+from halftone.library.upscalers import check_upscaler
 from halftone.library.videos import makes_videos
 
 _STRENGTHS: Final = {LATENT: 0.7}
@@ -71,8 +71,7 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
     if hires is None:
         return
     _range("Scale of the second pass", hires.scale, *SCALE_RANGE)
-    if hires.upscaler not in (LATENT, LANCZOS):
-        raise HalftoneError("setting-bad-value", name="--hires-upscaler", value=hires.upscaler, allowed=either((LATENT, LANCZOS)))
+    check_upscaler(hires.upscaler)
     if hires.strength is not None:
         _range("Denoising strength of the second pass", hires.strength, 0.01, 1)
     if hires.steps is not None:

@@ -47,7 +47,11 @@ def test_interpolated_latents_need_more_noise() -> None:
         (Hires(scale=8), {"width": 4096}, "The size of the second pass cannot be 32768. Choose a value from 8 to 16384."),
         (Hires(), {"mask": "m.png"}, "--hires cannot be used with a mask. Use one of the two."),
         (Hires(), {"num_frames": 8}, "--hires cannot be used with a video. Use it for pictures."),
-        (Hires(upscaler="nearest"), {}, "--hires-upscaler cannot be nearest. Use latent or lanczos."),
+        (
+            Hires(upscaler="nearest"),
+            {},
+            "There is no upscale model at nearest. Check the path, or use Lanczos, which needs no model.",
+        ),
     ],
 )
 def test_what_cannot_work_is_said_in_one_sentence(hires: Hires, changes: dict[str, Any], said: str) -> None:
