@@ -1,5 +1,7 @@
 """The second, larger pass of the form: put into requests, taken back, timed, and told while it runs and afterwards."""
 
+from pathlib import Path
+
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -81,3 +83,17 @@ def test_the_receipt_tells_both() -> None:
     assert "1024 × 1024, 10 steps" in rows["Pass 2"]
     assert not was_stopped(MADE, request)
     assert was_stopped(replace(MADE, passes=PASSES[:1]), replace(request, steps=28))
+
+
+def test_an_upscale_model_comes_back_and_what_is_none_is_refused(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    part = stage.page.form.hires_part
+    wanted = Hires(scale=2.0, upscaler="/upscalers/4x-Sharp.safetensors", strength=0.4)
+    part.take(PictureRequest(prompt="a", hires=wanted))
+    assert (part.hires(), part.upscaler.currentText()) == (wanted, "4x-Sharp")
+    pickle = tmp_path / "x4.pth"
+    pickle.write_bytes(b"")
+    part.choose(str(pickle))
+    assert "pickle" in part.note.text()
+    assert part.hires() == wanted
+    stage.close()

@@ -34,6 +34,11 @@ def ask_picture(owner: QWidget, chosen: Chosen) -> None:
     _ask(owner, tr("Choose a picture"), f"{tr('Pictures')} ({_PICTURES})", chosen)
 
 
+def ask_weights(owner: QWidget, title: str, words: str, chosen: Chosen) -> None:
+    """title: of the dialog; words: what its files are."""
+    _ask(owner, title, f"{words} (*.safetensors)", chosen)
+
+
 def _ask(owner: QWidget, title: str, kinds: str, chosen: Chosen) -> None:
     """kinds: the filter of the files, "" for a folder."""
     dialog = QFileDialog(owner, title)

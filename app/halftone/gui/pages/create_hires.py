@@ -6,22 +6,26 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QWidget
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SCALE_RANGE, STEPS_RANGE
-from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest
+from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest, model_stem
 from halftone.gui import theme
 from halftone.gui.i18n import listed, tr
+from halftone.gui.pages.create_choosing import ask_weights
 from halftone.gui.pages.create_fields import NumberBox, SizeField, SliderField, combo
 from halftone.gui.pages.create_folded import FoldedPart
+from halftone.gui.text import short
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import column, label, row
+from halftone.gui.widgets.common import column, icon_button, label, row
 from halftone.health.passes import larger, strength_of
+from halftone.library.upscalers import check_upscaler
 
 _LEAST: Final = 0.01
 
 
 def upscaler_words(upscaler: str) -> str:
     """A way to enlarge."""
-    return {LATENT: tr("Latent"), LANCZOS: tr("Lanczos")}.get(upscaler, upscaler)
+    return {LATENT: tr("Latent"), LANCZOS: tr("Lanczos")}.get(upscaler) or short(model_stem(upscaler))
 
 
 def hires_line(hires: Hires | None) -> str:
@@ -65,6 +69,14 @@ class HiresPart(FoldedPart):
         self._inside = QWidget()
         upscaler = row(label(tr("Upscaler"), "small", "secondary"), self.upscaler, spacing=8)
         upscaler.setStretch(1, 1)
+        upscaler.addWidget(
+            icon_button(
+                "folder-open",
+                tr("Choose an upscale model"),
+                size=14,
+                clicked=lambda: ask_weights(self, tr("Choose an upscale model"), tr("Upscale models"), self.choose),
+            )
+        )
         self._inside.setLayout(
             column(self.scale, self.becomes, upscaler, self.steps, row(words, -1, self.strength, spacing=8), spacing=6)
         )
@@ -87,10 +99,25 @@ class HiresPart(FoldedPart):
         self.on.setChecked(hires is not None)
         if hires is not None:
             self.scale.set_value(hires.scale)
-            self.upscaler.setCurrentIndex(max(0, self.upscaler.findData(hires.upscaler)))
+            self._offer(hires.upscaler)
             self.steps.set_value(hires.steps or 0)
             self.strength.setValue(strength_of(hires))
         self._show()
+
+    def choose(self, path: str) -> None:
+        """Take an upscale model's file, if it can be one."""
+        try:
+            check_upscaler(path)
+        except HalftoneError as error:
+            self.refused(error)
+            return
+        self.say("")
+        self._offer(path)
+
+    def _offer(self, upscaler: str) -> None:
+        if self.upscaler.findData(upscaler) < 0:
+            self.upscaler.addItem(upscaler_words(upscaler), upscaler)
+        self.upscaler.setCurrentIndex(self.upscaler.findData(upscaler))
 
     def _wanted(self) -> Hires:
         return Hires(
