@@ -28,6 +28,7 @@ class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     tf32: bool = False
     attention_backend: AttentionBackend = "auto"
     offload: Offload = "auto"
+    fp8_storage: bool = False
     nan_check: NanCheck = "every-step"
     on_black: OnBlack = "recover"
 

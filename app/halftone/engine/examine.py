@@ -33,7 +33,7 @@ from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.lora import lora_damage
 from halftone.engine.lora_cause import with_lora_causes
-from halftone.engine.offload import put_offload
+from halftone.engine.offload import put_offload, settle_weights
 from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing
@@ -106,6 +106,8 @@ class Examination:
         self.wide: Range | None = None
         """The range pass, once it was made."""
         put_offload(loaded.places, command.numerics.offload)
+        for module in loaded.modules.values():
+            settle_weights(module)
         self._masters = {
             name: exact_weights(module if is_exact(loaded, name) else fresh_component(loaded, name))
             for name, module in loaded.modules.items()

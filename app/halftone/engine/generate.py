@@ -30,7 +30,7 @@ from halftone.engine.guarding import Guard
 from halftone.engine.handover import ALONE, Handover
 from halftone.engine.latents import read_latents
 from halftone.engine.load import Loaded
-from halftone.engine.offload import put_offload
+from halftone.engine.offload import put_offload, told_packing
 from halftone.engine.picture import Picture, PictureStopped, picture_facts
 from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
@@ -112,8 +112,9 @@ class Generation:
         numerics = effective(self._request.numerics, self._plan.settings)
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
-            put_offload(self._loaded.places, numerics.offload)
+            put_offload(self._loaded.places, numerics.offload, packed=numerics.fp8_storage)
             apply_plan(self._loaded, self._plan)
+            self._tell(*told_packing(self._loaded.modules))
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(
                 self._loaded,
@@ -274,11 +275,14 @@ class Generation:
         film = Film(frames)
         if len(film) == 1 or not self._delivery.is_still:
             return film
-        told = f"{len(film)} frames were computed; the first one is saved."
-        if told not in self._resolved.reasons:
-            self._resolved = msgspec.structs.replace(self._resolved, reasons=(*self._resolved.reasons, told))
-            self._more_reasons = (told,)
+        self._tell(f"{len(film)} frames were computed; the first one is saved.")
         return film.first()
+
+    def _tell(self, *reasons: str) -> None:
+        """What shows only while the job runs stands in the receipt and in the report, once."""
+        fresh = tuple(reason for reason in reasons if reason not in self._resolved.reasons)
+        self._resolved = msgspec.structs.replace(self._resolved, reasons=(*self._resolved.reasons, *fresh))
+        self._more_reasons += fresh
 
     def _finish(self, film: Film, flight: Flight) -> None:
         if not flight.stood_in:

@@ -20,10 +20,11 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, Extras, Lora
 from halftone.engine.embeddings import PromptCache
+from halftone.engine.fp8 import round_weights
 from halftone.engine.inversions import Learned, add_words, told_components
 from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.offload import Places, stand
-from halftone.engine.parts import components, parameter_count
+from halftone.engine.parts import components, parameter_count, role
 from halftone.engine.precision import ComponentState
 from halftone.engine.single_file import component_from_file, load_single
 from halftone.engine.stand_ins import put_guidance, put_stand_ins
@@ -64,6 +65,8 @@ class Loaded:
     controls: tuple[ControlFile, ...] = ()
     """ControlNets in memory now, and the component that they are."""
     controlnet: Any = None
+    fp8: bool = False
+    """Whether the denoiser's exact weights are those that eight bits hold."""
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
     """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
 
@@ -242,6 +245,8 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
     """The same with the words that a text encoder was given, but no LoRA."""
     found = component_from(loaded, name, Path(loaded.facts.path))
+    if loaded.fp8 and role(name, found) == "denoise":
+        round_weights(found)
     if name in told_components(loaded.inversions):
         add_words(loaded.inversions, name, found, _exponents(loaded.facts, name))
     return found

@@ -8,20 +8,26 @@ changes no weight.
 """
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 import torch
+from diffusers.hooks.hooks import HookRegistry
+from diffusers.hooks.layerwise_casting import LayerwiseCastingHook
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.words import Offload, OffloadMode
+from halftone.engine.fp8 import EIGHT, computed, storable, stored_exactly
 from halftone.engine.parts import role, units
 
 _PLACED: Final = "_halftone_placed"
 _ACCELERATE: Final = "_hf_hook"
 """Where diffusers' pipelines look for the device that a component runs on, and whom its VAEs call before they run."""
+_DIFFUSERS: Final = "_diffusers_hook"
+_LAYERWISE: Final = "layerwise_casting"
 _HOME: Final = torch.device("cpu")
 _LAYERS: Final = (
     nn.Linear,
@@ -37,10 +43,20 @@ _LAYERS: Final = (
 """Of torch itself, which are called, wherever they stand. Others are onloaded with their block."""
 
 
-class Piece:
-    """Weights that are onloaded and offloaded together: the own parameters and buffers of some modules."""
+Bring = Callable[[torch.Tensor, torch.device], torch.Tensor]
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+
+def _copied(home: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return home.to(device, copy=True)
+
+
+class Piece:
+    """Weights that are onloaded and offloaded together: the own parameters and buffers of some modules. bring: makes what is used
+    of what is at home.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module], bring: Bring | None = None) -> None:
+        self._bring = bring or _copied
         self._modules = [weakref.ref(module) for module in modules]
         self._away: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
@@ -49,7 +65,7 @@ class Piece:
         try:
             for tensor in self._tensors():
                 home = tensor.data
-                there = home.to(device, copy=True)
+                there = self._bring(home, device)
                 tensor.data = there
                 self._away.append((tensor, home, there))
         except BaseException:
@@ -82,6 +98,8 @@ class Places:
     device: torch.device
     apart: bool
     mode: OffloadMode = "none"
+    packed: bool = False
+    """Whether denoisers keep their weights in eight bits while they do not compute with them."""
     present: "list[Placed]" = field(default_factory=list)
 
 
@@ -93,8 +111,12 @@ class Placed:
         self.role = role(name, module)
         self._module = weakref.ref(module)  # which holds this: no circle
         self._places = places
-        self._mode: OffloadMode | None = None
-        """For which it is laid out; None: not yet."""
+        self._laid: tuple[OffloadMode, bool] | None = None
+        """For which mode it is laid out, and whether packed; None: not yet."""
+        self.packed: list[tuple[nn.Module, int, torch.dtype]] = []
+        """Layers in eight bits, with their exponents and the types they are computed in."""
+        self.wide = 0
+        """Layers that were to be, and lose by it."""
         self._whole: Piece | None = None
         """What is onloaded for as long as the component is present: all that is in no piece."""
         self._pieces: list[tuple[int, Piece]] = []
@@ -112,8 +134,9 @@ class Placed:
 
     def place(self) -> None:
         """Lay the component out: whole on the device, or at home, ready to be onloaded."""
-        if self._mode != self._places.mode:
-            self._lay_out(self._places.mode)
+        wanted = (self._places.mode, self._places.packed and self._may_be_packed)
+        if self._laid != wanted:
+            self._lay_out(*wanted)
 
     def onload(self) -> None:
         """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
@@ -134,22 +157,42 @@ class Placed:
         if self in self._places.present:
             self._places.present.remove(self)
 
+    def settle(self) -> None:
+        """All weights at home and as wide as they are computed with, until the component is placed again."""
+        self.offload()
+        module = self._module()
+        if not self.packed or module is None:
+            return
+        module.to(_HOME)
+        for layer, k, dtype in self.packed:
+            weight = cast("Any", layer).weight
+            weight.data = computed(weight.data, k, dtype)
+            layer.__dict__.pop(_DIFFUSERS, None)
+        self.packed.clear()
+        self._laid = None
+
+    @property
+    def _may_be_packed(self) -> bool:
+        return self.role == "denoise" and not self.name.startswith("controlnet")
+
     def _runs_with(self, other: "Placed") -> bool:
         """A ControlNet and its denoiser are called in turns."""
         kinds = {self.role, other.role}
         return kinds == {"denoise"} and any(one.name.startswith("controlnet") for one in (self, other))
 
-    def _lay_out(self, mode: OffloadMode) -> None:
+    def _lay_out(self, mode: OffloadMode, packed: bool) -> None:
         module = self._module()
         assert module is not None
-        self.offload()
+        self.settle()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
         self._whole = None
         module.__dict__.pop(_ACCELERATE, None)
+        if packed:
+            self._pack(module)
         module.to(self.execution_device if mode == "none" else _HOME)
-        self._mode = mode
+        self._laid = (mode, packed)
         if mode == "none":
             return
         module.__dict__[_ACCELERATE] = self
@@ -163,11 +206,28 @@ class Placed:
             # put last, it acts first
             self._put_hooks(0, block, [part for part in block if part not in layers])
 
-    def _put_hooks(self, depth: int, callers: Iterable[nn.Module], parts: Iterable[nn.Module]) -> None:
+    def _pack(self, module: nn.Module) -> None:
+        self.wide = 0
+        for layer in storable(module):
+            weight = cast("Any", layer).weight
+            found = stored_exactly(weight.data)
+            if found is None:
+                self.wide += 1
+                continue
+            dtype, (weight.data, k) = weight.dtype, found
+            self.packed.append((layer, k, dtype))
+            self._put_hooks(2, [layer], [layer], partial(_unpacked, k, dtype))
+            registry = HookRegistry(layer)  # where diffusers looks for the type that a layer computes in
+            registry.hooks[_LAYERWISE] = LayerwiseCastingHook(EIGHT, dtype, non_blocking=False)
+            layer.__dict__[_DIFFUSERS] = registry
+
+    def _put_hooks(
+        self, depth: int, callers: Iterable[nn.Module], parts: Iterable[nn.Module], bring: Bring | None = None
+    ) -> None:
         """Whichever of the callers runs first brings the parts. They stay until others of that depth come, so that hooks that
         look at a module after it ran find it there.
         """
-        piece = Piece(parts)
+        piece = Piece(parts, bring)
 
         def enter(_module: nn.Module, _args: Any) -> None:
             if any(present is piece for _, present in self._pieces):
@@ -182,6 +242,11 @@ class Placed:
     def _leave(self, depth: int) -> None:
         while self._pieces and self._pieces[-1][0] >= depth:
             self._pieces.pop()[1].offload()
+
+
+def _unpacked(k: int, dtype: torch.dtype, home: torch.Tensor, _device: torch.device) -> torch.Tensor:
+    """Of a layer the weight alone is packed."""
+    return computed(home, k, dtype) if home.dtype == EIGHT else home
 
 
 def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
@@ -219,6 +284,24 @@ def offload(module: nn.Module) -> None:
         placed.offload()
 
 
+def settle_weights(module: nn.Module) -> None:
+    """Have its weights where they can be written, and as wide as they are computed with."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.settle()
+
+
+def told_packing(modules: Mapping[str, nn.Module]) -> tuple[str, ...]:
+    """What became of the layers that were to be stored in eight bits, a sentence for each component."""
+    placed = {name: module.__dict__.get(_PLACED) for name, module in modules.items()}
+    return tuple(
+        f"{name}: {len(own.packed)} of {len(own.packed) + own.wide} layers are stored in FP8; the others would lose by it."
+        if own.wide
+        else f"{name}: {len(own.packed)} layers are stored in FP8."
+        for name, own in placed.items()
+        if own is not None and own.packed
+    )
+
+
 def runs_on(module: nn.Module) -> torch.device:
     """The device on which a component computes, wherever its weights lie now."""
     if (placed := module.__dict__.get(_PLACED)) is not None:
@@ -226,10 +309,11 @@ def runs_on(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), _HOME)
 
 
-def put_offload(places: Places, wanted: Offload) -> None:
-    """How the model is offloaded from now on: each component is brought to its place when it is next placed or run. All that was
-    onloaded goes home.
+def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> None:
+    """How the model is offloaded from now on, and whether denoisers are packed: each component is brought to its place when it is
+    next placed or run. All that was onloaded goes home.
     """
+    places.packed = packed
     for placed in list(places.present):
         placed.offload()
     places.mode = chosen(places, wanted)

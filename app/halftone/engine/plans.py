@@ -16,7 +16,7 @@ from halftone.engine.borders import can_hand_on
 from halftone.engine.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.lora import changed_components, left_out, read_adapters
-from halftone.engine.offload import offload, place
+from halftone.engine.offload import place, settle_weights
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
@@ -146,7 +146,7 @@ def apply_state(
     if loaded.states[name] == wanted and not force:
         return
     module = loaded.modules[name]
-    offload(module)
+    settle_weights(module)
     exact = masters
     if exact is None:
         exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
@@ -185,6 +185,16 @@ def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> N
         loaded.states[name] = HALF_DONE
     loaded.adapters = after
     log.info("LoRAs: %s", ", ".join(f"{adapter.lora.name} {adapter.lora.weight:g}" for adapter in after) or "none")
+
+
+def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
+    """Let the denoiser's exact weights be those that eight bits hold, or those of its files. This is read with the next plan."""
+    if loaded.fp8 == wanted:
+        return
+    for name, module in loaded.modules.items():
+        if role(name, module) == "denoise" and name not in loaded.sources:
+            loaded.states[name] = HALF_DONE
+    loaded.fp8 = wanted
 
 
 def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from halftone.engine.groups import tensor_peaks
 from halftone.engine.layers import fewest_layers
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.lora_cause import cause_of
+from halftone.engine.offload import settle_weights
 from halftone.engine.parts import parameter_count, units
 from halftone.engine.plans import apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
@@ -180,6 +181,8 @@ class Recovery:
         name = call.component
         module = self.loaded.modules[name]
         state = self.loaded.states[name]
+        self.loaded.places.packed = False  # until the next job: a cure is searched for in weights that can be written
+        settle_weights(module)
         self._check()
         failing = measure_call(call, module, state.dtype)
         masters = exact_weights(fresh_component(self.loaded, name))

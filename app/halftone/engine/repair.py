@@ -44,7 +44,7 @@ def repair(
     """
     started = time.perf_counter()
     target = check_copy(loaded.facts, command.output)
-    numerics = msgspec.structs.replace(command.numerics, precision="float16")
+    numerics = msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False)
     examination = Examination(
         loaded,
         device,

@@ -28,7 +28,7 @@ from halftone.engine.generate import Generation
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.offload import put_offload
 from halftone.engine.passes import Passes
-from halftone.engine.plans import apply_plan, put_inversions, put_loras
+from halftone.engine.plans import apply_plan, put_fp8, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.repair import repair
 from halftone.engine.vae import put_vae
@@ -82,6 +82,7 @@ class DiffusersEngine:
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_fp8(loaded, wanted=request.numerics.fp8_storage)
             put_vae(loaded, request.vae)
             # nothing else that is added reaches the decoder, and its cures are those of the model alone
             put_loras(loaded, () if only_decode else request.loras)
@@ -99,6 +100,7 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_fp8(loaded, wanted=command.numerics.fp8_storage)
             put_vae(loaded, command.inputs.vae)
             put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
             put_inversions(loaded, command.inputs.inversions)
@@ -111,6 +113,7 @@ class DiffusersEngine:
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
+            put_fp8(loaded, wanted=False)
             put_vae(loaded, None)  # the copy is of the model itself
             loaded = with_controls(loaded, ())
             put_loras(loaded, command.loras)
@@ -123,7 +126,8 @@ class DiffusersEngine:
         loaded = self._ready(facts, device, emit)
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
         with quiet_libraries():
-            put_offload(loaded.places, command.numerics.offload)
+            put_fp8(loaded, wanted=command.numerics.fp8_storage)
+            put_offload(loaded.places, command.numerics.offload, packed=command.numerics.fp8_storage)
             apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
         return facts
 

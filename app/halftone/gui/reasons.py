@@ -89,6 +89,8 @@ TEMPLATES: Final = (
     "Attention backend {0} does not exist on {1}: torch's own choice is used.",
     "Half-precision math attention reduction acts only with the math backend.",
     "Offload has no effect on {0}: the weights are in its memory already.",
+    "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
+    "{0}: {1} layers are stored in FP8.",
 )
 MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor {0} in {1}")
 """Parts that a folder lacks, alone or in a list with files."""

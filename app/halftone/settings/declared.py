@@ -186,6 +186,13 @@ _MEMORY: Final = (
             Choice("sequential", "Sequential", "One layer at a time, as --lowvram does: least memory, slowest."),
         ),
     ),
+    _numerics(
+        "fp8_storage",
+        "Memory",
+        "FP8 storage",
+        "The denoiser's weights are kept in 8 bits and widened, layer by layer, to compute.",
+        "Changes pictures a little, because weights are rounded to 3 bits. Models checked without it count as not checked.",
+    ),
 )
 
 _SAFETY: Final = (
