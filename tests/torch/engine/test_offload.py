@@ -147,3 +147,20 @@ def test_a_processor_says_that_it_gains_nothing() -> None:
         "Offload has no effect on cpu: the weights are in its memory already.",
     )
     assert without_effect(Numerics(offload="model"), torch.device("cuda")) == ()
+
+
+def in_a_file(tensor: torch.Tensor) -> bool:
+    """Whether its numbers lie in a mapped weight file, from where the system may read them again."""
+    spans = (line.split() for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines())
+    held = (span[0].split("-") for span in spans if span[-1].endswith(".safetensors"))
+    return any(int(first, 16) <= tensor.data_ptr() < int(last, 16) for first, last in held)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
+def test_weights_that_run_as_they_are_stored_stay_in_the_file(models: dict[str, Path]) -> None:
+    loaded = apart(offloading(models["sd15"]))
+    unet = loaded.modules["unet"]
+    assert all(in_a_file(tensor) for tensor in unet.parameters())
+    put_offload(loaded.places, "group")
+    onload(unet)
+    assert all(in_a_file(tensor) for tensor in unet.parameters())
