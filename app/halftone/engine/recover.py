@@ -13,7 +13,7 @@ from torch import nn
 from halftone.contract.facts import Finding, GuardEvent, LayerPeak, LoraCause
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
-from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState
+from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
 from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.capture import effective
 from halftone.engine.findings import source_of
@@ -32,7 +32,7 @@ from halftone.engine.tensors import relative_error
 from halftone.engine.torch_settings import torch_settings
 from halftone.health.faults import ends_the_job
 from halftone.health.planner import candidate_plans, with_layers
-from halftone.measure.probe import OriginReachedError, Probe, Reading
+from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class Measured:
     result: Any
     readings: tuple[Reading, ...]
     finite: bool
+    scores: tuple[ScorePeak, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Diagnosis:
     """Parameters that differ in memory from the file."""
     weights_finite: bool
     """The origin's own weights are finite in the dtype it ran in."""
+    score: float | None = None
+    """Largest attention score of the origin in float32, where it is an attention."""
     lora: LoraCause | None = None
 
     @property
@@ -87,15 +90,23 @@ class Diagnosis:
         """The same call with the same weights is sound now: nothing is left to cure."""
         return not self.failing and self.sound and not self.damaged
 
-    def finding(self, dtype: DType) -> Finding:
-        """The fact that the planner starts from."""
+    def finding(self, dtype: DType, numerics: Numerics) -> Finding:
+        """The fact that the planner starts from. numerics: in force; sums that overflow are told only where some are narrow."""
+        limit = FLOAT_LIMITS[dtype]
+        code: FindingCode = "activation-overflow"
+        if not self.weights_finite:
+            code = "weights-overflow"
+        elif self.score is not None and self.score > limit:
+            code = "attention-overflow"
+        elif self.peak is not None and self.peak <= limit and (numerics.fp16_accumulation or numerics.fp16_reduction):
+            code = "accumulation-overflow"
         return Finding(
-            code="activation-overflow" if self.weights_finite else "weights-overflow",
+            code=code,
             component=self.component,
             module=self.module,
             dtype=dtype,
-            peak=self.peak,
-            limit=FLOAT_LIMITS[dtype],
+            peak=self.score if code == "attention-overflow" else self.peak,
+            limit=limit,
             step=None if self.call.step is None else self.call.step + 1,
         )
 
@@ -109,12 +120,14 @@ class Cured:
     result: Any
 
 
-def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: bool = False) -> Measured:
-    """Run a call under the probe. until_origin: stop where the first number goes bad, if the device tells at once."""
+def measure_call(call: Call, module: nn.Module, dtype: DType, *, until_origin: bool = False, scores: bool = False) -> Measured:
+    """Run a call under the probe. until_origin: stop where the first number goes bad, if the device tells at once; scores: those
+    of attention are measured, too.
+    """
     result = None
-    with suppress(OriginReachedError), Probe(module, call.component, scores=False, until_origin=until_origin) as probe:
+    with suppress(OriginReachedError), Probe(module, call.component, scores=scores, until_origin=until_origin) as probe:
         result = run_call(call, module, dtype)
-    return Measured(result, probe.readings(), not probe.stopped and is_finite(result))
+    return Measured(result, probe.readings(), not probe.stopped and is_finite(result), probe.scores() if scores else ())
 
 
 def layer_peaks(readings: tuple[Reading, ...]) -> tuple[LayerPeak, ...]:
@@ -166,7 +179,7 @@ class Recovery:
         self._numerics = numerics
         self._stored = stored
         self._check = check
-        self._tried: dict[str, list[ComponentState]] = {}
+        self._tried: dict[str, list[tuple[ComponentState, dict[str, str | bool]]]] = {}
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
 
     def is_sound(self, call: Call) -> bool:
@@ -189,7 +202,7 @@ class Recovery:
         broken = tuple(damaged(module, masters, state))
         self._check()
         apply_state(self.loaded, name, ComponentState(dtype="float32"), masters, force=True)
-        reference = measure_call(call, module, "float32")
+        reference = measure_call(call, module, "float32", scores=True)
         apply_state(self.loaded, name, state, masters, force=True)
         source = source_of(failing.readings)
         where = source.module if source is not None else ""
@@ -206,6 +219,7 @@ class Recovery:
             masters=masters,
             damaged=broken,
             weights_finite=source is None or source.weights_finite,
+            score=max((score.peak for score in reference.scores if score.module == where), default=None),
             lora=None if failing.finite else self._lora_cause(call, where, masters),
         )
 
@@ -260,9 +274,9 @@ class Recovery:
         name = diagnosis.component
         wanted = state_in(plan, name, self.loaded.states[name].dtype)
         tried = self._tried.setdefault(name, [])
-        if wanted in tried:
+        if (wanted, plan.settings) in tried:
             return None
-        tried.append(wanted)
+        tried.append((wanted, plan.settings))
         try:
             apply_state(self.loaded, name, wanted, diagnosis.masters)
             with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
@@ -301,7 +315,7 @@ class Recovery:
             {name: parameter_count(module)},
             self._asked,
             self._states,
-            findings=(diagnosis.finding(self._asked),),
+            findings=(diagnosis.finding(self._asked, effective(self._numerics, self.plan.settings)),),
             numerics=self._numerics,
             tensors={name: tensor_peaks(diagnosis.masters, groups)},
         )

@@ -102,7 +102,6 @@ def large_gate(mlp: Any) -> None:
 
 Plant = Callable[[Any], None]
 SCORES: list[tuple[str, str, str, Plant]] = [
-    ("sd15", "unet", "mid_block.attentions.0.transformer_blocks.0.attn2", longer("to_q", "to_k")),
     ("sdxl", "text_encoder", "encoder.layers.1.self_attn", longer("q_proj", "k_proj")),
     ("sd3", "text_encoder_3", "encoder.block.0.layer.0.SelfAttention", longer("q", "k")),
     ("sd3", "transformer", "transformer_blocks.0.attn", longer("to_q", "add_k_proj")),
