@@ -16,16 +16,23 @@ Kind = TypeVar("Kind", bound=AnyEvent)
 
 
 class Worker(WorkerProcess):
-    """A worker that remembers what it said."""
+    """A worker that remembers what it said. patience: seconds between two words of it that a test waits for."""
 
-    def __init__(self, *options: str, environment: Mapping[str, str] | None = None, grace: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        grace: float = PATIENCE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
         super().__init__(*options, environment=environment, grace=grace)
+        self._patience = patience
         self.told: list[AnyEvent] = []
         self.blobs: dict[int, bytes] = {}
 
     def until(self, kind: type[Kind], right: Callable[[Kind], bool] = lambda _: True) -> Kind:
         """Listen up to the first such event. Fails when none comes."""
-        while (received := self.next_event(PATIENCE_SECONDS)) is not None:
+        while (received := self.next_event(self._patience)) is not None:
             event, blob = received
             self.told.append(event)
             self.blobs[event.seq] = blob

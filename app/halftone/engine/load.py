@@ -1,5 +1,6 @@
 """Brings a model into memory: offline, in the stored dtype, weights straight from the file."""
 
+import gc
 import logging
 import os
 import time
@@ -106,7 +107,8 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     """
     started = time.perf_counter()
     stored = _stored(facts)
-    pipe = _pipeline(facts, stored)
+    with _no_collection():
+        pipe = _pipeline(facts, stored)
     pipe.set_progress_bar_config(disable=True)
     places = Places(device, apart=device.type != "cpu")
     scheduler = getattr(pipe, "scheduler", None)
@@ -117,6 +119,18 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
         settle(loaded, name, module)
     log.info("loaded %s in %.1f s for %s", facts.name, time.perf_counter() - started, device)
     return loaded
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Thousands of objects come and none goes: to look for garbage meanwhile takes a fifth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def settle(loaded: Loaded, name: str, module: nn.Module) -> None:

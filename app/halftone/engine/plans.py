@@ -13,6 +13,7 @@ from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.borders import can_hand_on
+from halftone.engine.giving_back import give_back
 from halftone.engine.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.lora import changed_components, left_out, read_adapters
@@ -126,6 +127,7 @@ def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> No
     """Bring every component into the state of the plan, and then to its place. masters: exact weights by component, where they
     are at hand. Raises model-too-large.
     """
+    before = dict(loaded.states)
     for name, module in loaded.modules.items():
         wanted = state_in(plan, name, loaded.states[name].dtype)
         apply_state(loaded, name, wanted, None if masters is None else masters.get(name))
@@ -134,6 +136,8 @@ def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> No
         except (RuntimeError, MemoryError) as error:
             raise_if_too_large(error, loaded.facts, loaded.device)
             raise
+    if loaded.states != before:
+        give_back()
 
 
 def apply_state(

@@ -1,6 +1,5 @@
 """The engine the worker talks to: one loaded model at a time, kept between jobs."""
 
-import gc
 import logging
 import os
 import time
@@ -25,6 +24,7 @@ from halftone.engine.controls import with_controls
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
+from halftone.engine.giving_back import give_back
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.offload import put_offload
 from halftone.engine.passes import Passes
@@ -133,7 +133,7 @@ class DiffusersEngine:
 
     def unload(self) -> None:
         self._loaded = None
-        gc.collect()  # the libraries' pipelines hold themselves in circles; only then the memory can be given back
+        give_back()
         if torch.accelerator.is_available():
             torch.accelerator.empty_cache()
 

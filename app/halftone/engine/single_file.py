@@ -87,12 +87,15 @@ def merged_in_file(path: Path, family: str, merged: Mapping[str, Mapping[str, to
 
 
 def _component(kind: Any, name: str, tensors: dict[str, torch.Tensor], folder: str, dtype: torch.dtype) -> nn.Module:
-    if hasattr(kind, "from_single_file"):
-        return kind.from_single_file(tensors, config=folder, subfolder=name, torch_dtype=dtype, local_files_only=True)
+    """No number is drawn for what the file gives anyway, which would take longer than reading it."""
     from diffusers.loaders.single_file_utils import create_diffusers_clip_model_from_ldm
+    from transformers.initialization import no_init_weights
 
-    make = cast("Any", create_diffusers_clip_model_from_ldm)
-    return make(kind, checkpoint=tensors, config=folder, subfolder=name, torch_dtype=dtype, local_files_only=True)
+    given: dict[str, Any] = {"config": folder, "subfolder": name, "torch_dtype": dtype, "local_files_only": True}
+    with no_init_weights():
+        if hasattr(kind, "from_single_file"):
+            return kind.from_single_file(tensors, **given)
+        return cast("Any", create_diffusers_clip_model_from_ldm)(kind, checkpoint=tensors, **given)
 
 
 @contextmanager

