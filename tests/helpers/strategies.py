@@ -25,6 +25,8 @@ def values(kind: object) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if origin in (Union, UnionType):
         return st.one_of([values(argument) for argument in arguments])
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return st.tuples(*map(values, arguments))
     if origin is tuple:
         return st.lists(values(arguments[0]), max_size=2).map(tuple)
     if origin is dict:

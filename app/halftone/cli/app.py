@@ -246,7 +246,7 @@ def generate(
 def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, *, named: bool, as_json: bool) -> bool:
     """Make the pictures of a request and show what came of it; True if all are good. named: the user said which model."""
     from halftone.cli import work
-    from halftone.cli.objects import generate_object, put
+    from halftone.cli.objects import generate_object, put, start_object
     from halftone.cli.sizes import size_note
 
     notes = prompt_notes(ready, facts)
@@ -259,7 +259,7 @@ def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, *, named: bool
     work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))
     report = work.make_pictures(tools, ready, as_json=as_json)
     if as_json:
-        put(generate_object(report, precision, notes))
+        put(generate_object(report, precision, notes) | start_object(ready))
     else:
         from halftone.cli.show import show_pictures
 

@@ -7,14 +7,14 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, get_args
 
 import msgspec
 import typer
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Control, Lora, Numerics, OptionValue
-from halftone.contract.words import VideoFormat, either
+from halftone.contract.request import Control, Lora, Numerics, OptionValue, Start
+from halftone.contract.words import MaskedContent, Resize, VideoFormat, either
 from halftone.library.loras import weight_of
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
@@ -69,6 +69,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["inversions"] = tuple(map(absolute, gathered["inputs"].pop("embedding")))
         if "control" in gathered.get("inputs", {}):
             gathered["inputs"]["controls"] = tuple(map(_control, gathered["inputs"].pop("control")))
+        if "inputs" in gathered:
+            gathered["inputs"] = with_start(gathered["inputs"])
         for name in {"image", "mask", "vae"} & gathered.get("inputs", {}).keys():
             gathered["inputs"][name] = absolute(gathered["inputs"][name])
         command(**values, **gathered)
@@ -158,6 +160,28 @@ def _halves(text: str) -> tuple[str, str]:
     return text[:place], text[place + 1 :]
 
 
+def with_start(given: Inputs) -> Inputs:
+    """The fields of Start put into one. Raises HalftoneError setting-bad-value."""
+    found = {name: given[name] for name in Start.__struct_fields__ if name in given}
+    if not found:
+        return given
+    for name, allowed in (("resize", get_args(Resize)), ("masked_content", get_args(MaskedContent))):
+        if found.get(name, allowed[0]) not in allowed:
+            raise HalftoneError("setting-bad-value", name=_spelled(name, True), value=found[name], allowed=either(allowed))
+    if "outpaint" in found:
+        found["outpaint"] = _sides(found["outpaint"])
+    return {name: value for name, value in given.items() if name not in found} | {"start": Start(**found)}
+
+
+def _sides(text: str) -> tuple[int, int, int, int]:
+    try:
+        left, top, right, bottom = (int(part) for part in text.split(","))
+    except ValueError as error:
+        allowed = "LEFT,TOP,RIGHT,BOTTOM in pixels, for instance 0,0,128,0"
+        raise HalftoneError("setting-bad-value", name="--outpaint", value=text, allowed=allowed) from error
+    return left, top, right, bottom
+
+
 def absolute(path: str) -> str:
     """A path that means the same from another folder; as it is where its `~` names nobody."""
     try:
@@ -200,7 +224,13 @@ _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
     ("seed", int, ("--seed",), "Same seed and settings, same picture."),
     ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
     ("image", str, ("--image",), "A picture to start from."),
-    ("mask", str, ("--mask",), "White where the picture is to change."),
+    ("strength", float, ("--strength",), "How much of it is made anew, 0 to 1."),
+    ("resize", str, ("--resize",), "Of a start picture of another shape: stretch, crop or fill."),
+    ("mask", str, ("--mask",), "White where the picture is to change; of its size or shape."),
+    ("mask_blur", int, ("--mask-blur",), "Pixels by which the mask's edge is softened; 4 when left out."),
+    ("masked_content", str, ("--masked-content",), "What the masked part begins with: original, fill or noise."),
+    ("only_masked", int, ("--only-masked",), "Compute only the masked part, with so many pixels around it."),
+    ("outpaint", str, ("--outpaint",), "Extend the start picture: LEFT,TOP,RIGHT,BOTTOM in pixels."),
     ("vae", str, ("--vae",), "A VAE's .safetensors file or folder in the place of the model's own."),
     ("num_frames", int, ("--num-frames",), "Frames, for video models."),
 )

@@ -13,7 +13,7 @@ from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import CheckInputs, Lora, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
@@ -25,6 +25,7 @@ from halftone.library.models import POCKET, describe, runnable
 from halftone.library.options import check_options
 from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
+from halftone.library.tasks import check_given
 from halftone.library.tokens import cut_prompt, reading_length
 from halftone.library.vaes import check_fit
 from halftone.library.videos import reads_prompt, refuse_still
@@ -121,7 +122,8 @@ def kept_request(
     if kept.asked is not None:
         there = known_device(device or kept.asked.device, saved)
         return replace(kept.asked, model=facts.id, device=there, output=None, overwrite=False, resume_latents=str(path))
-    then = kept.request  # its options stay in the file: some belong to an input picture, which decoding does without
+    then = kept.request  # its options stay in the file: some belong to an input picture, which decoding may do without
+    laid = then.masked  # over the start picture
     return PictureRequest(
         prompt=then.prompt,
         negative=then.negative,
@@ -136,6 +138,9 @@ def kept_request(
         resume_latents=str(path),
         hires=then.hires,
         numerics=then.numerics,
+        image=then.image if laid else None,
+        mask=then.mask if laid else None,
+        start=then.start if laid else Start(),
     )
 
 
@@ -206,7 +211,8 @@ def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
 def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
     check_fit(given.vae, facts)
     check_controls_fit(given.controls, facts)
-    image, mask = given.image is not None, given.mask is not None
+    image, mask = given.image is not None, given.masked
+    check_given(facts, image=image, mask=mask, strength=given.start.strength is not None)
     check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)
     for path in (given.image, given.mask, *(control.image for control in given.controls)):
         if path is not None:

@@ -18,6 +18,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Plan, rescaled_modules
+from halftone.contract.request import PictureRequest
 from halftone.health.troubles import known_on, known_on_device, trouble_object
 
 SCHEMA = 1
@@ -86,6 +87,13 @@ def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: t
         "seconds": report.seconds,
         "seconds_per_step": report.seconds_per_step,
     }
+
+
+def start_object(request: PictureRequest) -> dict[str, Any]:
+    """What the pictures were made of, as it was asked for; nothing where they were made of words alone."""
+    if request.image is None:
+        return {}
+    return {"start": {"image": request.image, "mask": request.mask, **msgspec.structs.asdict(request.start)}}
 
 
 def _more_object(event: GuardEvent) -> dict[str, Any]:

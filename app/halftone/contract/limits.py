@@ -12,6 +12,13 @@ FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 LORA_RANGE: Final = (-2.0, 2.0)
 """Weights of a LoRA; some (sliders) are made to be used with either sign."""
+STRENGTH_RANGE: Final = (0.0, 1.0)
+"""How much of a start picture is made anew."""
+MASK_BLUR_RANGE: Final = (0, 64)
+ONLY_MASKED_RANGE: Final = (0, 1024)
+"""Pixels around the masked part."""
+OUTPAINT_RANGE: Final = (0, 2048)
+"""Pixels at one side."""
 CONTROL_RANGE: Final = (0.0, 2.0)
 """How strongly a ControlNet counts."""
 SCALE_RANGE: Final = (1.0, 8.0)

@@ -5,7 +5,18 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.words import AttentionBackend, DType, NanCheck, Offload, OnBlack, Precision, VideoFormat, WhenNeeded
+from halftone.contract.words import (
+    AttentionBackend,
+    DType,
+    MaskedContent,
+    NanCheck,
+    Offload,
+    OnBlack,
+    Precision,
+    Resize,
+    VideoFormat,
+    WhenNeeded,
+)
 
 LATENT: Final = "latent"
 LANCZOS: Final = "lanczos"
@@ -87,6 +98,30 @@ class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         return self.upscaler.capitalize() if self.upscaler in (LATENT, LANCZOS) else model_stem(self.upscaler)
 
 
+class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How a picture is made of another one. strength: from 0 to 1, how much of it is made anew; None: the pipeline's own. resize:
+    what is done where the two have different shapes. mask_blur: pixels by which the mask's edge is softened. only_masked: pixels
+    around the masked part that are computed with it, in the whole size of the request; None: the whole picture is computed.
+    outpaint: pixels by which the picture is extended at its left, top, right and bottom.
+    """
+
+    strength: float | None = None
+    resize: Resize = "stretch"
+    mask_blur: int = 4
+    masked_content: MaskedContent = "original"
+    only_masked: int | None = None
+    outpaint: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def extends(self) -> bool:
+        return any(self.outpaint)
+
+    @property
+    def keeps_size(self) -> bool:
+        """Whether the result is as large as the start picture, with what is added to it, whatever size was asked for."""
+        return self.extends or self.only_masked is not None
+
+
 class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is used with a model beside its own parts: numbers that were learned with some of it belong to just that."""
 
@@ -122,6 +157,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     batch: int = 1
     image: str | None = None
     mask: str | None = None
+    start: Start = Start()
+    """How `image` and `mask` are used."""
     num_frames: int | None = None
     video: VideoFormat | None = None
     """Of several frames: the kind of file; None: what the ending of `output` says, else MP4."""
@@ -143,6 +180,11 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     hires: Hires | None = None
     """A second, larger pass."""
     numerics: Numerics = Numerics()
+
+    @property
+    def masked(self) -> bool:
+        """Whether only a part of the start picture is made anew, or more is added to it."""
+        return self.mask is not None or self.start.extends
 
     @property
     def extras(self) -> Extras:
@@ -174,6 +216,14 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """width, height and steps are those of the first pass."""
+    image: str | None = None
+    mask: str | None = None
+    start: Start = Start()
+
+    @property
+    def masked(self) -> bool:
+        """Whether the result is laid over the start picture."""
+        return self.mask is not None or self.start.extends
 
 
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -188,12 +238,18 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     seed: int = 0
     image: str | None = None
     mask: str | None = None
+    start: Start = Start()
     num_frames: int | None = None
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     inversions: tuple[str, ...] = ()
     controls: tuple[Control, ...] = ()
+
+    @property
+    def masked(self) -> bool:
+        """Whether only a part of the start picture is made anew, or more is added to it."""
+        return self.mask is not None or self.start.extends
 
     @property
     def extras(self) -> Extras:

@@ -39,6 +39,10 @@ Phase = Literal[
 ]  # fmt: skip
 Outcome = Literal["done", "cancelled", "failed"]
 VideoFormat = Literal["mp4", "webp"]
+Resize = Literal["stretch", "crop", "fill"]
+"""Of a start picture whose shape is another one than the result's: A1111's Just resize, Crop and resize, Resize and fill."""
+MaskedContent = Literal["original", "fill", "noise"]
+"""What the masked part begins with: itself, the colours around it, or coloured noise."""
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]
 
 DTYPE_NAMES: Final[dict[DType, str]] = {"float16": "FP16", "bfloat16": "BF16", "float32": "FP32"}

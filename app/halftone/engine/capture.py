@@ -18,7 +18,7 @@ from halftone.engine.flight import Flight, Hooks
 from halftone.engine.frames import first_frame
 from halftone.engine.load import Loaded
 from halftone.engine.precision import invoke
-from halftone.engine.resolve import Inputs, pipeline_arguments, refused, task_pipeline
+from halftone.engine.resolve import Inputs, pipeline_arguments, refused, start_canvas, task_pipeline
 from halftone.engine.samplers import make_scheduler, put_scheduler, too_many_steps
 from halftone.engine.tensors import tensors_in
 from halftone.measure.probe import Probe, Reading, ScorePeak
@@ -149,7 +149,7 @@ def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
         put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
     flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
     generator = torch.Generator("cpu").manual_seed(seed)
-    return flight.run({**pipeline_arguments(pipe, inputs), "output_type": "pt"}, generator)
+    return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": "pt"}, generator)
 
 
 def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:

@@ -78,7 +78,7 @@ class Delivery:
             if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
                 forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
-            facts = self._not_written(facts, self._keep(latents, facts, made, plan), error)
+            facts = self._not_written(facts, self._keep(latents, facts, resolved, plan), error)
         self._hand_over(facts, thumbnail(Image.fromarray(film[0])), now.failed)
 
     @property
@@ -129,7 +129,7 @@ class Delivery:
         """
         told = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
         asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1, resume_latents=None)
-        record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked, given=self._given)
+        record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked)
         try:
             path = keep_if_possible(loop(good), record, self.handed())
         except NotKeptError as error:
@@ -159,7 +159,8 @@ class Delivery:
 
     def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
         alone = msgspec.structs.replace(resolved, seed=facts.seed, batch=1)
-        return Kept(request=alone, picture=facts, plan=plan, path=self._model.path, fingerprint=self._model.fingerprint)
+        path, version = self._model.path, self._model.fingerprint
+        return Kept(request=alone, picture=facts, plan=plan, path=path, fingerprint=version, given=self._given)
 
     def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
         """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""

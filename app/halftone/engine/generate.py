@@ -35,7 +35,7 @@ from halftone.engine.picture import Picture, PictureStopped, picture_facts
 from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Recovery, only
-from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused, resolve, task_pipeline
+from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused, resolve, start_canvas, task_pipeline
 from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
@@ -72,7 +72,9 @@ class Generation:
         self._handover = handover
         self._inputs: Inputs = of_request(request, loaded.facts, handover.image)
         pipe = task_pipeline(loaded, self._inputs)
-        self._arguments = pipeline_arguments(pipe, self._inputs)
+        start = start_canvas(pipe, self._inputs)
+        self._arguments = pipeline_arguments(pipe, self._inputs, start)
+        self._overlay = None if start is None else start.overlay
         self._expected = expected_frames(pipe, request.num_frames)
         if loaded.native_scheduler is not None:
             put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler))
@@ -91,7 +93,7 @@ class Generation:
         self._unfinished = kept if kept is not None and kept.asked is not None else None
         self._kept = kept if self._unfinished is None else None
         if self._kept is None:
-            self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons)
+            self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons, start)
         else:
             self._resolved = self._kept.request
         told = request.fps or (None if self._kept is None else self._kept.picture.fps)
@@ -291,6 +293,9 @@ class Generation:
         watched = self._request.numerics.nan_check != "off"
         sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
         state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
+        if self._overlay is not None:
+            film = self._overlay.lay_frames(film)  # only now: what was made is judged as it was made
+            seen = replace(seen, width=film.size[1], height=film.size[0])
         facts = self._facts(state, seen)
         self._delivery.save(self._picture, facts, film, flight.decoded_input, self._resolved, self._whole_plan())
 

@@ -19,7 +19,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
-from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest
+from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.engine.generate import Generation
 from halftone.engine.handover import Handover, check_takes_latents, from_tensors, larger_latents
 from halftone.engine.latents import read_handed
@@ -190,7 +190,8 @@ class Passes:
             width=width,
             height=height,
             steps=steps_to_ask(hires.steps or earlier.resolved.steps, strength),
-            options={**options, "strength": strength},
+            options=options,
+            start=Start(strength=strength),
             resume_latents=request.resume_latents if resuming else None,
         )
 

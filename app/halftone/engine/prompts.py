@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
+import msgspec
+
 from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
 from halftone.engine.load import Loaded
@@ -80,13 +82,14 @@ def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:
     facts, examples = loaded.facts, resources() / POCKET / "examples"
     accepted = inspect.signature(loaded.pipe.__call__).parameters
     if inputs.image is None and needs_picture(facts.pipeline):
-        if "strength" in accepted:
-            inputs = replace(inputs, options={"strength": 1.0, **inputs.options})
+        if "strength" in accepted and inputs.start.strength is None:
+            inputs = replace(inputs, start=msgspec.structs.replace(inputs.start, strength=1.0))
         inputs = replace(inputs, image=str(examples / "1.png"))
         if "width" not in accepted:
             inputs = replace(inputs, width=inputs.width or facts.native_width, height=inputs.height or facts.native_height)
-    if inputs.mask is None and needs_mask(facts.pipeline):
-        inputs = replace(inputs, mask=str(examples / "2.png"))
+    if not inputs.masked and needs_mask(facts.pipeline):
+        own = inputs.image == str(examples / "1.png")
+        inputs = replace(inputs, mask=str(examples / "2.png") if own else inputs.image)  # the user's own has its shape
     return inputs
 
 

@@ -10,24 +10,28 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import diffusers
+from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import CheckInputs, Control, OptionValue, PictureRequest, ResolvedRequest
+from halftone.contract.request import CheckInputs, Control, OptionValue, PictureRequest, ResolvedRequest, Start
 from halftone.contract.words import DType
 from halftone.engine.control_pictures import prepared, resized_notes
 from halftone.engine.embeddings import prompt_texts, takes_weights
 from halftone.engine.load import Loaded
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.samplers import sampler_name
+from halftone.engine.start_pictures import Canvas, canvas
 from halftone.engine.video_inputs import with_rate
 from halftone.health.requests import FIELDS, check_multiple
 from halftone.library.options import Kind
 from halftone.library.prompt_syntax import notes, plain
+from halftone.metadata.given import picture_size, read_picture
 
+PLAIN: Final = Start()
 NOTE: Final = "halftone.json"
 """A model folder may carry its own defaults in this file, as Pocket does; others keep the pipeline's own."""
-_SIBLINGS: Final[dict[str, dict[str, str]]] = {
+SIBLINGS: Final[dict[str, dict[str, str]]] = {
     "mask_image": {
         "ChromaPipeline": "ChromaInpaintPipeline",
         "FluxKontextPipeline": "FluxKontextInpaintPipeline",
@@ -40,7 +44,7 @@ _SIBLINGS: Final[dict[str, dict[str, str]]] = {
     },
 }
 """Pipelines over the same components that diffusers' own tables of tasks leave out."""
-_NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined")
+NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined", "KandinskyImg2Img", "KandinskyV22Img2Img")
 """Their inpainting needs a decoder that was trained for it."""
 _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
@@ -66,6 +70,11 @@ class Inputs:
     fps: int | None
     options: dict[str, OptionValue]
     controls: tuple[Control, ...] = ()
+    start: Start = PLAIN
+
+    @property
+    def masked(self) -> bool:
+        return self.mask is not None or self.start.extends
 
 
 def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) -> Inputs:
@@ -73,6 +82,7 @@ def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) ->
     own = (Path(facts.path) / NOTE).is_file()
     image = request.image if image is None else image
     sized = (own or bool(request.controls)) and image is None  # a control picture is brought to the size of the result
+    sized = sized or request.start.only_masked is not None  # which is computed in the size that the model is made for
     return Inputs(
         prompt=request.prompt,
         negative=request.negative or None,
@@ -86,6 +96,7 @@ def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) ->
         fps=request.fps,
         options=request.options,
         controls=request.controls,
+        start=request.start,
     )
 
 
@@ -103,22 +114,25 @@ def of_check(inputs: CheckInputs, facts: ModelFacts, prompt: str) -> Inputs:
         num_frames=inputs.num_frames,
         options=inputs.options,
         controls=inputs.controls,
+        start=inputs.start,
     )
     return of_request(request, facts)
 
 
 def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
-    """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises option-unknown."""
+    """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises start-no-picture,
+    start-no-mask, control-unsupported.
+    """
     pipe = loaded.pipe
     for given, name, family in (
-        (inputs.mask, "mask_image", "AutoPipelineForInpainting"),
-        (inputs.image, "image", "AutoPipelineForImage2Image"),
+        (inputs.masked, "mask_image", "AutoPipelineForInpainting"),
+        (inputs.image is not None, "image", "AutoPipelineForImage2Image"),
     ):
-        if given is None or (name in _parameters(pipe) and not inputs.controls):
+        if not given or (name in _parameters(pipe) and not inputs.controls):
             continue
-        if name == "mask_image" and type(pipe).__name__.startswith(_NO_MASK):
-            raise HalftoneError("option-unknown", name="mask", known=_known(pipe))
-        own = _SIBLINGS[name].get(type(pipe).__name__)
+        if name == "mask_image" and type(pipe).__name__.startswith(NO_MASK):
+            raise HalftoneError("start-no-mask", model=loaded.facts.name)
+        own = SIBLINGS[name].get(type(pipe).__name__)
         try:
             with quiet_libraries():
                 pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
@@ -126,7 +140,8 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
             if inputs.controls:
                 detail = "diffusers has none that starts from a picture"
                 raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
-            raise HalftoneError("option-unknown", name=name.removesuffix("_image"), known=_known(pipe)) from error
+            lacking = "start-no-mask" if name == "mask_image" else "start-no-picture"
+            raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
         pipe.set_progress_bar_config(disable=True)
         break
     return pipe
@@ -158,25 +173,29 @@ def _known(pipe: Any) -> str:
     return ", ".join(sorted(simple_options(pipe))) or "none"
 
 
-def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
-    """Keyword arguments for the pipeline: only what was given. Raises option-unknown, image-unreadable, size-not-multiple,
-    strength-too-small.
+def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
+    """What the pipeline starts from, None where no picture was given. Raises image-unreadable, mask-*."""
+    if inputs.image is None:
+        return None
+    return canvas(inputs.image, inputs.mask, inputs.start, (inputs.width, inputs.height), _multiple(pipe))
+
+
+def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
+    """Keyword arguments for the pipeline: only what was given. start: what it starts from. Raises option-unknown,
+    image-unreadable, size-not-multiple, start-no-strength, strength-too-small.
     """
+    accepted = _parameters(pipe)
     wanted: dict[str, Any] = {
         **_heeded(pipe, inputs),
         "width": inputs.width,
         "height": inputs.height,
         "num_inference_steps": inputs.steps,
-        "image": open_picture(inputs.image, inputs),
-        "mask_image": open_picture(inputs.mask, inputs),
         "num_frames": inputs.num_frames,
+        **_started(accepted, inputs, start),
         **inputs.options,
     }
-    accepted = _parameters(pipe)
     wanted = with_rate(accepted, wanted, inputs.fps)
-    wanted |= _control_arguments(inputs, "control_image" if "control_image" in accepted else "image")
-    if inputs.image is not None and "width" not in accepted:
-        wanted |= {"width": None, "height": None}  # the input picture was scaled to them
+    wanted |= _control_arguments(inputs, start, "control_image" if "control_image" in accepted else "image")
     if not takes_weights(pipe):
         wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
     given = {name: value for name, value in wanted.items() if value is not None}
@@ -191,27 +210,40 @@ def pipeline_arguments(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     return given
 
 
-def _control_arguments(inputs: Inputs, name: str) -> dict[str, Any]:
+def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
+    """The picture, its mask and its strength; a pipeline that scales what it is given is told their size."""
+    if start is None:
+        return {}
+    wanted: dict[str, Any] = {"image": start.image, "mask_image": start.mask, "strength": inputs.start.strength}
+    if "width" not in accepted:
+        wanted |= {"width": None, "height": None}
+    elif "strength" in accepted:
+        wanted |= {"width": start.image.width, "height": start.image.height}
+    return wanted
+
+
+def _control_arguments(inputs: Inputs, start: Canvas | None, name: str) -> dict[str, Any]:
     """name: of the argument that takes the control pictures."""
     if not inputs.controls:
         return {}
-    size = _size(inputs)
+    size = _size(inputs, start)
+    read = [read_picture(control.image) for control in inputs.controls]
+    seen = read if start is None else [start.along(picture) for picture in read]
     several = [
         {
-            name: prepared(_read_picture(control.image), control, size),
+            name: prepared(picture, control, size),
             "controlnet_conditioning_scale": control.scale,
             "control_guidance_start": control.start,
             "control_guidance_end": control.end,
         }
-        for control in inputs.controls
+        for control, picture in zip(inputs.controls, seen, strict=True)
     ]
     return several[0] if len(several) == 1 else {key: [one[key] for one in several] for key in several[0]}
 
 
-def _size(inputs: Inputs) -> tuple[int, int]:
-    """Of the result, where ControlNets are used."""
-    picture = open_picture(inputs.image, inputs)
-    return (inputs.width or 512, inputs.height or 512) if picture is None else picture.size
+def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:
+    """Of what is computed, where ControlNets are used."""
+    return (inputs.width or 512, inputs.height or 512) if start is None else start.image.size
 
 
 def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
@@ -266,18 +298,23 @@ def _of_pipeline(error: Exception) -> bool:
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
     """Raise strength-too-small where the pipeline, asked how many of the steps it would compute, says none."""
     steps = inputs.steps or _default(pipe, "num_inference_steps", 1)
-    strength = inputs.options.get("strength", _default(pipe, "strength", 1.0))
+    strength = _strength(pipe, inputs)
     own = getattr(pipe, "get_timesteps", None)
-    if own is None or not isinstance(strength, int | float) or not 0 <= strength <= 1:
+    if own is None or strength is None:
         return
     given = {"num_inference_steps", "strength", "device"}
     known = inspect.signature(own).parameters
     more = {name for name, parameter in known.items() if parameter.default is parameter.empty} - given
-    if more or not given <= set(known) or "strength" not in _parameters(pipe):
+    if more or not given <= set(known):
         return
     if own(num_inference_steps=steps, strength=strength, device="cpu")[1] < 1:
         low = math.ceil(100 / steps) / 100
         raise HalftoneError("strength-too-small", steps=steps, value=strength, low=low)
+
+
+def _strength(pipe: Any, inputs: Inputs) -> float | None:
+    """What was asked for or the pipeline's own, None where it knows none."""
+    return inputs.start.strength if inputs.start.strength is not None else _default(pipe, "strength", None)
 
 
 def _check_size(pipe: Any, inputs: Inputs) -> None:
@@ -287,27 +324,10 @@ def _check_size(pipe: Any, inputs: Inputs) -> None:
             check_multiple(name, value, multiple)
 
 
-def open_picture(given: Any, inputs: Inputs) -> Any:
-    """An input picture in RGB, turned as its camera noted, scaled to the wanted size if one was given. given: its file, or one
-    that is ready; None: none.
-
-    Raises image-unreadable.
-    """
-    if given is None:
-        return None
-    picture = _read_picture(given) if isinstance(given, str) else given
-    width, height = inputs.width or picture.width // 8 * 8, inputs.height or picture.height // 8 * 8
-    return picture if picture.size == (width, height) else picture.resize((max(width, 8), max(height, 8)))
-
-
-def _read_picture(path: str) -> Any:
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as opened:
-            return ImageOps.exif_transpose(opened).convert("RGB")
-    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise HalftoneError("image-unreadable", str(error), path=path) from error
+def _multiple(pipe: Any) -> int:
+    """Pixels of which a size that was not asked for is made a multiple: of those that one token of the denoiser stands for."""
+    scale, own = int(getattr(pipe, "vae_scale_factor", 8)), getattr(getattr(pipe, "image_processor", None), "config", {})
+    return max(8, scale * int(getattr(pipe, "patch_size", 1) or 1), int(own.get("vae_scale_factor", 8)))
 
 
 def _default(pipe: Any, name: str, fallback: Any) -> Any:
@@ -317,23 +337,31 @@ def _default(pipe: Any, name: str, fallback: Any) -> Any:
 
 
 def resolve(
-    request: PictureRequest, loaded: Loaded, pipe: Any, inputs: Inputs, dtype: DType, reasons: tuple[str, ...]
+    request: PictureRequest,
+    loaded: Loaded,
+    pipe: Any,
+    inputs: Inputs,
+    dtype: DType,
+    reasons: tuple[str, ...],
+    start: Canvas | None = None,
 ) -> ResolvedRequest:
-    """What will run, without a None; every automatic choice with its reason."""
-    why = list(reasons)
+    """What will run, without a None; every automatic choice with its reason. start: what it starts from."""
+    why = [*reasons, *(() if start is None else start.notes)]
     facts = loaded.facts
     seed = request.seed
     if seed is None:
         seed = secrets.randbelow(2**32)
         why.append(f"Seed {seed}: drawn at random.")
+    if start is not None and request.start.strength is None and _strength(pipe, inputs) is not None:
+        why.append("Strength: the pipeline's own default.")
     if inputs.steps is None:
         why.append("Steps: the pipeline's own default.")
     if request.sampler is None:
         why.append("Sampler: the model's own.")
     why += _unheeded(pipe, inputs)
     if inputs.controls:
-        given = [(control, _read_picture(control.image).size) for control in inputs.controls]
-        why += resized_notes(given, _size(inputs))
+        given = [(control, picture_size(control.image)) for control in inputs.controls]
+        why += resized_notes(given, _size(inputs, start))
     why += notes((request.prompt, request.negative), weights=takes_weights(pipe))
     return ResolvedRequest(
         prompt=request.prompt,
@@ -341,8 +369,8 @@ def resolve(
         model=facts.id,
         device=str(loaded.device),
         dtype=dtype,
-        width=inputs.width or facts.native_width,
-        height=inputs.height or facts.native_height,
+        width=inputs.width or (facts.native_width if start is None else start.image.width),
+        height=inputs.height or (facts.native_height if start is None else start.image.height),
         steps=inputs.steps or int(_default(pipe, "num_inference_steps", facts.default_steps)),
         guidance=inputs.guidance
         if inputs.guidance is not None
@@ -357,4 +385,7 @@ def resolve(
         vae=request.vae,
         inversions=request.inversions,
         controls=request.controls,
+        image=request.image,
+        mask=request.mask,
+        start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),
     )

@@ -78,7 +78,7 @@ class DiffusersEngine:
         check_fit(request.vae, facts)
         check_controls_fit(() if only_decode else request.controls, facts)
         if not only_decode:
-            check_given(facts, image=request.image is not None, mask=request.mask is not None)
+            check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():

@@ -9,7 +9,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.request import PictureRequest, ResolvedRequest, Start
 from halftone.library.header import file_stamp, read_header
 from halftone.library.upscalers import is_upscale_model
 from halftone.library.vaes import vae_version
@@ -23,7 +23,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     request: of this picture alone (its own seed, a batch of one); picture: what was known when the latents were kept; plan: under
     which its steps were made; path, fingerprint: of the model. asked: of a picture whose step failed, what its steps are to go on
-    with; None where only the decode is left; given: what the files that it names were, as `given_files` tells it. in_pass: of a
+    with; None where only the decode is left; given: what the files that were given were, as `given_files` tells it. in_pass: of a
     picture made in several passes, the one (from 1) that goes on.
     """
 
@@ -95,17 +95,35 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     if vae is not None and not os.path.exists(vae):
         raise HalftoneError("vae-gone", path=vae)
     if asked is None:
-        return msgspec.structs.replace(request, vae=kept.request.vae), True
-    for path in _pictures(asked):
-        if not Path(path).is_file():
-            raise HalftoneError("image-gone", path=path)
-    for path, found in given_files(asked).items():
-        if found and found != kept.given.get(path, found):
-            raise HalftoneError("input-changed", path=path)
+        return _left_to_decode(request, kept), True
+    _check_same(_pictures(asked), given_files(asked), kept)
     now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
     video = request.video or (asked.video if request.output is None else None)
     here = {name: getattr(request, name) for name in now} | {"video": video, "fps": request.fps or asked.fps}
     return msgspec.structs.replace(asked, **here), False
+
+
+def _left_to_decode(request: PictureRequest, kept: Kept) -> PictureRequest:
+    """With the VAE of then, and with the start picture where the result is laid over it."""
+    then = kept.request
+    if not then.masked:
+        return msgspec.structs.replace(request, vae=then.vae, image=None, mask=None, start=Start())
+    pictures = tuple(path for path in (then.image, then.mask) if path is not None)
+    _check_same(pictures, {path: _digest(Path(path)) for path in pictures}, kept)
+    whole = then.start.extends and then.start.only_masked is None
+    width, height = (None, None) if whole else (then.width, then.height)
+    laid = {"image": then.image, "mask": then.mask, "start": then.start, "width": width, "height": height}
+    return msgspec.structs.replace(request, vae=then.vae, **laid)
+
+
+def _check_same(pictures: tuple[str, ...], given: dict[str, str], kept: Kept) -> None:
+    """Raise image-gone for a picture that is not there, input-changed for a file that is another one now."""
+    for path in pictures:
+        if not Path(path).is_file():
+            raise HalftoneError("image-gone", path=path)
+    for path, found in given.items():
+        if found and found != kept.given.get(path, found):
+            raise HalftoneError("input-changed", path=path)
 
 
 def check_same_model(kept: Kept, model: ModelFacts, path: str) -> None:

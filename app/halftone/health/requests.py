@@ -5,7 +5,19 @@ from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.limits import BATCH_RANGE, FPS_RANGE, GUIDANCE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
+from halftone.contract.limits import (
+    BATCH_RANGE,
+    FPS_RANGE,
+    GUIDANCE_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    OUTPAINT_RANGE,
+    SEED_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+    STEPS_RANGE,
+    STRENGTH_RANGE,
+)
 from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
 from halftone.health.passes import check_passes
@@ -14,6 +26,7 @@ from halftone.library.inversions import check_inversions
 from halftone.library.loras import check_loras
 from halftone.library.vaes import check_vae
 from halftone.library.videos import check_video, reads_prompt
+from halftone.metadata.given import check_mask
 from halftone.metadata.picture import check_output, check_room_for_text
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -31,6 +44,8 @@ FIELDS: Final[dict[str, str]] = {
     "num_videos_per_prompt": "--batch",
     "image": "--image",
     "mask_image": "--mask",
+    "strength": "--strength",
+    "padding_mask_crop": "--only-masked",
     "num_frames": "--num-frames",
     "control_image": "--control",
     "controlnet_conditioning_scale": "--control",
@@ -85,10 +100,36 @@ def _check_given(values: PictureRequest | CheckInputs) -> None:
     for name, value in values.options.items():
         if name in FIELDS:
             raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
-    if values.mask is not None and values.image is None:
-        raise HalftoneError("setting-bad-value", name="--mask", value="used without a picture", allowed="--image as well")
     for path in (values.image, values.mask, *(control.image for control in values.controls)):
         _check_image(path)
+    _check_start(values)
+
+
+def _check_start(values: PictureRequest | CheckInputs) -> None:
+    """What is said of a start picture and a mask, and whether the two belong together."""
+    start = values.start
+    given = {
+        "--mask": values.mask is not None,
+        "--strength": start.strength is not None,
+        "--outpaint": start.extends,
+    }
+    for name, there in given.items():
+        if there and values.image is None:
+            raise HalftoneError("setting-bad-value", name=name, value="used without a picture", allowed="--image as well")
+    if start.only_masked is not None:
+        if values.mask is None and not start.extends:
+            raise HalftoneError("setting-bad-value", name="--only-masked", value="used without a mask", allowed="--mask as well")
+        _range("--only-masked", start.only_masked, *ONLY_MASKED_RANGE)
+    elif start.extends and (values.width or values.height):
+        allowed = "only --outpaint: the size comes from the start picture"
+        raise HalftoneError("setting-bad-value", name="--outpaint", value="given together with a size", allowed=allowed)
+    if start.strength is not None:
+        _range("Strength", start.strength, *STRENGTH_RANGE)
+    _range("--mask-blur", start.mask_blur, *MASK_BLUR_RANGE)
+    for pixels in start.outpaint:
+        _range("--outpaint", pixels, *OUTPAINT_RANGE)
+    if values.mask is not None and values.image is not None:
+        check_mask(values.mask, values.image)
 
 
 def _check_text(text: str) -> None:

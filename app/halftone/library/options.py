@@ -31,18 +31,16 @@ KINDS: Final[dict[str, Kind]] = {
     "negative_prompt_2": "text",
     "negative_prompt_3": "text",
     "noise_aug_strength": "number",
-    "padding_mask_crop": "whole number",
     "prompt_2": "text",
     "prompt_3": "text",
     "skip_layer_guidance_scale": "number",
     "skip_layer_guidance_start": "number",
     "skip_layer_guidance_stop": "number",
-    "strength": "number",
     "true_cfg_scale": "number",
     "use_resolution_binning": "switch",
 }
 _SDXL: Final = "prompt_2 negative_prompt_2 eta guidance_rescale clip_skip denoising_end"
-_SDXL_FROM: Final = f"{_SDXL} strength denoising_start aesthetic_score negative_aesthetic_score"
+_SDXL_FROM: Final = f"{_SDXL} denoising_start aesthetic_score negative_aesthetic_score"
 _SD3: Final = "prompt_2 prompt_3 negative_prompt_2 negative_prompt_3 clip_skip max_sequence_length mu"
 _SVD: Final = "fps motion_bucket_id noise_aug_strength min_guidance_scale max_guidance_scale decode_chunk_size"
 _FLUX: Final = "prompt_2 negative_prompt_2 true_cfg_scale max_sequence_length"
@@ -50,18 +48,18 @@ OPTIONS: Final[dict[str, frozenset[str]]] = {
     pipeline: frozenset(names.split())
     for pipeline, names in {
         "StableDiffusionPipeline": "eta guidance_rescale clip_skip",
-        "StableDiffusionImg2ImgPipeline": "strength eta clip_skip",
-        "StableDiffusionInpaintPipeline": "strength padding_mask_crop eta clip_skip",
+        "StableDiffusionImg2ImgPipeline": "eta clip_skip",
+        "StableDiffusionInpaintPipeline": "eta clip_skip",
         "StableDiffusionXLPipeline": _SDXL,
         "StableDiffusionXLImg2ImgPipeline": _SDXL_FROM,
-        "StableDiffusionXLInpaintPipeline": f"{_SDXL_FROM} padding_mask_crop",
+        "StableDiffusionXLInpaintPipeline": _SDXL_FROM,
         "StableDiffusion3Pipeline": f"{_SD3} skip_layer_guidance_scale skip_layer_guidance_start skip_layer_guidance_stop",
-        "StableDiffusion3Img2ImgPipeline": f"{_SD3} strength",
-        "StableDiffusion3InpaintPipeline": f"{_SD3} strength padding_mask_crop",
+        "StableDiffusion3Img2ImgPipeline": _SD3,
+        "StableDiffusion3InpaintPipeline": _SD3,
         "SanaPipeline": "eta clean_caption use_resolution_binning max_sequence_length",
         "FluxPipeline": _FLUX,
-        "FluxImg2ImgPipeline": f"{_FLUX} strength",
-        "FluxInpaintPipeline": f"{_FLUX} strength padding_mask_crop",
+        "FluxImg2ImgPipeline": _FLUX,
+        "FluxInpaintPipeline": _FLUX,
         "StableVideoDiffusionPipeline": _SVD,
     }.items()
 }
@@ -90,7 +88,7 @@ def check_options(
     pipeline = own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
     known = OPTIONS.get(pipeline)
     if known is None:
-        raise HalftoneError("option-unknown", name="--mask" if mask else "--image", known=_listed(OPTIONS[own]))
+        raise HalftoneError("start-no-mask" if mask else "start-no-picture", model=facts.name)
     if num_frames and own not in _OF_A_PICTURE:
         raise HalftoneError("option-unknown", name="--num-frames", known=_listed(known))
     for name, value in options.items():

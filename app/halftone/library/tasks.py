@@ -10,6 +10,28 @@ _FROM_PICTURE: Final = (
     "Upscale", "Depth2Img", "StableVideoDiffusion",
 )  # fmt: skip
 _WITH_MASK: Final = ("Inpaint", "Fill")
+_BASES: Final = (
+    "Chroma", "FluxControl", "Flux", "IF", "Kandinsky3", "KandinskyCombined", "KandinskyV22Combined", "Kolors",
+    "LatentConsistencyModel", "QwenImage", "SanaSprint", "StableDiffusion3PAG", "StableDiffusion3", "StableDiffusionPAG",
+    "StableDiffusionXLPAG", "StableDiffusionXL", "StableDiffusion", "ZImage",
+)  # fmt: skip
+"""That diffusers has a sibling of which starts from a picture, with a strength."""
+_TAKING: Final = (
+    "Flux2KleinKV", "Flux2Klein", "Flux2", "FluxKontext", "GlmImage", "HeliosPyramid", "Helios",
+    "HunyuanVideoFramepack", "LTXCondition", "LTX", "PaintByExample", "QwenImage21", "ZImageOmni",
+)  # fmt: skip
+"""That take a picture beside the prompt, themselves or their sibling."""
+_MASKED: Final = (
+    "Chroma", "FluxControl", "FluxControlImg2Img", "Flux", "FluxImg2Img", "Flux2Klein", "FluxKontext", "IF", "IFImg2Img",
+    "PaintByExample", "QwenImage", "QwenImageEdit", "QwenImageImg2Img", "StableDiffusion3", "StableDiffusion3Img2Img",
+    "StableDiffusion", "StableDiffusionImg2Img", "StableDiffusionPAG", "StableDiffusionPAGImg2Img", "StableDiffusionXL",
+    "StableDiffusionXLImg2Img", "StableDiffusionXLPAG", "StableDiffusionXLPAGImg2Img", "ZImage", "ZImageImg2Img",
+)  # fmt: skip
+"""That paint inside a mask, themselves or their sibling."""
+_STRENGTHLESS: Final = (
+    "I2V", "I2I", "ImageToVideo", "Image2Video", "ImageEdit", "InstructPix2Pix", "Layered", "Upscale", "StableVideoDiffusion",
+    "PaintByExample", "KandinskyInpaint", "KandinskyV22Inpaint", "ZImageControlNet", "ShapE", "UnCLIP",
+)  # fmt: skip
 _PRIORS: Final = ("StableCascadePrior", "KandinskyPrior", "KandinskyV22Prior", "WuerstchenPrior")
 _DECODERS: Final = (
     "StableCascadeDecoder", "WuerstchenDecoder", "KandinskyPipeline", "KandinskyImg2ImgPipeline", "KandinskyInpaintPipeline",
@@ -27,6 +49,29 @@ def needs_mask(pipeline: str) -> bool:
     return any(word in pipeline for word in _WITH_MASK)
 
 
+def takes_picture(pipeline: str) -> bool:
+    """Whether it can start from a picture, or has a sibling over the same parts that can."""
+    return needs_picture(pipeline) or _base(pipeline) in (*_BASES, *_TAKING)
+
+
+def takes_mask(pipeline: str) -> bool:
+    """Whether it can paint inside a mask, or has a sibling over the same parts that can."""
+    return needs_mask(pipeline) or _base(pipeline) in _MASKED
+
+
+def takes_strength(pipeline: str, *, mask: bool) -> bool:
+    """Whether it can be said how much of the picture is made anew. mask: whether one is given."""
+    if mask:
+        return takes_mask(pipeline) and not any(word in pipeline.replace("ImageEdit", "") for word in _STRENGTHLESS)
+    if _base(pipeline) in (*_BASES, "LTXCondition"):
+        return True
+    return needs_picture(pipeline) and not any(word in pipeline.replace("EditInpaint", "") for word in _STRENGTHLESS)
+
+
+def _base(pipeline: str) -> str:
+    return pipeline.removesuffix("Pipeline")
+
+
 def only_a_stage(pipeline: str) -> str:
     """Why a pipeline makes no picture alone, as the end of a sentence; "" for one that does."""
     if pipeline.startswith(_PRIORS):
@@ -36,9 +81,13 @@ def only_a_stage(pipeline: str) -> str:
     return ""
 
 
-def check_given(facts: ModelFacts, *, image: bool, mask: bool) -> None:
-    """Raise picture-needed or mask-needed for what does not start from a prompt alone. image, mask: whether one is given."""
+def check_given(facts: ModelFacts, *, image: bool, mask: bool, strength: bool = False) -> None:
+    """Raise picture-needed or mask-needed for what does not start from a prompt alone, start-no-strength where a picture is taken
+    as a whole. image, mask, strength: whether one is given.
+    """
     if needs_picture(facts.pipeline) and not image:
         raise HalftoneError("picture-needed", model=facts.name)
     if needs_mask(facts.pipeline) and not mask:
         raise HalftoneError("mask-needed", model=facts.name)
+    if strength and takes_picture(facts.pipeline) and not takes_strength(facts.pipeline, mask=mask):
+        raise HalftoneError("start-no-strength", model=facts.name)

@@ -14,9 +14,15 @@ from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import Control, ResolvedRequest
-from halftone.contract.words import split_sampler
+from halftone.contract.words import Resize, split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
+RESIZE_NAMES: Final[dict[Resize, str]] = {
+    "stretch": "Just resize",
+    "crop": "Crop and resize",
+    "fill": "Resize and fill",
+}
+"""As A1111 calls them."""
 
 
 def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
@@ -34,6 +40,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Model": model_name(request.model),
         "VAE": None if request.vae is None else _last(request.vae),
         "Clip skip": _clip_skip(request),
+        **_start(request),
         **_hires(request),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
@@ -56,6 +63,24 @@ def _hires(request: ResolvedRequest) -> dict[str, str | None]:
         "Hires upscale": f"{hires.scale:g}",
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
+    }
+
+
+def _start(request: ResolvedRequest) -> dict[str, str | None]:
+    """Of a picture that was made of another one: A1111's names where it has them."""
+    start, only = request.start, request.start.only_masked
+    if request.image is None:
+        return {}
+    return {
+        "Denoising strength": None if start.strength is None else f"{start.strength:g}",
+        "Start picture": _last(request.image),
+        "Resize mode": None if start.keeps_size else RESIZE_NAMES[start.resize],
+        "Mask": None if request.mask is None else _last(request.mask),
+        "Mask blur": str(start.mask_blur) if request.masked else None,
+        "Masked content": start.masked_content if request.mask is not None else None,
+        "Inpaint area": None if only is None else "Only masked",
+        "Masked area padding": None if only is None else str(only),
+        "Outpaint": ", ".join(map(str, start.outpaint)) if start.extends else None,
     }
 
 
@@ -88,7 +113,14 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
     inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
     controls = tuple(msgspec.structs.replace(one, path=one.name, image=_last(one.image)) for one in request.controls)
     shown = msgspec.structs.replace(
-        request, model=model_name(request.model), loras=loras, vae=vae, inversions=inversions, controls=controls
+        request,
+        model=model_name(request.model),
+        loras=loras,
+        vae=vae,
+        inversions=inversions,
+        controls=controls,
+        image=None if request.image is None else _last(request.image),
+        mask=None if request.mask is None else _last(request.mask),
     )
     if request.hires is not None:
         shown = msgspec.structs.replace(

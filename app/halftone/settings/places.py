@@ -52,6 +52,11 @@ def latents_dir() -> Path:
     return _made(data_dir() / "latents")
 
 
+def masks_dir() -> Path:
+    """Masks that were painted in the window, named by what they hold: pictures of the history go on finding theirs."""
+    return _made(data_dir() / "masks")
+
+
 def settings_file() -> Path:
     """The settings file; it does not exist until something differs from its default."""
     return _made(_override("") or _platform("user_config_path")) / "settings.toml"

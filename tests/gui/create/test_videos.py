@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from PIL import Image
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
@@ -13,7 +14,7 @@ from tests.gui.stage import Stage
 from tests.helpers import samples
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import PictureRequest, Start
 from halftone.gallery.history import History
 from halftone.gui import picture_text
 from halftone.gui.background import Background
@@ -174,12 +175,16 @@ def test_the_form_asks_for_videos_where_the_model_makes_them(qtbot: QtBot) -> No
 def test_a_model_that_makes_videos_of_pictures_asks_for_one(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    form.video_part.follow(
+    Image.new("RGB", (32, 32)).save(tmp_path / "start.png")
+    form.start_part.follow(
         msgspec.structs.replace(samples.POCKET, family="Stable Video Diffusion", pipeline="StableVideoDiffusionPipeline")
     )
-    assert form.refusal() == "This model starts from a picture. Choose one under Video."
-    form.video_part.choose(str(tmp_path / "start.png"))
-    assert (form.refusal(), form.request().image) == ("", str(tmp_path / "start.png"))
-    form.video_part.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
+    assert form.refusal() == "This model starts from a picture. Choose one under Start picture."
+    form.start_part.choose(str(tmp_path / "start.png"))
+    stage.wait(lambda: form.refusal() == "")
+    request = form.request()
+    assert (request.image, request.start) == (str(tmp_path / "start.png"), Start())
+    form.start_part.choose(None)
+    form.start_part.follow(msgspec.structs.replace(samples.POCKET, family="Wan", pipeline="WanPipeline"))
     assert (form.refusal(), form.request().image) == ("", None)
     stage.close()

@@ -15,6 +15,7 @@ from tests.helpers.engine_runs import check, generate
 from tests.helpers.gguf_files import gguf
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
+from halftone.contract.request import Start
 from halftone.engine.service import DiffusersEngine
 
 
@@ -96,9 +97,48 @@ def test_a_picture_that_is_none(engine: DiffusersEngine, models: dict[str, Path]
 def test_a_mask_of_another_size(
     engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, family: str, size: dict[str, Any]
 ) -> None:
-    image, mask = _picture(tmp_path / "image.png", 48, 40), _picture(tmp_path / "mask.png", 24, 72)
-    report, _ = generate(engine, models[family], family=family, image=image, mask=mask, steps=2, **size)
+    image = _picture(tmp_path / "image.png", 48, 40)
+    alike, other = _picture(tmp_path / "alike.png", 24, 20), _picture(tmp_path / "mask.png", 24, 72)
+    report, _ = generate(engine, models[family], family=family, image=image, mask=alike, steps=2, **size)
     assert (report.images[0].state, report.images[0].finite) == ("clean", True)
+    error = refusal(generate, engine, models[family], family=family, image=image, mask=other, steps=2, **size)
+    assert told(error) == f"The mask {other} is 24 × 72 and its picture 48 × 40, so the two do not show the same places."
+
+
+def test_a_mask_that_is_black_everywhere(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    image, mask = _picture(tmp_path / "image.png"), str(tmp_path / "mask.png")
+    for black in (Image.new("L", (32, 32)), Image.new("RGBA", (32, 32), (255, 255, 255, 0))):
+        black.save(mask)
+        assert refusal(generate, engine, models["sd15"], image=image, mask=mask).code == "mask-empty"
+
+
+START: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("strength above 1", {"start": Start(strength=1.5)}, "Strength cannot be 1.5."),
+    ("strength that is no number", {"start": Start(strength=math.nan)}, "Strength cannot be nan."),
+    ("blur below none", {"start": Start(mask_blur=-1)}, "--mask-blur cannot be -1."),
+    ("padding below none", {"mask": "mask", "start": Start(only_masked=-1)}, "--only-masked cannot be -1."),
+    ("padding without a mask", {"start": Start(only_masked=8)}, "--only-masked cannot be used without a mask."),
+    ("a side below none", {"width": None, "height": None, "start": Start(outpaint=(-8, 0, 0, 0))}, "--outpaint cannot be -8."),
+    ("a side and a size", {"start": Start(outpaint=(8, 0, 0, 0))}, "--outpaint cannot be given together with a size."),
+    ("strength without a picture", {"image": None, "start": Start(strength=0.5)}, "--strength cannot be used without a picture."),
+    ("a mask without a picture", {"image": None, "mask": "mask"}, "--mask cannot be used without a picture."),
+    (
+        "sides without a picture",
+        {"image": None, "start": Start(outpaint=(8, 0, 0, 0))},
+        "--outpaint cannot be used without a picture.",
+    ),
+    ("strength as an option", {"options": {"strength": 0.5}}, "--option cannot be strength=0.5."),
+)
+
+
+@pytest.mark.parametrize(("changes", "said"), [case[1:] for case in START], ids=[case[0] for case in START])
+def test_what_cannot_be_done_with_a_start_picture(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    given = {"image": _picture(tmp_path / "image.png"), **changes}
+    if "mask" in given:
+        given["mask"] = _picture(tmp_path / "mask.png")
+    assert told(refusal(generate, engine, models["sd15"], **given)) == said
 
 
 @pytest.mark.parametrize("family", ["sd15", "sana"])

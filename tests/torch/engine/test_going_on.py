@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import AnyEvent, FindingMade, PictureReady, StepDone
+from halftone.contract.request import Start
 from halftone.engine.film import flatness
 from halftone.engine.flight import Flight, Hooks
 from halftone.engine.load import Loaded, load_pipeline
@@ -202,12 +203,12 @@ def test_a_strength_that_leaves_no_step_is_told(
     engine: DiffusersEngine, models: dict[str, Path], picture: str, family: str, strength: float
 ) -> None:
     with pytest.raises(HalftoneError) as caught:
-        generate(engine, models[family], image=picture, steps=3, options={"strength": strength})
+        generate(engine, models[family], image=picture, steps=3, start=Start(strength=strength))
     assert caught.value.code == "strength-too-small"
     told = str(caught.value)
     assert f"With 3 steps and a strength of {strength} not one step would be computed." in told
     assert "0.34 or more" in told
-    least, events = generate(engine, models[family], image=picture, steps=3, options={"strength": 0.34})
+    least, events = generate(engine, models[family], image=picture, steps=3, start=Start(strength=0.34))
     assert (least.images[0].state, len(events.of(StepDone))) == ("clean", 1)
 
 

@@ -1,7 +1,6 @@
 """Damage around a picture that must not cost the picture, and files whose tensors differ in type or name."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,14 @@ from tests.helpers.engine_runs import generate
 
 from halftone.contract.messages import PreviewReady
 from halftone.contract.plan import Plan
-from halftone.contract.request import CheckInputs, Numerics
+from halftone.contract.request import Numerics
 from halftone.engine.findings import module_of
 from halftone.engine.load import load_pipeline, stored_dtypes
 from halftone.engine.plans import cross_attentions, permitted
-from halftone.engine.resolve import of_check, open_picture
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.measure.probe import Reading
+from halftone.metadata.given import picture_size, read_picture
 from halftone.settings.places import cache_dir
 
 
@@ -79,8 +78,7 @@ def test_an_input_picture_is_turned_as_its_camera_noted(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # EXIF 2.32, Orientation: a quarter turn
     Image.new("RGB", (32, 16)).save(tmp_path / "a.jpg", exif=exif)
-    inputs = of_check(CheckInputs(), describe("pocket"), "a")
-    assert open_picture(str(tmp_path / "a.jpg"), replace(inputs, width=None, height=None)).size == (16, 32)
+    assert read_picture(str(tmp_path / "a.jpg")).size == picture_size(str(tmp_path / "a.jpg")) == (16, 32)
 
 
 def test_what_never_rules_out_is_not_taken_from_a_kept_plan(models: dict[str, Path]) -> None:

@@ -22,7 +22,7 @@ from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import Generate, StepDone
-from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.contract.request import Lora, Numerics, PictureRequest, Start
 from halftone.contract.words import NanCheck, OnBlack
 from halftone.engine import snapshot as snapshots
 from halftone.engine.latents import keep_latents
@@ -97,7 +97,7 @@ def drawing(path: Path, seed: int) -> str:
 @pytest.fixture
 def inputs(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     given: dict[str, Any] = {name: drawing(tmp_path / f"{name}.png", len(name)) for name in request.param}
-    return {**given, "options": {"strength": 0.9}}
+    return {**given, "start": Start(strength=0.9)}
 
 
 @pytest.mark.parametrize("inputs", [("image",), ("image", "mask")], indirect=True, ids=["image", "inpainting"])

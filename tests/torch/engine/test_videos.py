@@ -128,7 +128,7 @@ def test_frames_per_second_reach_the_pipeline_that_takes_the_movement_from_them(
     assert film(engine, films["svd"], "svd", **changes)[0].images[0].fps == shown_at
     assert engine.loaded is not None
     request = PictureRequest(prompt="", image=str(films["svd"].parent / "start.png"), **changes)
-    given = pipeline_arguments(engine.loaded.pipe, of_request(request, engine.loaded.facts))
+    given = pipeline_arguments(engine.loaded.pipe, of_request(request, engine.loaded.facts), None)
     assert given.get("fps") == moving
 
 

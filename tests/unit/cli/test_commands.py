@@ -297,7 +297,7 @@ def test_a_picture_to_start_from_means_the_same_from_another_folder(
     run: Run, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("image", "mask"):
-        Image.new("RGB", (64, 64)).save(tmp_path / f"{name}.png")
+        Image.new("RGB", (64, 64), "white").save(tmp_path / f"{name}.png")
     monkeypatch.chdir(tmp_path)
     assert run("generate", "a", "-m", model, "--image", "image.png", "--mask", "mask.png").code == 0
     with History() as history:
@@ -535,7 +535,7 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["generate", "a", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
-    (lambda _: ["generate", "a", "--option", "strength=1"], "option-unknown"),
+    (lambda _: ["generate", "a", "--option", "strength=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--num-frames", "3"], "option-unknown"),
     (lambda _: ["generate", "a", "--video", "mp4"], "video-of-pictures"),
     (lambda _: ["generate", "a", "--video", "avi"], "setting-bad-value"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from PIL import Image
 from tests.helpers.kept import ASKED, write_kept
 from tests.helpers.reports import MODEL
 
@@ -31,7 +32,7 @@ def test_an_option_that_the_request_has_a_field_for_names_the_flag(option: str, 
 
 def test_a_mask_needs_a_picture(tmp_path: Path) -> None:
     mask = tmp_path / "mask.png"
-    mask.write_bytes(b"")
+    Image.new("L", (8, 8), 255).save(mask)
     with pytest.raises(HalftoneError) as caught:
         check_request(PictureRequest(prompt="a", mask=str(mask)))
     assert caught.value.facts["name"] == "--mask"

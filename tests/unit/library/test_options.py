@@ -30,21 +30,21 @@ def of(tmp_path: Path, pipeline: str) -> ModelFacts:
 def test_what_the_pipeline_takes_is_taken() -> None:
     pocket = describe(POCKET)
     check_options(pocket, {"eta": 0.5, "clip_skip": 1}, image=False, mask=False)
-    check_options(pocket, {"eta": 1, "strength": 0.5}, image=True, mask=False)
-    check_options(pocket, {"padding_mask_crop": 8}, image=True, mask=True)
+    check_options(pocket, {"eta": 1, "clip_skip": 2}, image=True, mask=False)
+    check_options(pocket, {"clip_skip": 2}, image=True, mask=True)
 
 
 def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> None:
     pocket = describe(POCKET)
     said = "This model's pipeline has no option {}. Known options: clip_skip, eta, guidance_rescale."
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
-    assert refusal(pocket, {"strength": 0.5}) == said.format("strength")
+    assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")
     assert refusal(pocket, {"eta": "much"}) == "--option eta cannot be much. Use a number."
     assert refusal(pocket, {"clip_skip": 1.5}) == "--option clip_skip cannot be 1.5. Use a whole number."
     assert refusal(pocket, {"clip_skip": True}) == "--option clip_skip cannot be True. Use a whole number."
     sana = of(tmp_path, "SanaPipeline")
     assert refusal(sana, {"clean_caption": 1}) == "--option clean_caption cannot be 1. Use true or false."
-    assert refusal(sana, {}, image=True).startswith("This model's pipeline has no option --image.")
+    assert refusal(sana, {}, image=True).startswith("SanaPipeline makes no picture from another one.")
 
 
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:

@@ -236,6 +236,8 @@ class CreatePage(QWidget):
                 self.centre.canvas.fit()
             case "vary":
                 self._vary()
+            case "start" if self.centre.shown is not None:
+                self._start_from(self.centre.shown)
             case "save":
                 self.save_as()
             case "copy":
@@ -258,6 +260,7 @@ class CreatePage(QWidget):
             (tr("Show file"), lambda: create_actions.show_folder(path)),
             (tr("Copy the picture"), copied),
             (tr("Use its settings (Ctrl+R)"), lambda: self._reuse(made)),
+            (tr("Use as start picture"), lambda: self._start_from(made)),
             (tr("Save as…"), lambda: self._save(made)),
             (tr("Move to the bin"), lambda: self._move_to_bin(made)),
         )
@@ -266,6 +269,13 @@ class CreatePage(QWidget):
     def _copy(self, image: QImage) -> None:
         QGuiApplication.clipboard().setImage(image)
         self._controller.take(Noted(kind="copied"))
+
+    def _start_from(self, made: Made) -> None:
+        """A video or a picture that is no file is none to start from."""
+        if made.is_file and made.facts.frames == 1:
+            if self.form.isHidden():
+                self.toggle_left()
+            self.form.start_part.use(made.facts.path)
 
     def _vary(self) -> None:
         made = self.centre.shown

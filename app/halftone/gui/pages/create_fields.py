@@ -52,7 +52,7 @@ class SliderField(QWidget):
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(round(usual[0] / step), round(usual[1] / step))
         self.slider.setPageStep(max(1, round((usual[1] - usual[0]) / step / 10)))
-        self.spin = NumberBox(allowed, 0 if step >= 1 else 1)
+        self.spin = NumberBox(allowed, 0 if step >= 1 else 1 if step >= 0.1 else 2)
         self.spin.setSingleStep(step)
         self.spin.setFont(theme.current().font("body", numbers=True))
         self.spin.setAlignment(Qt.AlignmentFlag.AlignRight)

@@ -19,6 +19,8 @@ class FoldedPart(QWidget):
     """
 
     changed = Signal()
+    grows: ClassVar[bool] = True
+    """Whether what changes in it may end below the edge of the form, which then scrolls there."""
     extra: ClassVar[bool] = False
     """Whether it is part of what a check belongs to (`contract.request.Extras`)."""
 

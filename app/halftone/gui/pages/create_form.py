@@ -26,6 +26,7 @@ from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_parts import PromptEdit
 from halftone.gui.pages.create_sampling import SamplingPart
+from halftone.gui.pages.create_start import StartPart
 from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import WordsNote
@@ -74,12 +75,14 @@ class CreateForm(QWidget):
         self.steps, self.guidance, self.sampler = sampling_part.steps, sampling_part.guidance, sampling_part.sampler
         self.seed, self.batch, self.batch_note = sampling_part.seed, sampling_part.batch, sampling_part.batch_note
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
+        self.start_part = StartPart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.hires_part = HiresPart(self.size_field)
         self.numerics_part = NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
             self.lora_part,
             self.vae_part,
+            self.start_part,
             self.control_part,
             self.hires_part,
             self.video_part,
@@ -161,6 +164,8 @@ class CreateForm(QWidget):
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
             part.changed.connect(partial(self._show_changed, part))
             part.changed.connect(self._refresh_footer)
+        self.start_part.size_wanted.connect(self.size_field.set_size)
+        self.start_part.changed.connect(lambda: self.size_field.setEnabled(not self.start_part.sets_size()))
         controller.badges_changed.connect(self.numerics_part.show_value)
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
@@ -291,6 +296,7 @@ class CreateForm(QWidget):
         controller = self._controller
         model = controller.model
         self.video_part.follow(model)
+        self.start_part.follow(model)
         if model is not None:
             self._take_defaults(model)
             self._restore()
@@ -325,7 +331,7 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _shape(self) -> Shape:
-        (width, height), steps = self.size_field.size_value(), round(self.steps.value())
+        (width, height), steps = self.start_part.computed(self.size_field.size_value()), round(self.steps.value())
         hires = self.hires_part.hires()
         if hires is None:
             return Shape(width, height, steps)
@@ -368,7 +374,7 @@ class CreateForm(QWidget):
         self.area.ensureWidgetVisible(part, 0, 0)
 
     def _show_changed(self, part: FoldedPart) -> None:
-        if part.row.isChecked():
+        if part.row.isChecked() and part.grows:
             self._controller.later(partial(self._show_opened, part))
 
     def set_low(self, low: bool) -> None:

@@ -26,6 +26,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows.append((tr("ControlNet"), text.control_list(request.controls)))
     rows.append((tr("Hires fix"), hires_line(request.hires)))
     rows.append((tr("LoRA"), text.lora_list(request.loras)))
+    rows += start_rows(request)
     rows = [(name, value) for name, value in rows if value]
     for name, dtype in picture.dtypes.items():
         cure = picture_details.cure_name(picture.cures.get(name, ""))
@@ -55,6 +56,20 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     if picture.path:
         rows.append((tr("File"), picture.path))
     return rows
+
+
+def start_rows(request: PictureRequest) -> list[tuple[str, str]]:
+    """Of a picture that was made of another one."""
+    start = request.start
+    if request.image is None:
+        return []
+    strength = "" if start.strength is None else tr("strength {0}", figures.decimal(start.strength, 2))
+    sides = ", ".join(map(str, start.outpaint)) if start.extends else ""
+    return [
+        (tr("Start picture"), listed(request.image, strength)),
+        (tr("Mask"), request.mask or ""),
+        (tr("Extended by"), sides and tr("{0} (left, top, right, bottom)", sides)),
+    ]
 
 
 def was_stopped(picture: PictureFacts, request: PictureRequest) -> bool:

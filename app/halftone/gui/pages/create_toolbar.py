@@ -10,7 +10,7 @@ from halftone.gui.widgets.common import button, column, icon_button, label, row,
 
 
 class CanvasToolbar(QWidget):
-    """40 high. `acted` carries "fit", "vary", "save", "copy", "show" or "delete"."""
+    """40 high. `acted` carries "fit", "vary", "start", "save", "copy", "show" or "delete"."""
 
     acted = Signal(str)
     live_requested = Signal()
@@ -25,6 +25,7 @@ class CanvasToolbar(QWidget):
         self.zoom = label("", "small", "secondary", numbers=True)
         self.zoom.setMinimumWidth(44)
         self.vary = self._text_button("shuffle", tr("Vary"), tr("Four pictures with nearby seeds"), "vary")
+        self.start = self._text_button("image", tr("Start from it"), tr("Use as start picture"), "start")
         self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy of the picture (Ctrl+S)"))
         self.save.clicked.connect(lambda: self.acted.emit("save"))
         self.copy = icon_button("copy", tr("Copy the picture"), clicked=lambda: self.acted.emit("copy"))
@@ -50,6 +51,7 @@ class CanvasToolbar(QWidget):
                 self.zoom,
                 vline(18),
                 self.vary,
+                self.start,
                 -1,
                 self.live,
                 self.save,
@@ -77,7 +79,7 @@ class CanvasToolbar(QWidget):
         """Whether a picture is shown, and whether it is a file."""
         self.fit.setEnabled(there)
         self.zoom.setVisible(there)
-        for made in (self.vary, self.save, self.copy, self.show_file, self.delete):
+        for made in (self.vary, self.start, self.save, self.copy, self.show_file, self.delete):
             made.setEnabled(there and has_file)
 
     def set_live(self, *, running: bool, following: bool, preview: bool) -> None:
@@ -88,6 +90,7 @@ class CanvasToolbar(QWidget):
         set_icon(self.live, "circle-dot" if live else "circle", "accent" if live else "text-secondary")
         if running and following:
             self.vary.setEnabled(False)
+            self.start.setEnabled(False)
         for made in (self.save, self.copy, self.show_file, self.delete):
             made.setVisible(not (running and following))
 

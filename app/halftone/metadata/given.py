@@ -1,0 +1,79 @@
+"""Pictures that a user gives to start from, and masks: read as they are shown, refused in a sentence."""
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from halftone.contract.errors import HalftoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PIL import Image
+
+Found = TypeVar("Found")
+
+_ORIENTATION: Final = 0x0112
+_TURNED: Final = (5, 6, 7, 8)
+"""EXIF 2.32, Orientation: by a quarter, so that width is height."""
+_ALIKE: Final = 0.01
+"""Largest difference of two aspects that counts as none."""
+
+
+def read_picture(path: str) -> "Image.Image":
+    """In RGB, turned as its camera noted. Raises image-unreadable."""
+    from PIL import ImageOps
+
+    return _opened(path, lambda picture: ImageOps.exif_transpose(picture).convert("RGB"))
+
+
+def picture_size(path: str) -> tuple[int, int]:
+    """(width, height) as it is shown, from the beginning of the file. Raises image-unreadable."""
+
+    def size(picture: "Image.Image") -> tuple[int, int]:
+        width, height = picture.size
+        return (height, width) if picture.getexif().get(_ORIENTATION) in _TURNED else (width, height)
+
+    return _opened(path, size)
+
+
+def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[str, ...]]":
+    """(mask of that size in L: 255 where something new is to be, notes). size: of its picture. What is transparent counts as
+    black.
+
+    Raises image-unreadable, mask-other-shape, mask-empty.
+    """
+    from PIL import Image, ImageOps
+
+    def grey(picture: Image.Image) -> Image.Image:
+        turned = ImageOps.exif_transpose(picture).convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", turned.size, "black"), turned).convert("L")
+
+    mask = _opened(path, grey)
+    check_shape(path, mask.size, size)
+    if mask.getbbox() is None:
+        raise HalftoneError("mask-empty", path=path)
+    if mask.size == size:
+        return mask, ()
+    note = f"The mask is {mask.width} × {mask.height} and was scaled to the picture's {size[0]} × {size[1]}."
+    return mask.resize(size, Image.Resampling.BILINEAR), (note,)
+
+
+def check_mask(path: str, picture: str) -> None:
+    """Raise what `read_mask` and `picture_size` raise."""
+    read_mask(path, picture_size(picture))
+
+
+def check_shape(path: str, own: tuple[int, int], size: tuple[int, int]) -> None:
+    """Raise mask-other-shape where a mask cannot mean the same places as its picture."""
+    if abs(own[0] * size[1] / (own[1] * size[0]) - 1) > _ALIKE:
+        here, there = f"{own[0]} × {own[1]}", f"{size[0]} × {size[1]}"
+        raise HalftoneError("mask-other-shape", path=path, own=here, picture=there)
+
+
+def _opened(path: str, look: "Callable[[Image.Image], Found]") -> Found:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            return look(picture)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise HalftoneError("image-unreadable", str(error), path=path) from error
