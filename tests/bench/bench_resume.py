@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -72,9 +73,9 @@ def _guided() -> list[Case]:
 def _tasks() -> list[Case]:
     """Image-to-image and inpainting."""
     families = ("sd15", "sdxl", "sd3", "flux")
-    made = [_case(family, label="image to image", task="image", options={"strength": 0.8}) for family in families]
+    made = [_case(family, label="image to image", task="image", strength=0.8) for family in families]
     paints = ("sd15", "sdxl", "flux")  # SD3's pipeline takes networks of 16 channels only
-    made += [_case(family, label="inpainting", task="mask", options={"strength": 0.8}) for family in paints]
+    made += [_case(family, label="inpainting", task="mask", strength=0.8) for family in paints]
     made += [_case("sd15", sampler, "image to image", task="image") for sampler in ("Euler a", "Heun", "DPM++ 2M SDE Karras")]
     return [*made, _case("sd15", "PNDM", "inpainting", task="mask"), _case("pixart", label="square", steps=8)]
 
@@ -89,7 +90,7 @@ def cases() -> list[Case]:
 
 QUICK: Final = (
     _case("sd15", "DPM++ 2M SDE Karras", steps=3),
-    _case("sd15", "UniPC", "image to image", task="image", steps=4, options={"strength": 0.75}),
+    _case("sd15", "UniPC", "image to image", task="image", steps=4, strength=0.75),
     _case("sd15", label="inpainting", task="mask", steps=2),
     _case("sd3", "Heun", steps=2),
 )
@@ -144,7 +145,7 @@ def _cured(rig: Rig, case: Case, clean: Made, name: str, fault: Callable[[int], 
 
 def _decoded(rig: Rig, case: Case, steps: int) -> list[Row]:
     """Only the decode fails: no step is computed again."""
-    plain = Case(case.family, case.sampler, case.label, case.guidance, case.options, case.task, case.steps, case.negative)
+    plain = replace(case, numerics={})
     clean = rig.make(plain)
     once, stays = rig.make(plain, fault=decoding(once=True)), rig.make(plain, fault=decoding(once=False))
     after = rig.cured_from(plain, steps, stays.plan)

@@ -16,7 +16,7 @@ from tests.helpers.silence import Going, silent
 
 from halftone.contract.facts import CheckReport, Finding
 from halftone.contract.messages import Examine, Generate
-from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, Start
 from halftone.contract.words import Precision
 from halftone.engine.service import DiffusersEngine
 from halftone.library.records import set_applied
@@ -140,7 +140,8 @@ def _picture(engine: DiffusersEngine, sound: Sound, case: Case, precision: Preci
         seed=SEED,
         num_frames=sound.family.frames,
         image=_drawing(case, edge) if case.encode else None,
-        options={**sound.family.options, **({"strength": 0.9} if case.encode else {})},
+        options=sound.family.options,
+        start=Start(strength=0.9 if case.encode else None),
         loras=_loras(case),
         output=str(case.folder.parent / "made.png"),  # of a video the first frame
         overwrite=True,

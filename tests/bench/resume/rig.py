@@ -19,7 +19,7 @@ from tests.helpers.engine_runs import Recorder, Steady, pixels
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import AnyEvent, Generate, PhaseChanged
 from halftone.contract.plan import Plan
-from halftone.contract.request import Numerics, OptionValue, PictureRequest
+from halftone.contract.request import Numerics, OptionValue, PictureRequest, Start
 from halftone.engine.capture import effective
 from halftone.engine.parts import role
 from halftone.engine.plans import apply_plan
@@ -45,6 +45,7 @@ class Case:
     steps: int = 5
     negative: str = ""
     numerics: dict[str, Any] = field(default_factory=dict[str, Any])
+    strength: float | None = None
 
     @property
     def name(self) -> str:
@@ -149,6 +150,7 @@ class Rig:
             guidance=case.guidance,
             num_frames=self.family.frames,
             options={**self.family.options, **case.options},
+            start=Start(strength=case.strength),
             output=str(self.image.with_name("made.png")) if self.family.frames else None,  # of a video the first frame
             overwrite=self.family.frames is not None,
             numerics=Numerics(precision=precision, **case.numerics),  # pyright: ignore[reportArgumentType]

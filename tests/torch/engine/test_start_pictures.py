@@ -206,7 +206,7 @@ def test_inpainting_changes_nothing_but_the_masked_part(
 ) -> None:
     image = drawing(tmp_path / "a.png", 64, 64)
     mask = spot(tmp_path / "m.png", 64, 64, (32, 32, 64, 64))
-    size = {"width": 64, "height": 64}
+    size: dict[str, Any] = {"width": 64, "height": 64}
     report, _ = generate(engine, models[family], family=family, image=image, mask=mask, start=Start(mask_blur=1), **size)
     made, before = pixels(report), array(image)
     assert (made[:24] == before[:24]).all()
@@ -219,7 +219,7 @@ def test_a_picture_is_extended_by_every_family(
 ) -> None:
     image = drawing(tmp_path / "a.png", 40, 32)
     start = Start(outpaint=(0, 0, 24, 8), mask_blur=1)
-    sizes = {"width": None, "height": None}
+    sizes: dict[str, Any] = {"width": None, "height": None}
     report, _ = generate(engine, models[family], family=family, image=image, start=start, steps=2, **sizes)
     (facts,) = report.images
     assert (facts.width, facts.height, facts.state) == (64, 40, "clean")
@@ -232,7 +232,7 @@ def test_what_was_there_is_kept_by_those_that_compute_in_patches(engine: Diffuse
     model = run.save(case, tmp_path / name)
     image = drawing(tmp_path / "a.png", 56, 64)
     start = Start(outpaint=(0, 0, 20, 0), mask_blur=1, strength=1.0)
-    sizes = {"width": None, "height": None}
+    sizes: dict[str, Any] = {"width": None, "height": None}
     report, _ = generate(engine, model, family="sd15", image=image, start=start, steps=2, **{**sizes, "options": case.options})
     assert (report.images[0].width, report.images[0].height, report.images[0].state) == (76, 64, "clean")
     assert (pixels(report)[:, :50] == array(image)[:, :50]).all()
@@ -311,7 +311,7 @@ def test_a_strength_that_was_not_said_is_the_pipelines_own(
 def test_what_a_model_cannot_do_with_a_picture_is_said(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
     image = drawing(tmp_path / "a.png", 32, 32)
     for start, code in ((Start(), "start-no-picture"), (Start(outpaint=(8, 0, 0, 0)), "start-no-mask")):
-        sizes = {"width": None, "height": None} if start.extends else {}
+        sizes: dict[str, Any] = {"width": None, "height": None} if start.extends else {}
         with pytest.raises(HalftoneError) as caught:
             generate(engine, models["sana"], family="sana", image=image, start=start, **sizes)
         assert caught.value.code == code

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from PIL import Image
 from tests.unit.cli.test_commands import Run
@@ -53,16 +54,16 @@ def test_all_of_it_reaches_the_request_and_the_json(run: Run, tmp_path: Path) ->
     Image.new("L", (128, 128), 255).save(tmp_path / "m.png")
     words = ("--mask", str(tmp_path / "m.png"), "--mask-blur", "2", "--masked-content", "fill", "--only-masked", "16")
     found = run(*NEW, *words, "--strength", "0.6", "--resize", "crop", "--output", str(tmp_path / "a.png"), "--json")
-    start = {"strength": 0.6, "resize": "crop", "mask_blur": 2, "masked_content": "fill", "only_masked": 16}
+    start = Start(strength=0.6, resize="crop", mask_blur=2, masked_content="fill", only_masked=16)
     assert found.object["start"] == {
         "image": PICTURE,
         "mask": str(tmp_path / "m.png"),
-        **start,
+        **msgspec.structs.asdict(start),
         "outpaint": [0, 0, 0, 0],
     }
     with History() as history:
         request = history.recent(1)[0].request
-    assert (request.image, request.start) == (PICTURE, Start(**start))
+    assert (request.image, request.start) == (PICTURE, start)
     run(*NEW, "--outpaint", "8,16,24,32", "--output", str(tmp_path / "b.png"))
     with History() as history:
         assert history.recent(1)[0].request.start == Start(outpaint=(8, 16, 24, 32))
