@@ -76,7 +76,7 @@ def check_passes(request: PictureRequest, facts: ModelFacts | None) -> None:
         _range("Denoising strength of the second pass", hires.strength, 0.01, 1)
     if hires.steps is not None:
         _range("Steps of the second pass", hires.steps, *STEPS_RANGE)
-    if request.mask is not None:
+    if request.masked:
         raise HalftoneError("setting-bad-value", name="--hires", value="used with a mask", allowed="one of the two")
     if request.num_frames is not None or (facts is not None and makes_videos(facts)):
         raise HalftoneError("setting-bad-value", name="--hires", value="used with a video", allowed="it for pictures")
