@@ -62,6 +62,10 @@ ErrorCode = Literal[
     "vae-gone",
     "vae-not-a-vae",
     "vae-other-model",
+    "transformer-missing",
+    "transformer-gone",
+    "transformer-not-one",
+    "transformer-other-model",
     "inversion-missing",
     "inversion-not-one",
     "inversion-other-base",
@@ -237,6 +241,19 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "vae-other-model": (
         "The VAE {name} does not fit {model}: {detail}.",
         "Choose a VAE of this family, or use the model's own.",
+    ),
+    "transformer-missing": ("There is no transformer file at {path}.", "Check the path, or use the model's own."),
+    "transformer-gone": (
+        "The unfinished picture was begun with the transformer {path}, which is not there any more.",
+        "Put it back, or make the picture again.",
+    ),
+    "transformer-not-one": (
+        "{path} is not a transformer that Halftone can read: {detail}.",
+        "Choose a .gguf or .safetensors file of a transformer or UNet, or use the model's own.",
+    ),
+    "transformer-other-model": (
+        "The transformer {name} does not fit {model}: {detail}.",
+        "Choose a file that was made for {family}, or use the model's own.",
     ),
     "inversion-missing": ("There is no embedding at {path}.", "Check the path, or leave it out."),
     "inversion-not-one": ("{path} is not an embedding: {detail}.", "Choose an embedding's .safetensors file, or leave it out."),

@@ -209,6 +209,8 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What was added to the model while it was checked; the report is of the model with them."""
     vae: str | None = None
     """What took the place of the model's own VAE."""
+    transformer: str | None = None
+    """The same of its transformer or UNet."""
     controls: tuple[Control, ...] = ()
     """ControlNets that ran beside it."""
     inversions: tuple[str, ...] = ()
@@ -217,7 +219,9 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     @property
     def extras(self) -> Extras:
         """What the model was checked with."""
-        return Extras(loras=self.loras, vae=self.vae, controls=self.controls, inversions=self.inversions)
+        return Extras(
+            loras=self.loras, vae=self.vae, transformer=self.transformer, controls=self.controls, inversions=self.inversions
+        )
 
 
 class LoraCause(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,6 +128,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     """A VAE's file or folder that takes the place of the model's own."""
+    transformer: str | None = None
+    """A file of a transformer or UNet, quantised or not, that takes the place of the model's own."""
     controls: tuple[Control, ...] = ()
     """What is learned belongs to the ControlNets; their pictures and strengths do not matter to it."""
     inversions: tuple[str, ...] = ()
@@ -174,6 +176,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
     """A file or a folder; None: the model's own."""
+    transformer: str | None = None
+    """A .gguf or .safetensors file; None: the model's own."""
     inversions: tuple[str, ...] = ()
     """Files of textual inversions, which the prompt names as their files are named."""
     controls: tuple[Control, ...] = ()
@@ -189,7 +193,9 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def extras(self) -> Extras:
         """What is used with the model."""
-        return Extras(loras=self.loras, vae=self.vae, controls=self.controls, inversions=self.inversions)
+        return Extras(
+            loras=self.loras, vae=self.vae, transformer=self.transformer, controls=self.controls, inversions=self.inversions
+        )
 
 
 class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,6 +218,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     reasons: tuple[str, ...]
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
+    transformer: str | None = None
     inversions: tuple[str, ...] = ()
     controls: tuple[Control, ...] = ()
     hires: Hires | None = None
@@ -243,6 +250,7 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     loras: tuple[Lora, ...] = ()
     vae: str | None = None
+    transformer: str | None = None
     inversions: tuple[str, ...] = ()
     controls: tuple[Control, ...] = ()
 
@@ -254,9 +262,17 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     @property
     def extras(self) -> Extras:
         """What the model is checked with."""
-        return Extras(loras=self.loras, vae=self.vae, controls=self.controls, inversions=self.inversions)
+        return Extras(
+            loras=self.loras, vae=self.vae, transformer=self.transformer, controls=self.controls, inversions=self.inversions
+        )
 
 
 def inputs_with(extras: Extras) -> CheckInputs:
     """A check of the model as it is used with these."""
-    return CheckInputs(loras=extras.loras, vae=extras.vae, controls=extras.controls, inversions=extras.inversions)
+    return CheckInputs(
+        loras=extras.loras,
+        vae=extras.vae,
+        transformer=extras.transformer,
+        controls=extras.controls,
+        inversions=extras.inversions,
+    )

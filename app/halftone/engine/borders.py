@@ -14,6 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.plan import handed_on
 from halftone.contract.words import DType
+from halftone.engine.packed import weight_type
 from halftone.engine.parts import units
 from halftone.engine.tensors import as_dtype, cast_arguments, map_tensors, tensors_in
 
@@ -117,7 +118,7 @@ def put_result(layer: nn.Module, k: int) -> list[RemovableHandle]:
         return map_tensors(output, partial(scaled_up, k))
 
     def enter(layer: Any, args: Any, kwargs: Any) -> Any:
-        return map_tensors((args, kwargs), partial(scaled_down, k, layer.weight.dtype))
+        return map_tensors((args, kwargs), partial(scaled_down, k, weight_type(layer)))
 
     left = layer.register_forward_hook(leave)
     # before the cast to the weights' own type, in which it may be too large
@@ -208,11 +209,11 @@ def put_input_casts(module: nn.Module) -> None:
 
 
 def _as_weights(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-    weight = getattr(layer, "weight", None)
-    if not isinstance(weight, torch.Tensor) or not weight.is_floating_point():
+    dtype = weight_type(layer)
+    if dtype is None:
         return None
-    if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].dtype is weight.dtype:
+    if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].dtype is dtype:
         return None  # nearly always, and every layer of every step asks
     given = args, kwargs
-    cast_given = map_tensors(given, as_dtype(weight.dtype))
+    cast_given = map_tensors(given, as_dtype(dtype))
     return None if cast_given is given else cast_given

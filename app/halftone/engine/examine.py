@@ -151,11 +151,15 @@ class Examination:
 
     def _scan(self) -> tuple[TensorScan, ...]:
         self._emit(PhaseChanged(phase="scan"))
-        return scan_weights(
+        found = scan_weights(
             self._loaded.facts,
             self._control.cancelled,
             lambda done, total: self._emit(PhaseChanged(phase="scan", done=done, total=total)),
             extras=self._command.inputs.extras,
+        )
+        names = self._loaded.file_names
+        return tuple(
+            msgspec.structs.replace(scan, tensor=names.get(scan.component, {}).get(scan.tensor, scan.tensor)) for scan in found
         )
 
     def _range(self, masters: Mapping[str, Mapping[str, torch.Tensor]]) -> Range:
@@ -354,6 +358,7 @@ class Examination:
             seconds=time.perf_counter() - started,
             loras=self._command.inputs.loras,
             vae=self._command.inputs.vae,
+            transformer=self._command.inputs.transformer,
             controls=self._command.inputs.controls,
             inversions=self._command.inputs.inversions,
         )

@@ -12,6 +12,7 @@ from halftone.engine.plans import base_plan, fitting, merged, permitted
 from halftone.engine.recover import kind_of
 from halftone.health.explain import remembered
 from halftone.health.words import plain_component
+from halftone.library.denoisers import denoiser_name
 from halftone.library.extras import parts_of
 from halftone.library.learned import recall, remember
 from halftone.library.records import load_report, staleness
@@ -40,16 +41,28 @@ def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Nume
 
 
 def _of_those_in_use(loaded: Loaded, extras: Extras, plan: Plan) -> Plan:
-    """What a plan says of the components that are in use: one that was found without the VAE is of another one."""
-    if loaded.vae is None or extras.vae is not None:
-        return plan
+    """What a plan says of the components that are in use: one that was found without the VAE or the transformer is of another."""
+    replaced = (
+        (loaded.vae is not None and extras.vae is None, VAE),
+        (loaded.transformer is not None and extras.transformer is None, denoiser_name(loaded.facts)),
+    )
+    for other, name in replaced:
+        plan = _without(plan, name) if other and name is not None else plan
+    return plan
+
+
+def _without(plan: Plan, component: str) -> Plan:
     # as the planner and `remembered` name it, the settings, and the blocks by their own names
-    told = (plain_component(VAE).text(), f"{VAE} in ", *(handed_on(name)[0] for name in plan.upcast.get(VAE, ())))
+    told = (
+        plain_component(component).text(),
+        f"{component} in ",
+        *(handed_on(name)[0] for name in plan.upcast.get(component, ())),
+    )
     return msgspec.structs.replace(
         plan,
-        dtypes={name: own for name, own in plan.dtypes.items() if name != VAE},
-        rescale={name: own for name, own in plan.rescale.items() if name != VAE},
-        upcast={name: own for name, own in plan.upcast.items() if name != VAE},
+        dtypes={name: own for name, own in plan.dtypes.items() if name != component},
+        rescale={name: own for name, own in plan.rescale.items() if name != component},
+        upcast={name: own for name, own in plan.upcast.items() if name != component},
         reasons=tuple(reason for reason in plan.reasons if not any(name in reason for name in told)),
     )
 

@@ -21,7 +21,8 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of every convolution
 from torch.utils.hooks import RemovableHandle
 
-from halftone.engine.precision import exact_weights, split_rows
+from halftone.engine.packed import PackedLinear
+from halftone.engine.precision import plain_weights, split_rows
 from halftone.engine.tensors import map_tensors, relative_error, tensors_in
 from halftone.health.rescale import RescaleGroup
 
@@ -160,7 +161,7 @@ class Flow:
         self._left = _RUNS
         self.modules = dict(module.named_modules())
         self.leaves = {name: own for name, own in self.modules.items() if not any(True for _ in own.children())}
-        self.tensors = {name: tensor for name, tensor in exact_weights(module).items() if tensor.is_floating_point()}
+        self.tensors = {name: tensor for name, tensor in plain_weights(module).items() if tensor.is_floating_point()}
         """Parameters and stored buffers under the name that a plan uses, however many layers share one."""
         stored = set(module.state_dict(keep_vars=True))
         self._names = {
@@ -337,12 +338,15 @@ class Flow:
     def own(self, module: str) -> list[str]:
         """Names of the parameters and stored buffers of a module itself, without those of its children, that hold numbers."""
         own = self.modules[module]
+        if isinstance(own, PackedLinear):
+            return []  # its weight is no tensor that could be written over for an experiment
         found = (*own.parameters(recurse=False), *own.buffers(recurse=False))
         return [self._names[id(tensor)] for tensor in found if id(tensor) in self._names]
 
     def weight(self, leaf: str) -> str | None:
         """The name of a linear layer's weight; None where it is made of something else."""
-        return self._names.get(id(getattr(self.leaves[leaf], "weight", None)))
+        own = self.leaves[leaf]
+        return None if isinstance(own, PackedLinear) else self._names.get(id(getattr(own, "weight", None)))
 
     def before(self, module: str) -> list[str]:
         """Leaves with parameters, the latest first, that were complete when this module first was."""

@@ -11,6 +11,7 @@ from typing import Final
 import torch
 
 from halftone.engine.flow import LINEAR, BudgetSpentError, Flow, Rows, Trace, Writer
+from halftone.engine.packed import PackedLinear
 from halftone.engine.rescale import INSIDE
 from halftone.health.rescale import RescaleGroup
 
@@ -88,7 +89,7 @@ def _alone(flow: Flow, site: str) -> Iterator[tuple[Writer, ...]]:
 def _parts(flow: Flow, name: str) -> Iterator[Rows]:
     """Parts of a fused projection, which gives several times as much as it gets: gate and value, or query, key and value."""
     leaf = flow.leaves[name]
-    weight = getattr(leaf, "weight", None)
+    weight = None if isinstance(leaf, PackedLinear) else getattr(leaf, "weight", None)
     if not isinstance(leaf, LINEAR) or not isinstance(weight, torch.Tensor):
         return
     rows, width = int(weight.shape[0]), int(weight.shape[1])

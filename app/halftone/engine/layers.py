@@ -30,6 +30,7 @@ from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.borders import clear_borders, is_layer, scaled_down, scaled_up, take_float32
 from halftone.engine.calls import Call, run_call
 from halftone.engine.load import Loaded
+from halftone.engine.packed import PackedLinear
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, changes_by_tensor, rescaled
 from halftone.engine.tensors import DTYPES, as_dtype, map_tensors, peak_of, relative_error, tensors_in
@@ -126,7 +127,11 @@ class Growth:
         self._shared = {key for key, count in owners.items() if count > 1}
         self._names = {id(parameter): name for name, parameter in module.named_parameters()}
         self._leaves = {name: own for name, own in module.named_modules() if name and is_layer(module, name)}
-        self._layers = {name: own for name, own in self._leaves.items() if any(p.is_floating_point() for p in own.parameters())}
+        self._layers = {
+            name: own
+            for name, own in self._leaves.items()
+            if isinstance(own, PackedLinear) or any(p.is_floating_point() for p in own.parameters())
+        }
         self._held: dict[str, int | None] = {}
         """Layers that hand on float32, with k as `handed_on` gives it."""
         self._fresh: set[str] = set()
@@ -289,7 +294,10 @@ class Growth:
         return True
 
     def _is_narrow(self, name: str) -> bool:
-        return name in self._layers and any(parameter.dtype == self._dtype for parameter in self._layers[name].parameters())
+        layer = self._layers.get(name)
+        if isinstance(layer, PackedLinear):
+            return layer.dtype == self._dtype
+        return layer is not None and any(parameter.dtype == self._dtype for parameter in layer.parameters())
 
     def _pass_limit(self, name: str) -> None:
         """Seen while it runs: it goes on in float32, and tells then whether it has to."""
@@ -314,6 +322,8 @@ class Growth:
 
     def _write(self, name: str) -> None:
         k = self._held.get(name, 0)
+        if isinstance(layer := self._layers.get(name), PackedLinear):
+            layer.dtype = torch.float32 if k is None else self._dtype
         for parameter in self._layers[name].parameters() if name in self._layers else ():
             own = self._names[id(parameter)]
             exact = self._masters[own].to(parameter.device)

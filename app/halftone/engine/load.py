@@ -34,6 +34,7 @@ from halftone.engine.wide_kernels import put_wide_kernels
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.controlnets import ControlFile
 from halftone.library.copies import exponents_in
+from halftone.library.denoisers import TransformerFile
 from halftone.library.header import read_header
 from halftone.library.models import weight_files
 from halftone.library.single import kinds_by_component, places
@@ -63,6 +64,8 @@ class Loaded:
     prompts: PromptCache = field(default_factory=PromptCache)
     vae: VaeFile | None = None
     """What took the place of the model's own VAE."""
+    transformer: TransformerFile | None = None
+    """What took the place of the model's own transformer or UNet."""
     controls: tuple[ControlFile, ...] = ()
     """ControlNets in memory now, and the component that they are."""
     controlnet: Any = None
@@ -71,12 +74,21 @@ class Loaded:
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
     """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
 
+    file_names: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Of such a component, where its file has other names: tensor of the file -> parameter."""
+
     @property
     def extras(self) -> Extras:
         """What is used with the model now; of ControlNets the files."""
         controls = tuple(Control(path=file.path, image="") for file in self.controls)
         inversions = tuple(one.inversion.path for one in self.inversions)
-        return Extras(loras=self.loras, vae=self.vae and self.vae.path, controls=controls, inversions=inversions)
+        return Extras(
+            loras=self.loras,
+            vae=self.vae and self.vae.path,
+            transformer=self.transformer and self.transformer.path,
+            controls=controls,
+            inversions=inversions,
+        )
 
     @property
     def loras(self) -> tuple[Lora, ...]:
@@ -249,8 +261,6 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
     """The component once more, from its files, on the CPU: the exact weights to derive others from. In the stored dtype; float32
     where a LoRA or words were added.
     """
-    if (source := loaded.sources.get(name)) is not None:
-        return source()
     fresh = without_loras(loaded, name)
     add_loras(loaded, loaded.adapters, name, fresh)
     return fresh
@@ -258,7 +268,8 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
 
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
     """The same with the words that a text encoder was given, but no LoRA."""
-    found = component_from(loaded, name, Path(loaded.facts.path))
+    source = loaded.sources.get(name)
+    found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
     if loaded.fp8 and role(name, found) == "denoise":
         round_weights(found)
     if name in told_components(loaded.inversions):
@@ -268,7 +279,7 @@ def without_loras(loaded: Loaded, name: str) -> nn.Module:
 
 def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:
     """Add LoRAs to a component that holds the file's weights: scaled as those are, if the file is a rescaled copy."""
-    add_adapters(adapters, name, module, _exponents(loaded.facts, name))
+    add_adapters(adapters, name, module, {} if name in loaded.sources else _exponents(loaded.facts, name))
 
 
 def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:

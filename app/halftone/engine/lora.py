@@ -22,6 +22,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
 from halftone.contract.words import DType
+from halftone.engine.packed import Added, PackedLinear
 from halftone.engine.parts import components
 from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.engine.quiet import quiet_libraries, silent_loaders
@@ -252,6 +253,9 @@ def _scale(name: str, target: nn.Module, changes: Mapping[str, list[tuple[slice,
 @torch.no_grad()
 def _add(layer: Any, weight: float, target: nn.Module) -> None:
     """Merge one layer as peft does, with the real weights in the place of the empty ones for that moment."""
+    if isinstance(target, PackedLinear):
+        target.added = (*target.added, _added(layer, weight, target))
+        return
     base = layer.get_base_layer()
     held = {own: tensor.data for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
     empty = {own: getattr(base, own) for own in held}
@@ -268,3 +272,22 @@ def _add(layer: Any, weight: float, target: nn.Module) -> None:
         layer.merged_adapters.clear()
         for own, placeholder in empty.items():
             setattr(base, own, placeholder)
+
+
+def _added(layer: Any, weight: float, target: PackedLinear) -> Added:
+    """What a LoRA adds to a weight that stays packed: its two factors where it has them, else all the numbers.
+    """
+    layer.set_scale(_ADAPTER, weight)
+    up, down = (getattr(layer, name, {}) for name in ("lora_B", "lora_A"))
+    plain = _ADAPTER in up and _ADAPTER in down and not getattr(layer, "use_dora", {}).get(_ADAPTER, False)
+    if plain and isinstance(up[_ADAPTER], nn.Linear):
+        return up[_ADAPTER].weight.data.float() * layer.scaling[_ADAPTER], down[_ADAPTER].weight.data.float()
+    exact = target.exact
+    bare = nn.Linear(target.in_features, target.out_features, target.bias is not None, device="meta")
+    bare.weight = nn.Parameter(exact.clone(), requires_grad=False)
+    if target.bias is not None:
+        bare.bias = nn.Parameter(target.bias.data.float().clone(), requires_grad=False)
+    _add(layer, weight, bare)
+    if target.bias is not None:
+        target.bias.data = bare.bias.data.to(target.bias.device)
+    return (bare.weight.data - exact,)

@@ -16,6 +16,7 @@ from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, add_loras, without_loras
 from halftone.engine.lora import Adapter
+from halftone.engine.packed import packed_layers
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.tensors import relative_error
@@ -175,6 +176,8 @@ class _Trial:
         finally:
             for key, parameter in self._file.named_parameters():
                 parameter.data = before[key]
+            for layer in packed_layers(self._file).values():
+                layer.added = ()
             apply_state(loaded, name, self._state, self._masters, force=True)
 
 

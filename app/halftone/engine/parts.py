@@ -4,6 +4,8 @@ from typing import Any, Literal, cast
 
 from torch import nn
 
+from halftone.engine.packed import PackedLinear, packed_layers
+
 Role = Literal["encode", "denoise", "decode", "other"]
 
 _ENCODERS = ("text_encoder", "image_encoder")
@@ -37,7 +39,8 @@ def components(pipe: Any) -> dict[str, nn.Module]:
 
 
 def parameter_count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
+    plain = sum(parameter.numel() for parameter in module.parameters())
+    return plain + sum(layer.numbers for layer in packed_layers(module).values())
 
 
 def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
@@ -52,7 +55,7 @@ def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
         path = f"{prefix}{name}"
         if _holds_blocks(child, name, prefix.rstrip(".").rpartition(".")[2]):
             found += units(child, f"{path}.")
-        elif any(True for _ in child.parameters()):
+        elif any(True for _ in child.parameters()) or isinstance(child, PackedLinear):
             found.append((path, child))
     return found
 

@@ -94,7 +94,7 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
     upcast: dict[str, tuple[str, ...]] = {}
     rescale: dict[str, dict[str, int]] = {}
     for name, module in loaded.modules.items():
-        modules, tensors = dict(module.named_modules()), {key for key, _ in (*module.named_parameters(), *module.named_buffers())}
+        modules, tensors = dict(module.named_modules()), set(exact_weights(module))
         upcast[name] = tuple(own for own in plan.upcast.get(name, ()) if can_hand_on(modules.get(handed_on(own)[0]), own))
         rescale[name] = {own: k for own, k in plan.rescale.get(name, {}).items() if split_rows(own)[0] in tensors}
     kept = msgspec.structs.replace(

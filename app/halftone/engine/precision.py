@@ -1,7 +1,7 @@
 """What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 import torch
@@ -11,8 +11,13 @@ from halftone.contract.plan import Plan, handed_on
 from halftone.contract.words import DType
 from halftone.engine.borders import clear_borders, mixing, put_borders, put_input_casts, takes
 from halftone.engine.offload import onload, runs_on
+from halftone.engine.packed import Exact, PackedLinear, packed_layers
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.wide_kernels import put_wide_kernels
+
+
+_PACKED: Final = ".packed"
+"""The bytes of a packed layer's weight."""
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +76,9 @@ def realise(
     if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
         held = _changes(before)
         for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
+            if (layer := packed_at(module, name)) is not None:
+                layer.changes = tuple(changes.get(name, ()))
+                continue
             tensor = _held(module, name)
             _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
         return
@@ -81,6 +89,10 @@ def realise(
     for name, parameter in module.named_parameters():
         wide = keep(name) or name.startswith(regions)
         _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
+    for name, layer in packed_layers(module).items():
+        wide = keep(name) or f"{name}.".startswith(regions)
+        source = masters.layers[name] if isinstance(masters, Exact) else layer
+        layer.take(source, tuple(changes.get(f"{name}.weight", ())), torch.float32 if wide else dtype)
     _cast_buffers(module, masters, changes, dtype)
     put_wide_kernels(module, runs_on(module), dtype)
     put_input_casts(module)
@@ -101,11 +113,11 @@ def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: Compo
     found: list[str] = []
     stored = set(module.state_dict())
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if name not in masters or name not in stored or not tensor.is_floating_point():
+        if name not in masters or name not in stored:
             continue
         expected = rescaled(masters[name].to(tensor.device), changes.get(name, ())).to(tensor.dtype)
         if not _same_bits(tensor.data, expected):
-            found.append(name)
+            found.append(f"{name.removesuffix(_PACKED)}.weight" if name.endswith(_PACKED) else name)
     return found
 
 
@@ -155,8 +167,21 @@ def _cast_buffers(
                 setattr(owner, name, value.data)  # never the exact tensor's own object: what the module holds is written over
 
 
-def exact_weights(module: nn.Module) -> dict[str, torch.Tensor]:
+def packed_at(module: nn.Module, name: str) -> PackedLinear | None:
+    """The layer whose weight this is, if it is a packed one."""
+    owner, _, own = name.rpartition(".")
+    layer = module.get_submodule(owner) if own == "weight" else None
+    return layer if isinstance(layer, PackedLinear) else None
+
+
+def exact_weights(module: nn.Module) -> Mapping[str, torch.Tensor]:
     """Parameters and buffers by name, without a copy."""
+    layers, plain = packed_layers(module), plain_weights(module)
+    return Exact(plain, layers) if layers else plain
+
+
+def plain_weights(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The same without the weights of packed layers."""
     named = (*module.named_buffers(), *module.named_parameters())
     return {name: tensor.data for name, tensor in named}  # of its own: what the module holds is written over
 
@@ -198,4 +223,5 @@ def upcast_parameters(module: nn.Module, state: ComponentState) -> int:
     if not state.upcast:
         return 0
     regions = tuple(f"{name}." for name in state.upcast)
-    return sum(parameter.numel() for name, parameter in module.named_parameters() if name.startswith(regions))
+    plain = sum(parameter.numel() for name, parameter in module.named_parameters() if name.startswith(regions))
+    return plain + sum(layer.numbers for name, layer in packed_layers(module).items() if f"{name}.".startswith(regions))

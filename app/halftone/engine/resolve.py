@@ -383,6 +383,7 @@ def resolve(
         reasons=tuple(why),
         loras=request.loras,
         vae=request.vae,
+        transformer=request.transformer,
         inversions=request.inversions,
         controls=request.controls,
         image=request.image,

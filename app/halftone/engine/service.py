@@ -21,6 +21,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone
 from halftone.engine.controls import with_controls
+from halftone.engine.denoiser import put_transformer
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
@@ -37,6 +38,7 @@ from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
 from halftone.library.controlnets import check_fit as check_controls_fit
+from halftone.library.denoisers import check_transformer_fit
 from halftone.library.loras import check_loras
 from halftone.library.models import describe, runnable
 from halftone.library.records import SelfTests
@@ -76,6 +78,7 @@ class DiffusersEngine:
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
         check_fit(request.vae, facts)
+        check_transformer_fit(None if only_decode else request.transformer, facts)
         check_controls_fit(() if only_decode else request.controls, facts)
         if not only_decode:
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
@@ -84,6 +87,8 @@ class DiffusersEngine:
         with quiet_libraries():
             put_fp8(loaded, wanted=request.numerics.fp8_storage)
             put_vae(loaded, request.vae)
+            if not only_decode:
+                put_transformer(loaded, request.transformer)
             # nothing else that is added reaches the decoder, and its cures are those of the model alone
             put_loras(loaded, () if only_decode else request.loras)
             if not only_decode:
@@ -96,12 +101,14 @@ class DiffusersEngine:
         check_inputs(command.inputs)
         facts = describe(command.model)
         check_fit(command.inputs.vae, facts)
+        check_transformer_fit(command.inputs.transformer, facts)
         check_controls_fit(command.inputs.controls, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
             put_vae(loaded, command.inputs.vae)
+            put_transformer(loaded, command.inputs.transformer)
             put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
             put_inversions(loaded, command.inputs.inversions)
             loaded = with_controls(loaded, command.inputs.controls)
@@ -115,6 +122,7 @@ class DiffusersEngine:
         with quiet_libraries():
             put_fp8(loaded, wanted=False)
             put_vae(loaded, None)  # the copy is of the model itself
+            put_transformer(loaded, None)
             loaded = with_controls(loaded, ())
             put_loras(loaded, command.loras)
             put_inversions(loaded, ())

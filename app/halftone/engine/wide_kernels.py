@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from halftone.engine.packed import PackedLinear
+
 _MARK = "_halftone_wide"
 
 
@@ -66,4 +68,5 @@ _KINDS: dict[type[nn.Module], Callable[[Any], Callable[[torch.Tensor], torch.Ten
     nn.Conv2d: _convolution,
     nn.Conv3d: _convolution,
     nn.Linear: _linear,
+    PackedLinear: _linear,
 }

@@ -42,7 +42,8 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     written.
     """
     pictures = {path: _digest(Path(path)) for path in _pictures(request)}
-    whole = (*(control.path for control in request.controls), *((request.vae,) if request.vae is not None else ()))
+    replaced = tuple(path for path in (request.vae, request.transformer) if path is not None)
+    whole = (*(control.path for control in request.controls), *replaced)
     if request.hires is not None and is_upscale_model(request.hires.upscaler):
         pictures[request.hires.upscaler] = file_stamp(request.hires.upscaler)
     added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
@@ -85,7 +86,7 @@ def check_kept(request: PictureRequest) -> None:
 def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     """(what is to be made, True where no step of it is left). Of a picture whose step failed all is as it was asked for then, but
     for where it runs, in what precision, and where it goes; of one that only waits for its decode, its VAE. Raises
-    latents-missing, latents-unreadable, image-gone, vae-gone, input-changed.
+    latents-missing, latents-unreadable, image-gone, vae-gone, transformer-gone, input-changed.
     """
     if request.resume_latents is None:
         return request, False
@@ -94,6 +95,8 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
     vae = kept.request.vae if asked is None else asked.vae
     if vae is not None and not os.path.exists(vae):
         raise HalftoneError("vae-gone", path=vae)
+    if asked is not None and asked.transformer is not None and not os.path.exists(asked.transformer):
+        raise HalftoneError("transformer-gone", path=asked.transformer)
     if asked is None:
         return _left_to_decode(request, kept), True
     _check_same(_pictures(asked), given_files(asked), kept)

@@ -22,6 +22,7 @@ from halftone.contract.request import CheckInputs, PictureRequest
 from halftone.health.kept import check_kept, going_on
 from halftone.health.passes import check_passes
 from halftone.library.controlnets import check_controls
+from halftone.library.denoisers import check_transformer
 from halftone.library.inversions import check_inversions
 from halftone.library.loras import check_loras
 from halftone.library.vaes import check_vae
@@ -58,7 +59,7 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, control-*, latents-*, output-*, disk-full. Of a picture
+    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*, disk-full. Of a picture
     that goes on, it looks at what was asked for then. facts: of its model, where they are known.
     """
     check_kept(request)
@@ -73,6 +74,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         check_controls(request.controls)
         check_passes(request, facts)
     check_vae(request.vae)
+    check_transformer(None if only_decode else request.transformer)
     _check_given(request)
     if request.fps is not None:
         _range("Frames per second", request.fps, *FPS_RANGE)
@@ -89,6 +91,7 @@ def check_inputs(inputs: CheckInputs) -> None:
     _check_numbers(inputs)
     check_loras(inputs.loras)
     check_vae(inputs.vae)
+    check_transformer(inputs.transformer)
     check_inversions(inputs.inversions)
     check_controls(inputs.controls)
     _check_given(inputs)

@@ -1,13 +1,17 @@
-"""What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and embeddings, as their files are now."""
+"""What numbers that were learned belong to beside the model: LoRAs, VAE, transformer, ControlNets and embeddings, as their files
+are now.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Extras
 from halftone.library import controlnets
 from halftone.library.controlnets import CONTROLNET, control_files
+from halftone.library.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, transformer_version
 from halftone.library.families import KIND_NAMES
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import lora_key
@@ -31,6 +35,8 @@ def extras_key(extras: Extras) -> str:
     key = lora_key(extras.loras)
     if extras.vae is not None:
         key += f"\0vae\0{extras.vae}\n{vae_version(extras.vae)}"
+    if extras.transformer is not None:
+        key += f"\0transformer\0{extras.transformer}\n{transformer_version(extras.transformer)}"
     files = control_files(control.path for control in extras.controls)
     key += "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
     return key + "".join(f"\0embedding\0{path}\n{file_stamp(path)}" for path in sorted(extras.inversions))
@@ -42,19 +48,26 @@ def parts_of(extras: Extras) -> Iterator[Extras]:
         Extras(
             loras=extras.loras if loras else (),
             vae=extras.vae if vae else None,
+            transformer=extras.transformer if transformer else None,
             controls=extras.controls if controls else (),
             inversions=extras.inversions if inversions else (),
         )
-        for inversions, controls, vae, loras in product((False, True), repeat=4)
+        for inversions, controls, vae, transformer, loras in product((False, True), repeat=5)
     )
     yield from dict.fromkeys(found)
 
 
-def extra_files(extras: Extras) -> tuple[ExtraFile, ...]:
-    """Those of whole components; LoRAs are added to others. Raises HalftoneError vae-* and control-*."""
+def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraFile, ...]:
+    """Those of whole components; LoRAs are added to others. model: whose denoiser a transformer takes the place of. Raises
+    HalftoneError vae-*, transformer-* and control-*.
+    """
     found: list[ExtraFile] = []
     if extras.vae is not None:
         found.append(ExtraFile(VAE, vae_file(extras.vae), names_in(extras.vae)))
+    component = denoiser_name(model) if model is not None else None
+    if extras.transformer is not None and component is not None:
+        names = {tensor.name: own for own, tensor in denoiser_tensors(read_transformer(extras.transformer)) if not is_scale(own)}
+        found.append(ExtraFile(component, Path(extras.transformer), names))
     for index, path in enumerate(control.path for control in extras.controls):
         before = f"nets.{index}." if len(extras.controls) > 1 else ""
         for file in controlnets.weight_files(path):

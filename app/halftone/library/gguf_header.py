@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.header import MAX_HEADER, Header, TensorInfo, count_numbers
+from halftone.library.header import MAX_HEADER, Header, TensorInfo, count_numbers, read_header
 
 MAGIC: Final = b"GGUF"
+GGUF: Final = ".gguf"
 _VERSIONS: Final = (2, 3)
 _MAX_TENSORS: Final = 100_000
 _MAX_PAIRS: Final = 200_000
@@ -68,6 +69,11 @@ BLOCKS: Final[dict[int, tuple[str, int, int]]] = {
     41: ("Q1_0", 128, 18),
 }
 """Type of a tensor -> its name, numbers in one block, bytes of one block."""
+
+
+def read_any(path: Path) -> Header:
+    """The header of a GGUF or safetensors file, by its ending."""
+    return read_gguf(path) if path.suffix.lower() == GGUF else read_header(path)
 
 
 def read_gguf(path: Path) -> Header:

@@ -15,8 +15,8 @@ from halftone.library.copies import is_repaired
 from halftone.library.families import BY_NAME, Family
 from halftone.library.fit import misfit
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
-from halftone.library.gguf_header import read_gguf
-from halftone.library.header import Header, read_header
+from halftone.library.gguf_header import read_any
+from halftone.library.header import Header
 from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
 from halftone.library.samplers import samplers_of
@@ -225,7 +225,7 @@ def _file(model: str, path: Path) -> ModelFacts:
         raise HalftoneError("model-pickle", path=str(path))
     if path.suffix.lower() not in _ENDINGS or not path.is_file():
         raise HalftoneError("model-not-a-model", path=str(path))
-    header = read_gguf(path) if path.suffix.lower() == ".gguf" else read_header(path)
+    header = read_any(path)
     if not header.tensors:
         raise HalftoneError("model-not-a-model", path=str(path))
     found = recognise(header, path.stem)

@@ -135,13 +135,22 @@ def _scale(view: View) -> int | None:
 
 def _whole(view: View, metadata: Mapping[str, str], name: str) -> Recognised | None:
     """A denoiser, alone or with other parts."""
+    found = denoiser_in(view)
+    if found is None:
+        return None
+    prefix, layout = found
+    return _denoiser(_with_rest(view, prefix), layout, _parts(view, prefix), metadata, name)
+
+
+def denoiser_in(view: View) -> tuple[str, Layout] | None:
+    """(what stands before the names of the denoiser's tensors, how it lies there); None where there is none that is known."""
     for prefix in _DENOISER:
         if not view.begins(prefix):
             continue
         own = _with_rest(view, prefix)
         layout = next((layout for layout in LAYOUTS if own.all(layout.marks) and not own.any(layout.without)), None)
         if layout is not None:
-            return _denoiser(own, layout, _parts(view, prefix), metadata, name)
+            return prefix, layout
     return None
 
 

@@ -24,8 +24,10 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.extras import extra_files
+from halftone.library.gguf_header import read_any
 from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
+from halftone.library.scan_blocks import BOUNDS, tally_blocks, whole_blocks
 from halftone.library.single import SINGLES, module_names
 
 CHUNK: Final = 2**20
@@ -87,10 +89,10 @@ class _Part(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """Of some numbers of one tensor. peak: bits of the largest finite magnitude."""
+    """Of some numbers of one tensor. peak: bits of the largest finite magnitude; of packed numbers that magnitude itself."""
 
     nonfinite: int = 0
-    peak: int = 0
+    peak: float = 0
 
 
 def scan_weights(
@@ -101,7 +103,7 @@ def scan_weights(
     extras: Extras = ALONE,
 ) -> tuple[TensorScan, ...]:
     """Every floating-point tensor that a part of the model reads, and of what took the place of one; see `scan_files`."""
-    others = {str(extra.path): extra for extra in extra_files(extras)}
+    others = {str(extra.path): extra for extra in extra_files(extras, facts)}
     replaced = {extra.component for extra in others.values()}
     files = [(name, path) for name, path in weight_files(facts) if name not in replaced]
     found = scan_files((*files, *((extra.component, extra.path) for extra in others.values())), cancelled, progress, threads)
@@ -131,8 +133,8 @@ def scan_files(
     progress: called with bytes done and bytes in all, from the calling thread.
     Raises JobCancelled; HalftoneError as `read_header`, and model-load-failed if a file cannot be read.
     """
-    sources = [_Source(component, path, read_header(path).tensors) for component, path in files]
-    total = sum(info.end - info.start for source in sources for info in source.tensors if info.dtype in _FORMATS)
+    sources = [_Source(component, path, read_any(path).tensors) for component, path in files]
+    total = sum(info.end - info.start for source in sources for info in source.tensors if _is_looked_at(info))
     scans: list[TensorScan] = []
     done = 0
     with ThreadPoolExecutor(threads, "scan") as pool:
@@ -147,7 +149,7 @@ def scan_files(
                         done += part.end - part.start
                 progress(done, total)
             scans += [
-                _told(source, info, tallies.get(index, [])) for index, info in enumerate(source.tensors) if info.dtype in _FORMATS
+                _told(source, info, tallies.get(index, [])) for index, info in enumerate(source.tensors) if _is_looked_at(info)
             ]
     return tuple(scans)
 
@@ -162,16 +164,21 @@ def _windows(tensors: Sequence[TensorInfo]) -> Iterator[list[_Part]]:
     """Neighbouring tensors, and pieces of long ones, that together lie in at most WINDOW bytes of the file."""
     window: list[_Part] = []
     for index, info in enumerate(tensors):
-        if info.dtype not in _FORMATS:
+        if not _is_looked_at(info):
             continue
-        for start in range(info.start, info.end, WINDOW):
-            part = _Part(index, start, min(start + WINDOW, info.end))
+        step = whole_blocks(info.dtype, WINDOW)
+        for start in range(info.start, info.end, step):
+            part = _Part(index, start, min(start + step, info.end))
             if window and part.end - window[0].start > WINDOW:
                 yield window
                 window = []
             window.append(part)
     if window:
         yield window
+
+
+def _is_looked_at(info: TensorInfo) -> bool:
+    return info.dtype in _FORMATS or info.dtype in BOUNDS
 
 
 def _lots(windows: Iterator[list[_Part]]) -> Iterator[list[list[_Part]]]:
@@ -188,11 +195,12 @@ def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
         detail = getattr(error, "strerror", None) or "it cannot be read"
         raise HalftoneError("model-load-failed", path=str(source.path), detail=detail) from error
     data = np.frombuffer(mapped, np.uint8)
-    kinds = [_FORMATS[source.tensors[part.tensor].dtype] for part in window]
-    return [
-        _tally(data[part.start - first : part.end - first].view(kind.bits), kind)
-        for part, kind in zip(window, kinds, strict=True)
-    ]
+    return [_look_at(data[part.start - first : part.end - first], source.tensors[part.tensor].dtype) for part in window]
+
+
+def _look_at(data: NDArray[np.uint8], dtype: str) -> _Tally:
+    kind = _FORMATS.get(dtype)
+    return _Tally(*tally_blocks(data, dtype)) if kind is None else _tally(data.view(kind.bits), kind)
 
 
 def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
@@ -229,8 +237,13 @@ def _told(source: _Source, info: TensorInfo, tallies: Sequence[_Tally]) -> Tenso
         dtype=info.dtype,
         shape=info.shape,
         nonfinite=sum(tally.nonfinite for tally in tallies),
-        peak=_value(max((tally.peak for tally in tallies), default=0), _FORMATS[info.dtype]),
+        peak=_peak(max((tally.peak for tally in tallies), default=0), info.dtype),
     )
+
+
+def _peak(found: float, dtype: str) -> float:
+    kind = _FORMATS.get(dtype)
+    return found if kind is None else _value(int(found), kind)
 
 
 def _value(pattern: int, kind: _Format) -> float:

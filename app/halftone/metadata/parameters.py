@@ -39,6 +39,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "FPS": str(picture.fps) if picture.fps and picture.frames > 1 else None,
         "Model": model_name(request.model),
         "VAE": None if request.vae is None else _last(request.vae),
+        "Transformer": None if request.transformer is None else _last(request.transformer),
         "Clip skip": _clip_skip(request),
         **_start(request),
         **_hires(request),
@@ -109,7 +110,7 @@ def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
 def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) -> str:
     """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names."""
     loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
-    vae = None if request.vae is None else _last(request.vae)
+    vae, transformer = (None if path is None else _last(path) for path in (request.vae, request.transformer))
     inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
     controls = tuple(msgspec.structs.replace(one, path=one.name, image=_last(one.image)) for one in request.controls)
     shown = msgspec.structs.replace(
@@ -117,6 +118,7 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
         model=model_name(request.model),
         loras=loras,
         vae=vae,
+        transformer=transformer,
         inversions=inversions,
         controls=controls,
         image=None if request.image is None else _last(request.image),

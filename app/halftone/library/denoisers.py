@@ -1,0 +1,221 @@
+"""Transformers and UNets that take the place of a model's own: one .gguf or .safetensors file, quantised or not.
+
+Names, shapes and types tell all that can be told before anything is loaded; no weight is read.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.library import families as of
+from halftone.library.folder import read_part
+from halftone.library.gguf_header import GGUF, read_any
+from halftone.library.header import Header, TensorInfo, count_numbers, read_header
+from halftone.library.kinds.layouts import ORIGINAL
+from halftone.library.kinds.marks import View, view_of
+from halftone.library.models import PICKLES
+from halftone.library.recognise import Recognised, base_of, denoiser_in, recognise
+from halftone.library.single import SINGLES, component_of
+from halftone.library.vaes import vae_name, vae_version
+from halftone.library.why import instead
+
+ENDINGS: Final = (".safetensors", ".sft", GGUF)
+NAMES: Final = ("transformer", "unet")
+"""How the libraries call the component."""
+PACKED: Final = frozenset(
+    {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}
+)
+"""Types of GGUF that diffusers can unpack."""
+PLAIN: Final = frozenset({"F64", "F32", "F16", "BF16"})
+FLOAT8: Final = frozenset({"F8_E4M3", "F8_E5M2"})
+CONVERTED: Final = frozenset(
+    family.name
+    for family in (
+        of.SD1, of.SD2, of.SDXL, of.REFINER, of.SD3, of.FLUX, of.FLUX2, of.CHROMA, of.SANA, of.LUMINA2, of.AURA_FLOW,
+        of.QWEN_IMAGE, of.Z_IMAGE, of.CASCADE, of.HIDREAM, of.KREA2, of.WAN, of.LTX, of.LTX2, of.HUNYUAN_VIDEO, of.MOCHI,
+        of.COSMOS,
+    )
+)  # fmt: skip
+"""Families whose own names diffusers can turn into its names; of the others only files in its names are read."""
+_SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8)$")
+"""Beside the weights of a file in scaled 8-bit numbers."""
+_NEAR: Final = 0.01
+"""Share by which two files of the same network may differ in size: some leave out tables that can be computed."""
+
+
+class TransformerFile(NamedTuple):
+    """A file as it was at one time. version: changes when it is rewritten."""
+
+    path: str
+    version: str
+
+
+def transformer_name(path: str) -> str:
+    """Its file's name."""
+    return vae_name(path)
+
+
+def transformer_version(path: str) -> str:
+    """Changes when the file is rewritten; "" if it cannot be read."""
+    return vae_version(path)
+
+
+def check_transformer(path: str | None) -> None:
+    """Raise HalftoneError for what could take the place of no model's denoiser: transformer-missing, transformer-not-one,
+    model-truncated, model-bad-header. Reads the header only.
+    """
+    if path is not None:
+        _read(path)
+
+
+def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
+    """Raise HalftoneError transformer-other-model for a file of another family, base or size than the model's own denoiser, and as
+    `check_transformer`.
+    """
+    if path is None:
+        return
+    header, found = _read(path)
+    why = _difference(header, found, model)
+    if why is not None:
+        family = model.family
+        raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model.name, detail=why, family=family)
+
+
+def denoiser_name(model: ModelFacts) -> str | None:
+    """The component that a file can take the place of; None where there is none, or more than one."""
+    found = [name for name in model.components if name in NAMES or name.removesuffix("_2") in NAMES]
+    return found[0] if len(found) == 1 else None
+
+
+def denoiser_tensors(header: Header) -> tuple[tuple[str, TensorInfo], ...]:
+    """(name, tensor) of all that belong to the denoiser, without what stands before their names in the file; also the scales of
+    8-bit numbers.
+    """
+    prefix = _start(header)
+    return tuple((tensor.name.removeprefix(prefix), tensor) for tensor in header.tensors if tensor.name.startswith(prefix))
+
+
+def read_transformer(path: str) -> Header:
+    """Its header. Raises as `check_transformer`."""
+    return _read(path)[0]
+
+
+def _start(header: Header) -> str:
+    found = denoiser_in(view_of(header.tensors))
+    return found[0] if found is not None else ""
+
+
+def _read(path: str) -> tuple[Header, Recognised]:
+    place = Path(path)
+    try:
+        if os.path.isdir(place):
+            raise _no_transformer(path, "it is a folder; choose the file inside it")
+        if place.suffix.lower() in PICKLES and place.exists():
+            raise _no_transformer(
+                path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
+            )
+        if place.suffix.lower() not in ENDINGS and place.exists():
+            raise _no_transformer(path, "it is neither a .gguf nor a .safetensors file")
+        header = read_any(place)
+    except FileNotFoundError as error:
+        raise HalftoneError("transformer-missing", path=path) from error
+    except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
+        raise _no_transformer(path, getattr(error, "strerror", None) or "it cannot be read") from error
+    found = recognise(header, place.stem)
+    if (why := _unreadable(header, found)) is not None:
+        raise _no_transformer(path, why)
+    return header, found
+
+
+def _unreadable(header: Header, found: Recognised) -> str | None:
+    """Why the file cannot be read as a denoiser, as the end of a sentence."""
+    if found.split is not None:
+        return f"it is file {found.split[0]} of {found.split[1]} of a divided model"
+    if found.kind not in ("denoiser", "checkpoint"):
+        return instead(found, "transformer") if found.kind != "unknown" else "it is not clear what model it is"
+    if found.quantised and not _is_packed(header) and found.quantised != "scaled FP8":
+        return f"its weights are quantised ({found.quantised}), which Halftone does not read"
+    strange = sorted({tensor.dtype for _, tensor in denoiser_tensors(header)} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
+    if strange:
+        return f"its weights are stored as {strange[0]}, which diffusers cannot unpack"
+    if found.naming == ORIGINAL and found.family not in CONVERTED:
+        return f"diffusers reads the transformer of {found.family} in its own names only"
+    return None
+
+
+def _is_packed(header: Header) -> bool:
+    return any(tensor.dtype in PACKED or tensor.dtype.startswith(("Q", "IQ", "TQ", "MXFP", "NVFP")) for tensor in header.tensors)
+
+
+def _difference(header: Header, found: Recognised, model: ModelFacts) -> str | None:
+    """Why it cannot take the place of the model's own, as the end of a sentence."""
+    component = denoiser_name(model)
+    if component is None:
+        several = any(name.endswith("_2") and name.removesuffix("_2") in NAMES for name in model.components)
+        return "the model has two of them" if several else "the model has none that could be replaced"
+    if found.family != model.family:
+        return f"it is {_named(found.base)}, and the model is {_named(model.base or model.family)}"
+    own = _own_tensors(model, component)
+    if not own:
+        return None  # the model lacks its own: only its configuration tells, when it is built
+    here, there = (_shape_base(view) for view in (view_of(header.tensors), View({name: shape for name, shape in own})))
+    if here != there:
+        return f"it is {_named(here)}, and the model's own is {_named(there)}"
+    numbers = [_numbers(shapes) for shapes in (_own_shapes(header), own)]
+    if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
+        return f"it holds {_counted(numbers[0])} numbers, and the model's own {_counted(numbers[1])}"
+    return None
+
+
+def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """(name, shape) of the model's own denoiser; of one file under the names that it has there."""
+    path = Path(model.path)
+    if path.is_dir():
+        return tuple((tensor.name, tensor.shape) for _, header in read_part(path, component).files for tensor in header.tensors)
+    if model.family not in SINGLES:
+        return ()
+    tensors = read_header(path).tensors
+    return tuple((tensor.name, tensor.shape) for tensor in tensors if component_of(model.family, tensor.name) == component)
+
+
+def _own_shapes(header: Header) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((name, tensor.shape) for name, tensor in denoiser_tensors(header) if not _SCALES.search(name))
+
+
+def is_scale(name: str) -> bool:
+    """Of 8-bit numbers, or of what a layer is given; no weight of the network."""
+    return _SCALES.search(name) is not None
+
+
+def _shape_base(view: View) -> str:
+    """Which model of its family it is by shapes alone, whatever its title says."""
+    found = denoiser_in(view)
+    if found is None:
+        return ""
+    prefix, layout = found
+    return base_of(view.below(prefix), layout, {}, "")[0].name
+
+
+def _numbers(tensors: Iterable[tuple[str, tuple[int, ...]]]) -> int:
+    return sum(count_numbers(shape) for _, shape in tensors)
+
+
+def _counted(numbers: int) -> str:
+    for size, word in ((10**9, "billion"), (10**6, "million")):
+        if numbers >= size:
+            return f"{numbers / size:.1f} {word}"
+    return str(numbers)
+
+
+def _named(name: str) -> str:
+    return name or "one of an unknown kind"
+
+
+def _no_transformer(path: str, detail: str) -> HalftoneError:
+    return HalftoneError("transformer-not-one", path=path, detail=detail)
+
+
