@@ -88,14 +88,19 @@ def sd3_original(module: Any) -> dict[str, torch.Tensor]:
     last = max(int(name.split(".")[1]) for name in theirs if name.startswith("transformer_blocks."))
     sides = {"x_block": ("to_q", "to_k", "to_v"), "context_block": ("add_q_proj", "add_k_proj", "add_v_proj")}
     inside = {
-        "x_block": {"attn.to_out.0": "attn.proj", "ff.net.0.proj": "mlp.fc1", "ff.net.2": "mlp.fc2", "norm1.linear": "adaLN_modulation.1"},
+        "x_block": {
+            "attn.to_out.0": "attn.proj",
+            "ff.net.0.proj": "mlp.fc1",
+            "ff.net.2": "mlp.fc2",
+            "norm1.linear": "adaLN_modulation.1",
+        },
         "context_block": {
             "attn.to_add_out": "attn.proj",
             "ff_context.net.0.proj": "mlp.fc1",
             "ff_context.net.2": "mlp.fc2",
             "norm1_context.linear": "adaLN_modulation.1",
         },
-    }  # fmt: skip
+    }
     for index in range(last + 1):
         start = f"transformer_blocks.{index}."
         for side, names in sides.items():

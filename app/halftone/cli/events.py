@@ -42,7 +42,7 @@ def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, extras: E
     cures = {event.cure for event in own} - _NO_FAULT_OF_THE_MODEL
     if not cures:
         return ""
-    if cures == {"rescale"} and dtype == "float16" and extras.vae is None and not extras.controls:
+    if cures == {"rescale"} and dtype == "float16" and extras.can_be_copied:
         return command_line("repair", model, *used, "--output", repaired_name(model))
     return command_line("check", model, *used, "--precision", dtype, "--apply")
 

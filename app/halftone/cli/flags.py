@@ -71,7 +71,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["controls"] = tuple(map(_control, gathered["inputs"].pop("control")))
         if "inputs" in gathered:
             gathered["inputs"] = with_start(gathered["inputs"])
-        for name in {"image", "mask", "vae"} & gathered.get("inputs", {}).keys():
+        for name in {"image", "mask", "vae", "transformer"} & gathered.get("inputs", {}).keys():
             gathered["inputs"][name] = absolute(gathered["inputs"][name])
         command(**values, **gathered)
 
@@ -232,6 +232,7 @@ _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
     ("only_masked", int, ("--only-masked",), "Compute only the masked part, with so many pixels around it."),
     ("outpaint", str, ("--outpaint",), "Extend the start picture: LEFT,TOP,RIGHT,BOTTOM in pixels."),
     ("vae", str, ("--vae",), "A VAE's .safetensors file or folder in the place of the model's own."),
+    ("transformer", str, ("--transformer",), "A .gguf or .safetensors file in the place of the model's transformer or UNet."),
     ("num_frames", int, ("--num-frames",), "Frames, for video models."),
 )
 """Field, type, flags, help. What is not given is the model's own default."""

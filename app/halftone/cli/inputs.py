@@ -18,6 +18,7 @@ from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
 from halftone.library.controlnets import check_fit as check_controls_fit
+from halftone.library.denoisers import check_transformer_fit
 from halftone.library.families import reads_in_chunks
 from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
@@ -210,6 +211,7 @@ def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
 
 def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
     check_fit(given.vae, facts)
+    check_transformer_fit(given.transformer, facts)
     check_controls_fit(given.controls, facts)
     image, mask = given.image is not None, given.masked
     check_given(facts, image=image, mask=mask, strength=given.start.strength is not None)

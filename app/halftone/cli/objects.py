@@ -62,6 +62,8 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]
     if report.vae is not None:
         content["vae"] = report.vae
+    if report.transformer is not None:
+        content["transformer"] = report.transformer
     if report.controls:
         content["controls"] = [msgspec.to_builtins(control) for control in report.controls]
     if report.inversions:

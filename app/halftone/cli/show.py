@@ -34,6 +34,7 @@ from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, elapsed, number, plain_module
+from halftone.library.denoisers import transformer_name
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
 
@@ -139,7 +140,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     name, used = report.model.id, extra_words(report.extras)
     use = command_line("check", name, *used, "--precision", report.precision, "--apply")
     out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
-    if cure.kind == "rescale" and report.vae is None and not report.controls:
+    if cure.kind == "rescale" and report.extras.can_be_copied:
         out.print(
             Text(f"  Write a repaired copy: {command_line('repair', name, *used, '--output', repaired_name(name))}"),
             soft_wrap=True,
@@ -225,15 +226,16 @@ def _film_words(picture: PictureFacts) -> str:
 
 
 def _named(extras: Extras) -> str:
-    """Which LoRAs, with their weights, which VAE and embeddings; "" where the model was alone."""
+    """Which transformer, VAE, embeddings, and LoRAs with their weights; "" where the model was alone."""
     listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras)
     loras = f"the LoRA{'s' if len(extras.loras) > 1 else ''} {listed}" if listed else ""
     vae = "" if extras.vae is None else f"the VAE {vae_name(extras.vae)}"
+    transformer = "" if extras.transformer is None else f"the transformer {transformer_name(extras.transformer)}"
     nets = ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls)
     controls = f"the ControlNet{'s' if len(extras.controls) > 1 else ''} {nets}" if nets else ""
     words = ", ".join(map(inversion_name, extras.inversions))
     named = f"the embedding{'s' if len(extras.inversions) > 1 else ''} {words}" if words else ""
-    return " and ".join(filter(None, (vae, controls, loras, named)))
+    return " and ".join(filter(None, (transformer, vae, controls, loras, named)))
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -10,10 +10,11 @@ from halftone.contract.request import Control, Extras
 
 def extra_words(extras: Extras) -> list[str]:
     """The options that name what is used with a model."""
-    vae = [] if extras.vae is None else ["--vae", extras.vae]
+    files = (("--transformer", extras.transformer), ("--vae", extras.vae))
+    parts = [word for flag, path in files if path is not None for word in (flag, path)]
     loras = [word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
     named = [word for path in extras.inversions for word in ("--embedding", path)]
-    return [*vae, *named, *loras, *(word for control in extras.controls for word in ("--control", control_word(control)))]
+    return [*parts, *named, *loras, *(word for control in extras.controls for word in ("--control", control_word(control)))]
 
 
 def control_word(control: Control) -> str:

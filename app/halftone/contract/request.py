@@ -135,6 +135,11 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inversions: tuple[str, ...] = ()
     """Files of the textual inversions that the prompts name."""
 
+    @property
+    def can_be_copied(self) -> bool:
+        """No part of the model is another's and none runs beside it: a cure of its weights can be written into a copy of it."""
+        return self.vae is None and self.transformer is None and not self.controls
+
 
 ALONE: Final = Extras()
 """Nothing beside the model's own parts."""

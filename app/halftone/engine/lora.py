@@ -275,8 +275,7 @@ def _add(layer: Any, weight: float, target: nn.Module) -> None:
 
 
 def _added(layer: Any, weight: float, target: PackedLinear) -> Added:
-    """What a LoRA adds to a weight that stays packed: its two factors where it has them, else all the numbers.
-    """
+    """What a LoRA adds to a weight that stays packed: its two factors where it has them, else all the numbers."""
     layer.set_scale(_ADAPTER, weight)
     up, down = (getattr(layer, name, {}) for name in ("lora_B", "lora_A"))
     plain = _ADAPTER in up and _ADAPTER in down and not getattr(layer, "use_dora", {}).get(_ADAPTER, False)

@@ -1,9 +1,9 @@
 """Linear layers whose weights stay in memory as their file packs them (GGUF's blocks, 8-bit numbers) and are unpacked when they
 compute.
 
-What is exact is the number that the packed bytes stand for, unpacked in float32. A plan acts on that number as on any other weight:
-a power of two that scales it, the type that it is rounded to, what a LoRA adds; the bytes themselves never change, so no state of a
-component costs more memory than another.
+What is exact is the number that the packed bytes stand for, unpacked in float32. A plan acts on that number as on any other
+weight: a power of two that scales it, the type that it is rounded to, what a LoRA adds; the bytes themselves never change, so no
+state of a component costs more memory than another.
 """
 
 from collections.abc import Iterator, Mapping

@@ -15,7 +15,6 @@ from halftone.engine.packed import Exact, PackedLinear, packed_layers
 from halftone.engine.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.wide_kernels import put_wide_kernels
 
-
 _PACKED: Final = ".packed"
 """The bytes of a packed layer's weight."""
 

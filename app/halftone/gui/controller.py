@@ -112,6 +112,7 @@ class Controller(QObject):
         self.choose_precision = self._keeper.choose_precision
         self.choose_loras = self._extras.choose_loras
         self.choose_vae = self._extras.choose_vae
+        self.choose_transformer = self._extras.choose_transformer
         self.choose_controls = self._extras.choose_controls
         self.look_for_loras = self._extras.look_for_loras
         self.look_for_parts = self._extras.look_for

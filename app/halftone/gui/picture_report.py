@@ -23,6 +23,8 @@ def copy_details(
         lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
     if used := ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras):
         lines.append(f"LoRAs: {used}")
+    if extras.transformer is not None:
+        lines.append(f"Transformer: {vae_name(extras.transformer)}")
     if extras.vae is not None:
         lines.append(f"VAE: {vae_name(extras.vae)}")
     if nets := ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls):

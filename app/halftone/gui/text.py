@@ -281,9 +281,9 @@ def lora_words(loras: Sequence[Lora]) -> str:
     return f"{short(loras[0].name)} {loras[0].weight:.2f}"
 
 
-def vae_words(vae: str | None) -> str:
-    """Which VAE is in use, in a few letters."""
-    return tr("Model's own") if vae is None else short(vae_name(vae).removesuffix(".safetensors"))
+def part_words(path: str | None) -> str:
+    """Which VAE or transformer is in use, in a few letters."""
+    return tr("Model's own") if path is None else short(vae_name(path).removesuffix(".safetensors"))
 
 
 def control_list(controls: Sequence[Control]) -> str:

@@ -59,10 +59,12 @@ def anonymous(report: CheckReport) -> CheckReport:
     name = Path(report.model.path).name or report.model.name
     model = msgspec.structs.replace(report.model, path=name, id=name)
     loras = tuple(msgspec.structs.replace(lora, path=PurePath(lora.path.replace("\\", "/")).name) for lora in report.loras)
-    vae = None if report.vae is None else vae_name(report.vae)
+    vae, transformer = (None if path is None else vae_name(path) for path in (report.vae, report.transformer))
     controls = tuple(msgspec.structs.replace(one, path=one.name, image=vae_name(one.image)) for one in report.controls)
     inversions = tuple(map(inversion_name, report.inversions))
-    return msgspec.structs.replace(report, model=model, loras=loras, vae=vae, controls=controls, inversions=inversions)
+    return msgspec.structs.replace(
+        report, model=model, loras=loras, vae=vae, transformer=transformer, controls=controls, inversions=inversions
+    )
 
 
 def as_json(report: CheckReport) -> bytes:
@@ -124,6 +126,8 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
     second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}"]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
+    if report.transformer is not None:
+        yield f"<p>{language.say('Checked with the transformer {0} in the place of its own.', vae_name(report.transformer))}</p>"
     if report.vae is not None:
         yield f"<p>{language.say('Checked with the VAE {0} in the place of its own.', vae_name(report.vae))}</p>"
     if report.controls:

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from halftone.contract.facts import CheckReport
 from halftone.contract.plan import Cure
+from halftone.contract.request import Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
 from halftone.health.words import Words, percent
@@ -73,6 +74,10 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
 
 def used_words(report: CheckReport) -> str:
     """When a cure that is in force is used."""
+    if report.transformer is not None:
+        alone = report.extras == Extras(transformer=report.transformer)
+        what = "this transformer" if alone else "just these parts"
+        return f"It is used whenever this model runs with {what} on this device."
     if report.controls:
         return "It is used whenever this model runs with just these ControlNets on this device."
     if report.vae is not None and report.loras:

@@ -59,8 +59,8 @@ FIELDS: Final[dict[str, str]] = {
 
 def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
     """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
-    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*, disk-full. Of a picture
-    that goes on, it looks at what was asked for then. facts: of its model, where they are known.
+    setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*,
+    disk-full. Of a picture that goes on, it looks at what was asked for then. facts: of its model, where they are known.
     """
     check_kept(request)
     request, only_decode = going_on(request)

@@ -26,9 +26,7 @@ from halftone.library.why import instead
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
 """How the libraries call the component."""
-PACKED: Final = frozenset(
-    {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}
-)
+PACKED: Final = frozenset({"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"})
 """Types of GGUF that diffusers can unpack."""
 PLAIN: Final = frozenset({"F64", "F32", "F16", "BF16"})
 FLOAT8: Final = frozenset({"F8_E4M3", "F8_E5M2"})
@@ -73,8 +71,8 @@ def check_transformer(path: str | None) -> None:
 
 
 def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
-    """Raise HalftoneError transformer-other-model for a file of another family, base or size than the model's own denoiser, and as
-    `check_transformer`.
+    """Raise HalftoneError transformer-other-model for a file of another family, base or size than the model's own denoiser, and
+    as `check_transformer`.
     """
     if path is None:
         return
@@ -115,9 +113,7 @@ def _read(path: str) -> tuple[Header, Recognised]:
         if os.path.isdir(place):
             raise _no_transformer(path, "it is a folder; choose the file inside it")
         if place.suffix.lower() in PICKLES and place.exists():
-            raise _no_transformer(
-                path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
-            )
+            raise _no_transformer(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
         if place.suffix.lower() not in ENDINGS and place.exists():
             raise _no_transformer(path, "it is neither a .gguf nor a .safetensors file")
         header = read_any(place)
@@ -158,16 +154,16 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> str | N
         several = any(name.endswith("_2") and name.removesuffix("_2") in NAMES for name in model.components)
         return "the model has two of them" if several else "the model has none that could be replaced"
     if found.family != model.family:
-        return f"it is {_named(found.base)}, and the model is {_named(model.base or model.family)}"
+        return f"it is {found.base}, and the model is {model.base or model.family}"
     own = _own_tensors(model, component)
     if not own:
         return None  # the model lacks its own: only its configuration tells, when it is built
-    here, there = (_shape_base(view) for view in (view_of(header.tensors), View({name: shape for name, shape in own})))
+    here, there = (_shape_base(view) for view in (view_of(header.tensors), View(dict(own))))
     if here != there:
-        return f"it is {_named(here)}, and the model's own is {_named(there)}"
+        return f"it is {here}, and the model's own is {there}"
     numbers = [_numbers(shapes) for shapes in (_own_shapes(header), own)]
     if abs(numbers[0] - numbers[1]) > _NEAR * numbers[1]:
-        return f"it holds {_counted(numbers[0])} numbers, and the model's own {_counted(numbers[1])}"
+        return f"it holds {numbers[0]:,} numbers, and the model's own {numbers[1]:,}"
     return None
 
 
@@ -204,18 +200,5 @@ def _numbers(tensors: Iterable[tuple[str, tuple[int, ...]]]) -> int:
     return sum(count_numbers(shape) for _, shape in tensors)
 
 
-def _counted(numbers: int) -> str:
-    for size, word in ((10**9, "billion"), (10**6, "million")):
-        if numbers >= size:
-            return f"{numbers / size:.1f} {word}"
-    return str(numbers)
-
-
-def _named(name: str) -> str:
-    return name or "one of an unknown kind"
-
-
 def _no_transformer(path: str, detail: str) -> HalftoneError:
     return HalftoneError("transformer-not-one", path=path, detail=detail)
-
-

@@ -106,9 +106,7 @@ def test_eight_bit_numbers_stay_so_in_memory(
 
 
 @pytest.mark.parametrize("prefix", ["", "model.diffusion_model."])
-def test_a_plain_file_is_taken_as_it_is(
-    engine: DiffusersEngine, flux: Path, other: Any, tmp_path: Path, prefix: str
-) -> None:
+def test_a_plain_file_is_taken_as_it_is(engine: DiffusersEngine, flux: Path, other: Any, tmp_path: Path, prefix: str) -> None:
     tensors = {prefix + name: value.half() for name, value in other.state_dict().items()}
     save_file(tensors, tmp_path / "other.safetensors")
     report = made(engine, flux, transformer=str(tmp_path / "other.safetensors"))

@@ -30,6 +30,10 @@ class ExtrasChoice(QObject):
         """None: the model's own."""
         self._choose(msgspec.structs.replace(self.chosen, vae=vae))
 
+    def choose_transformer(self, transformer: str | None) -> None:
+        """None: the model's own."""
+        self._choose(msgspec.structs.replace(self.chosen, transformer=transformer))
+
     def choose_controls(self, controls: Iterable[Control]) -> None:
         self._choose(msgspec.structs.replace(self.chosen, controls=tuple(controls)))
 

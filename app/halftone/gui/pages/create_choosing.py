@@ -19,13 +19,15 @@ def add_known(menu: QMenu, known: Mapping[str, str], chosen: Chosen) -> None:
         menu.addAction(name.replace("&", "&&"), partial(chosen, path)).setToolTip(path)
 
 
-def add_choosing(menu: QMenu, title: str, words: str, chosen: Chosen, *, folders: bool = True) -> None:
+def add_choosing(
+    menu: QMenu, title: str, words: str, chosen: Chosen, *, folders: bool = True, endings: str = "*.safetensors"
+) -> None:
     """Entries for any file, and any folder. title: of the dialog; words: what its files are."""
     owner = menu.parent()
     assert isinstance(owner, QWidget)
     if not menu.isEmpty():
         menu.addSeparator()
-    menu.addAction(tr("Choose a file…"), partial(_ask, owner, title, f"{words} (*.safetensors)", chosen))
+    menu.addAction(tr("Choose a file…"), partial(_ask, owner, title, f"{words} ({endings})", chosen))
     if folders:
         menu.addAction(tr("Choose a folder…"), partial(_ask, owner, title, "", chosen))
 

@@ -27,6 +27,7 @@ from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_parts import PromptEdit
 from halftone.gui.pages.create_sampling import SamplingPart
 from halftone.gui.pages.create_start import StartPart
+from halftone.gui.pages.create_transformer import TransformerPart
 from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import WordsNote
@@ -76,6 +77,7 @@ class CreateForm(QWidget):
         self.seed, self.batch, self.batch_note = sampling_part.seed, sampling_part.batch, sampling_part.batch_note
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
         self.start_part = StartPart(self._controller)
+        self.transformer_part = TransformerPart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.hires_part = HiresPart(self.size_field)
         self.numerics_part = NumericsPart(self._controller)
@@ -83,6 +85,7 @@ class CreateForm(QWidget):
             self.lora_part,
             self.vae_part,
             self.start_part,
+            self.transformer_part,
             self.control_part,
             self.hires_part,
             self.video_part,

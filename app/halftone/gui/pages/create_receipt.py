@@ -20,6 +20,7 @@ from halftone.library.vaes import vae_name
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
     rows = [(tr("Prompt"), request.prompt), (tr("Negative prompt"), request.negative), (tr("Model"), request.model)]
+    rows.append((tr("Transformer"), "" if request.transformer is None else vae_name(request.transformer)))
     rows.append((tr("VAE"), "" if request.vae is None else vae_name(request.vae)))
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))

@@ -256,6 +256,8 @@ def copy_refusal(view: HealthView) -> str:
         return tr("No exact rescaling exists for this model, so there is nothing to save.")
     if view.report is not None and view.report.vae is not None:
         return tr("A copy is of the model itself: choose its own VAE on Create and check it again.")
+    if view.report is not None and view.report.transformer is not None:
+        return tr("A copy is of the model itself: choose its own transformer on Create and check it again.")
     if view.report is not None and view.report.controls:
         return tr("A copy is of the model itself: leave the ControlNets out on Create and check it again.")
     reason = exact[0].refusal

@@ -284,7 +284,8 @@ def summary_of_findings(findings: Sequence[Finding]) -> str:
 
 def model_tags(model: ModelFacts, extras: Extras) -> tuple[str, ...]:
     """What it is checked with, family, stored type and size."""
-    vae = () if extras.vae is None else (f"{tr('VAE')}: {text.vae_words(extras.vae)}",)
+    parts = ((tr("Transformer"), extras.transformer), (tr("VAE"), extras.vae))
+    replaced = tuple(f"{name}: {text.part_words(path)}" for name, path in parts if path is not None)
     added = (f"{tr('LoRA')}: {text.lora_words(extras.loras)}",) if extras.loras else ()
     nets = (f"{tr('ControlNet')}: {text.control_words(extras.controls)}",) if extras.controls else ()
-    return (*vae, *nets, *added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))
+    return (*replaced, *nets, *added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))

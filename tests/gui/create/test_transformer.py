@@ -1,0 +1,67 @@
+"""The transformer of the form: chosen from a file, sent with pictures and checks, refused where it does not fit."""
+
+from pathlib import Path
+
+from pytestqt.qtbot import QtBot
+from safetensors.numpy import load_file, save_file
+from tests.gui.stage import Stage
+from tests.helpers import samples
+from tests.unit.library.test_denoisers import packed
+
+from halftone.contract.messages import Examine
+from halftone.contract.request import Extras, PictureRequest
+from halftone.gui.pages import health_view
+from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.settings.places import resources
+
+
+def own(place: Path) -> str:
+    """That of the demo model, as a file of its own."""
+    (file,) = (resources() / "pocket" / "unet").glob("*.safetensors")
+    save_file(load_file(file), place)
+    return str(place)
+
+
+def test_one_is_chosen_sent_and_given_up(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "unet.safetensors")
+    stage = Stage(qtbot)
+    form, controller = stage.page.form, stage.controller
+    part = form.transformer_part
+    assert (part.row.value.text(), form.request().transformer) == ("Model's own", None)
+    part.row.click()
+    part.choose(path)
+    stage.wait(lambda: part.file() == path)
+    assert part._name.text() == "unet.safetensors"
+    assert form.request().transformer == controller.extras.transformer == path
+    model = controller.model
+    assert model is not None
+    controller.check(model)
+    command = next(job.command for job in controller.state.jobs)
+    assert isinstance(command, Examine)
+    assert command.inputs.transformer == path
+    assert health_view.model_tags(model, controller.extras_of(model))[0] == "Transformer: unet"
+    stage.idle()
+    part._own.click()
+    assert (part.row.value.text(), form.request().transformer, controller.extras) == ("Model's own", None, Extras())
+    stage.close()
+
+
+def test_a_file_of_another_family_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "flux.gguf").write_bytes(packed())
+    stage = Stage(qtbot)
+    part = stage.page.form.transformer_part
+    part.choose(str(tmp_path / "flux.gguf"))
+    stage.wait(lambda: "and the model is Stable Diffusion" in part.note.text())
+    assert part.note.isVisible()
+    assert part.file() is None
+    stage.close()
+
+
+def test_the_receipt_names_it_and_the_settings_of_a_picture_bring_it_back(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "unet.safetensors")
+    request = PictureRequest(prompt="a red sun", transformer=path)
+    assert ("Transformer", "unet.safetensors") in receipt_rows(samples.picture(), request)
+    stage = Stage(qtbot)
+    stage.page.form.set_request(request)
+    stage.wait(lambda: stage.page.form.request().transformer == path)
+    stage.close()
