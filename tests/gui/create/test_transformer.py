@@ -60,7 +60,7 @@ def test_a_file_of_another_family_is_refused_in_a_sentence(qtbot: QtBot, tmp_pat
 def test_the_receipt_names_it_and_the_settings_of_a_picture_bring_it_back(qtbot: QtBot, tmp_path: Path) -> None:
     path = own(tmp_path / "unet.safetensors")
     request = PictureRequest(prompt="a red sun", transformer=path)
-    assert ("Transformer", "unet.safetensors") in receipt_rows(samples.picture(), request)
+    assert ("Transformer", "unet.safetensors") in receipt_rows(samples.picture_facts("a.png"), request)
     stage = Stage(qtbot)
     stage.page.form.set_request(request)
     stage.wait(lambda: stage.page.form.request().transformer == path)
