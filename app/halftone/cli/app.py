@@ -10,6 +10,7 @@ import halftone.cli.passes as passes
 from halftone import __version__
 from halftone.cli.help import Command, Group
 from halftone.cli.inputs import (
+    host_note,
     kept_request,
     known_device,
     known_model,
@@ -19,6 +20,7 @@ from halftone.cli.inputs import (
     ready_loras,
     ready_request,
     report_place,
+    with_host,
     with_named_parts,
 )
 from halftone.cli.tools import JOB, Tools
@@ -131,6 +133,8 @@ def check(
     """
     tools: Tools = context.obj
     saved = load()
+    named = inputs
+    model, inputs = with_host(model, inputs, saved)
     facts = known_model(model, saved)
     if undo:
         return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
@@ -144,9 +148,10 @@ def check(
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
     from halftone.cli.objects import check_object, put
-    from halftone.cli.work import check_model, choose_precision, write_report
+    from halftone.cli.work import check_model, choose_precision, tell_notes, write_report
     from halftone.health.judge import is_cured
 
+    tell_notes(host_note(named, command.inputs.transformer, facts))
     precision = choose_precision(tools, command.device, command.numerics.precision, as_json=json)
     found = check_model(tools, command, as_json=json, apply=apply)
     if json:
@@ -231,6 +236,7 @@ def generate(
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, **inputs)
     base = new_request(asked, model, device, saved) if latents is None else kept_request(latents, asked, model, device, saved)
     facts = known_model(base.model, saved)
+    hosted = host_note(asked, base.transformer, facts) if latents is None else ()
     request = replace(
         base,
         output=output,
@@ -240,16 +246,19 @@ def generate(
         numerics=given.numerics_of(flags, base.numerics),
     )
     ready = ready_request(request, facts, saved)
-    raise typer.Exit(0 if _made(tools, ready, facts, named=model is not None or latents is not None, as_json=json) else 1)
+    named = model is not None or latents is not None
+    raise typer.Exit(0 if _made(tools, ready, facts, hosted, named=named, as_json=json) else 1)
 
 
-def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, *, named: bool, as_json: bool) -> bool:
-    """Make the pictures of a request and show what came of it; True if all are good. named: the user said which model."""
+def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, hosted: tuple[str, ...], *, named: bool, as_json: bool) -> bool:
+    """Make the pictures of a request and show what came of it; True if all are good. hosted: a note on its transformer; named:
+    the user said which model.
+    """
     from halftone.cli import work
     from halftone.cli.objects import generate_object, put, start_object
     from halftone.cli.sizes import size_note
 
-    notes = prompt_notes(ready, facts)
+    notes = (*hosted, *prompt_notes(ready, facts))
     if not named and not as_json:
         work.tell_notes((f"Model: {facts.name}, as --model was left out.",))
     work.tell_notes(notes)

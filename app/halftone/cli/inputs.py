@@ -18,11 +18,11 @@ from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
 from halftone.library.controlnets import check_fit as check_controls_fit
-from halftone.library.denoisers import check_transformer_fit
+from halftone.library.denoisers import check_transformer_fit, host_of, is_transformer
 from halftone.library.families import reads_in_chunks
 from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
-from halftone.library.models import POCKET, describe, runnable
+from halftone.library.models import POCKET, describe, list_models, runnable
 from halftone.library.options import check_options
 from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
@@ -65,6 +65,24 @@ def known_model(model: str | None, saved: Settings) -> ModelFacts:
     return facts
 
 
+def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> tuple[str | None, dict[str, Any]]:
+    """(the model, what was asked for), where the model is a file of a transformer alone: it runs with the other parts of the
+    first known model that it fits. Anything else is as it was. Raises as `describe`.
+    """
+    if model is None or asked.get("transformer") is not None or not os.path.isfile(os.path.expanduser(model)):
+        return model, dict(asked)
+    facts = describe(model)
+    host = host_of(facts.path, list_models(saved.model_folders)) if is_transformer(facts) else None
+    return (model, dict(asked)) if host is None else (host.id, {**asked, "transformer": facts.path})
+
+
+def host_note(asked: Mapping[str, Any], given: str | None, facts: ModelFacts) -> tuple[str, ...]:
+    """What is said where a file of a transformer was named as the model. given: the transformer that runs."""
+    if given is None or given == asked.get("transformer"):
+        return ()
+    return (f"{Path(given).name} runs with the other parts of {facts.name}.",)
+
+
 def known_device(device: str | None, saved: Settings) -> str:
     """A device's name, if there may be such a device here; whether there is, only torch can tell."""
     name = (device or saved.device).lower()
@@ -78,6 +96,7 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     command = command_line("generate")
     if asked["prompt"] is None and model is None:
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
+    model, asked = with_host(model, asked, saved)
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)

@@ -14,6 +14,7 @@ ErrorCode = Literal[
     "model-pickle",
     "model-incomplete",
     "model-unsupported",
+    "model-needs-parts",
     "model-cannot-run",
     "model-load-failed",
     "model-parts-misfit",
@@ -115,6 +116,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "model-unsupported": (
         "Halftone cannot run {path} yet: {detail}.",
         "Choose a diffusers folder of this model, or a whole file of Stable Diffusion 1.x, 2.x or SDXL.",
+    ),
+    "model-needs-parts": (
+        "Halftone cannot run {path} alone: {detail}.",
+        "Add a diffusers folder of {family} to your models: this file runs with the other parts of that, as its transformer.",
     ),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
     "model-load-failed": (

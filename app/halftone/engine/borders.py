@@ -118,7 +118,7 @@ def put_result(layer: nn.Module, k: int) -> list[RemovableHandle]:
         return map_tensors(output, partial(scaled_up, k))
 
     def enter(layer: Any, args: Any, kwargs: Any) -> Any:
-        return map_tensors((args, kwargs), partial(scaled_down, k, weight_type(layer)))
+        return map_tensors((args, kwargs), partial(scaled_down, k, weight_type(layer) or torch.float32))
 
     left = layer.register_forward_hook(leave)
     # before the cast to the weights' own type, in which it may be too large

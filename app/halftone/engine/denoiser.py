@@ -23,7 +23,6 @@ from halftone.engine.plans import HALF_DONE
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
 from halftone.library.denoisers import (
-    PACKED,
     TransformerFile,
     check_transformer_fit,
     denoiser_name,
@@ -33,6 +32,7 @@ from halftone.library.denoisers import (
     transformer_name,
     transformer_version,
 )
+from halftone.library.gguf_header import PACKED
 from halftone.library.header import TensorInfo
 
 log = logging.getLogger(__name__)
@@ -104,8 +104,7 @@ def _read(path: str) -> dict[str, torch.Tensor]:
     """The denoiser's tensors under the names of the file, mapped and not yet read."""
     header = read_transformer(path)
     # private: a write would stay in memory and never reach the file
-    stored = torch.UntypedStorage.from_file(path, shared=False, nbytes=Path(path).stat().st_size)
-    whole = torch.empty(0, dtype=torch.uint8).set_(stored)
+    whole = torch.from_file(path, shared=False, size=Path(path).stat().st_size, dtype=torch.uint8)
     tensors = dict(denoiser_tensors(header))
     scales = {name: _numbers(whole, tensor) for name, tensor in tensors.items() if is_scale(name)}
     return {name: _tensor(whole, name, tensor, scales) for name, tensor in tensors.items() if not is_scale(name)}

@@ -43,9 +43,10 @@ class Packed(torch.Tensor):
         given = list(_packed_in(args))
         if any(one.kind != given[0].kind or one.scale is not given[0].scale for one in given[1:]):
             raise ValueError("weights of several types cannot become one layer")
-        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 - what torch's own guide to subclasses uses
+        # what torch's own guide to subclasses uses
+        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
             result = func(*args, **(kwargs or {}))
-        return _again(result, given[0]) if given else result
+        return _again(result, given[0]) if given and func is not torch.Tensor.as_subclass else result
 
     @property
     def bytes(self) -> torch.Tensor:
@@ -60,14 +61,14 @@ def _packed_in(value: Any) -> Iterator[Packed]:
     if isinstance(value, Packed):
         yield value
     elif isinstance(value, list | tuple):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
+        for item in value:
             yield from _packed_in(item)
 
 
 def _again(result: Any, like: Packed) -> Any:
     if isinstance(result, torch.Tensor):
         return Packed.of(result, like.kind, like.scale) if result.dtype == torch.uint8 else result
-    several = isinstance(result, list | tuple) and any(isinstance(one, torch.Tensor) for one in result)  # pyright: ignore[reportUnknownVariableType]
+    several = isinstance(result, list | tuple) and any(isinstance(one, torch.Tensor) for one in result)
     return type(result)(_again(one, like) for one in result) if several else result
 
 

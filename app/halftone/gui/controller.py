@@ -116,6 +116,7 @@ class Controller(QObject):
         self.choose_controls = self._extras.choose_controls
         self.look_for_loras = self._extras.look_for_loras
         self.look_for_parts = self._extras.look_for
+        self.look_for_transformers = self._extras.look_for_transformers
 
     def _connect(self) -> None:
         self._holder.changed.connect(self.changed)

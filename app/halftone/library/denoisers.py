@@ -13,7 +13,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library import families as of
 from halftone.library.folder import read_part
-from halftone.library.gguf_header import GGUF, read_any
+from halftone.library.gguf_header import GGUF, PACKED, read_any
 from halftone.library.header import Header, TensorInfo, count_numbers, read_header
 from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.kinds.marks import View, view_of
@@ -26,8 +26,6 @@ from halftone.library.why import instead
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
 """How the libraries call the component."""
-PACKED: Final = frozenset({"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"})
-"""Types of GGUF that diffusers can unpack."""
 PLAIN: Final = frozenset({"F64", "F32", "F16", "BF16"})
 FLOAT8: Final = frozenset({"F8_E4M3", "F8_E5M2"})
 CONVERTED: Final = frozenset(
@@ -81,6 +79,23 @@ def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
     if why is not None:
         family = model.family
         raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model.name, detail=why, family=family)
+
+
+def is_transformer(facts: ModelFacts) -> bool:
+    """Whether it is a file with a denoiser that makes no picture alone."""
+    return facts.format == "single-file" and facts.kind in ("denoiser", "checkpoint") and not facts.pipeline
+
+
+def host_of(path: str, models: Iterable[ModelFacts]) -> ModelFacts | None:
+    """The first of the models that a transformer's file fits, so that it can run with the parts of that."""
+    for model in models:
+        if (model.format == "diffusers" or model.pipeline) and not model.why and model.path != path:
+            try:
+                check_transformer_fit(path, model)
+            except HalftoneError:
+                continue
+            return model
+    return None
 
 
 def denoiser_name(model: ModelFacts) -> str | None:

@@ -11,7 +11,14 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Extras
 from halftone.library import controlnets
 from halftone.library.controlnets import CONTROLNET, control_files
-from halftone.library.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, transformer_version
+from halftone.library.denoisers import (
+    denoiser_name,
+    denoiser_tensors,
+    is_scale,
+    is_transformer,
+    read_transformer,
+    transformer_version,
+)
 from halftone.library.families import KIND_NAMES
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import lora_key
@@ -74,6 +81,12 @@ def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraF
             names = controlnets.parameter_names(read_header(file))
             found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
     return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
+
+
+def known_transformers(folders: Iterable[str], model: ModelFacts) -> dict[str, str]:
+    """Name -> path of every file below the folders whose denoiser is of the model's family."""
+    found = (facts for facts in reversed(list_models(folders)) if is_transformer(facts) and facts.family == model.family)
+    return {Path(facts.path).name: facts.path for facts in found if facts.path != model.path}
 
 
 def known_parts(folders: Iterable[str], kind: str) -> dict[str, str]:

@@ -70,6 +70,9 @@ BLOCKS: Final[dict[int, tuple[str, int, int]]] = {
 }
 """Type of a tensor -> its name, numbers in one block, bytes of one block."""
 
+PACKED: Final = frozenset({"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"})
+"""Types of GGUF that diffusers can unpack."""
+
 
 def read_any(path: Path) -> Header:
     """The header of a GGUF or safetensors file, by its ending."""

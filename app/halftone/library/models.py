@@ -70,14 +70,17 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported for a single file of which not all parts are known, and model-cannot-run for a folder
-    whose parts do not belong together or are only one stage: they are described and listed, but cannot run.
+    """Raise HalftoneError model-unsupported or model-needs-parts for a single file that lacks parts, and model-cannot-run for a
+    folder whose parts do not belong together or are only one stage: they are described and listed, but cannot run.
     """
     if facts.format == "diffusers" and facts.why:
         raise HalftoneError("model-cannot-run", path=facts.path, detail=facts.why)
     if facts.format == "diffusers" or facts.pipeline:
         return
-    raise HalftoneError("model-unsupported", path=facts.path, detail=facts.why or "it is not clear what model it is")
+    why = facts.why or "it is not clear what model it is"
+    if facts.kind == "denoiser":
+        raise HalftoneError("model-needs-parts", path=facts.path, detail=why, family=facts.family)
+    raise HalftoneError("model-unsupported", path=facts.path, detail=why)
 
 
 def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:

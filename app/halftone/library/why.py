@@ -4,6 +4,7 @@ from typing import Final
 
 from halftone.library import families as of
 from halftone.library.families import BY_NAME, KIND_NAMES, Family
+from halftone.library.gguf_header import PACKED
 from halftone.library.recognise import Recognised
 
 _UNETS: Final = frozenset(
@@ -20,6 +21,8 @@ _VOCABULARIES: Final = {
 }
 """Files of a tokenizer; every other text encoder has a tokenizer.json."""
 
+_READ: Final = {*PACKED, "scaled FP8"}
+"""Kinds of quantised weights that a transformer's file may have."""
 _PICTURES: Final = ("DC-AE", "Stage A", "MoVQ", "TAESD", "OpenCLIP-H vision")
 _WORDS: Final = {"embedding": "textual inversion"}
 
@@ -63,8 +66,8 @@ def why_not(found: Recognised) -> str:
 def _of_model(found: Recognised, family: Family) -> str:
     small = ", ".join(small_files(family))
     what = f"only the denoiser of {found.base}" if found.kind == "denoiser" else found.base
-    if found.quantised:
-        return f"its weights are quantised ({found.quantised}), which Halftone does not run yet; it holds {what}"
+    if found.quantised and found.quantised not in _READ:
+        return f"its weights are quantised ({found.quantised}), which Halftone does not read; it holds {what}"
     if not found.lacks:
         return f"it holds {what}, which runs only as a diffusers folder, with these small files beside its weights: {small}"
     parts = ", ".join(_word(part) for part in found.lacks)

@@ -13,6 +13,7 @@ from halftone.contract.request import Extras, PictureRequest
 from halftone.gui.pages import health_view
 from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.settings.places import resources
+from halftone.settings.store import Settings
 
 
 def own(place: Path) -> str:
@@ -64,4 +65,26 @@ def test_the_receipt_names_it_and_the_settings_of_a_picture_bring_it_back(qtbot:
     stage = Stage(qtbot)
     stage.page.form.set_request(request)
     stage.wait(lambda: stage.page.form.request().transformer == path)
+    stage.close()
+
+
+def test_one_that_is_opened_as_a_model_runs_with_the_parts_of_one_that_it_fits(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "unet.safetensors")
+    stage = Stage(qtbot)
+    form, controller = stage.page.form, stage.controller
+    controller.select_model(path)
+    stage.wait(lambda: form.request().transformer == path)
+    assert form.request().model == "pocket"
+    assert controller.extras.transformer == path
+    stage.wait(lambda: "unet.safetensors runs with the other parts of" in form.transformer_part.note.text())
+    stage.close()
+
+
+def test_the_folders_files_of_the_family_are_offered(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "unet.safetensors")
+    (tmp_path / "flux.gguf").write_bytes(packed())
+    stage = Stage(qtbot, settings=Settings(model_folders=(str(tmp_path),)))
+    part = stage.page.form.transformer_part
+    part.row.click()
+    stage.wait(lambda: part.known() == {"unet.safetensors": path})
     stage.close()

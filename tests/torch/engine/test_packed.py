@@ -10,7 +10,8 @@ from torch import nn
 from halftone.engine.packed import Packed, PackedLinear, unpacked
 from halftone.engine.parts import parameter_count
 from halftone.engine.precision import ComponentState, damaged, exact_weights, realise, upcast_parameters
-from halftone.library.denoisers import CONVERTED, FLOAT8, PACKED
+from halftone.library.denoisers import CONVERTED, FLOAT8
+from halftone.library.gguf_header import PACKED
 from halftone.library.scan_blocks import tally_blocks
 
 SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,)}
@@ -96,6 +97,7 @@ def test_a_plan_scales_and_rounds_what_the_bytes_stand_for_and_the_bytes_stay() 
     assert layer.weight.dtype == torch.float16
     assert torch.equal(layer.weight, wanted.half())
     assert torch.equal(layer.packed, before)
+    assert type(layer.packed) is torch.Tensor
     assert module(torch.randn(2, 64).half()).dtype == torch.float16
     held = ComponentState(dtype="float16", rescale={"1.weight[:4]": -3, "1.bias": -3})
     realise(module, exact_weights(network()), ComponentState(dtype="float16"), held)  # only what is scaled otherwise

@@ -59,4 +59,13 @@ def test_a_proposed_command_says_the_same(control: Control) -> None:
 
 def test_all_that_is_used_is_named() -> None:
     extras = Extras(loras=(Lora(path="/l/ink", weight=0.5),), vae="/v/crisp", transformer="/t/a.gguf", controls=(CONTROL,))
-    assert extra_words(extras) == ["--transformer", "/t/a.gguf", "--vae", "/v/crisp", "--lora", "/l/ink:0.5", "--control", "/n/net=/p/a.png:1"]
+    assert extra_words(extras) == [
+        "--transformer",
+        "/t/a.gguf",
+        "--vae",
+        "/v/crisp",
+        "--lora",
+        "/l/ink:0.5",
+        "--control",
+        "/n/net=/p/a.png:1",
+    ]

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Control, Extras, Lora
 from halftone.gui.background import Background
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.library.extras import known_parts
+from halftone.library.extras import known_parts, known_transformers
 from halftone.library.loras import known_loras, lora_folders
 
 
@@ -51,3 +52,8 @@ class ExtrasChoice(QObject):
         """Read the model folders in the background; `then` gets name -> path. kind: "VAE" or "ControlNet"."""
         folders = self._keeper.settings.model_folders
         self._background.run(lambda: known_parts(folders, kind), then)
+
+    def look_for_transformers(self, model: ModelFacts, then: Callable[[dict[str, str]], None]) -> None:
+        """The same of files of a transformer for this model."""
+        folders = self._keeper.settings.model_folders
+        self._background.run(lambda: known_transformers(folders, model), then)

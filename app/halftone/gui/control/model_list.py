@@ -13,16 +13,20 @@ from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.gui.state import Noted
 from halftone.library import models
+from halftone.library.denoisers import host_of
 
 Found = tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]
 """Models, and what is wrong with those that cannot be used, by their names."""
 
 
 class ModelList(QObject):
-    """`changed`: headers were read; `selected`: another model is in use, or the same one is known better."""
+    """`changed`: headers were read; `selected`: another model is in use, or the same one is known better; `hosted`: a
+    file of a transformer alone was chosen, and the model in use now is one whose other parts it runs with.
+    """
 
     changed = Signal()
     selected = Signal()
+    hosted = Signal(str)
 
     def __init__(self, holder: StateHolder, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
         super().__init__(parent)
@@ -84,9 +88,14 @@ class ModelList(QObject):
         if model in self._models:
             self._use(model, model)
         else:
-            self._background.run(lambda: describe_all((model,)), lambda found: self._opened(model, found))
+            known = self.all
+            self._background.run(lambda: opened(model, known), lambda found: self._opened(model, *found))
 
-    def _opened(self, wanted: str, found: Found) -> None:
+    def _opened(self, wanted: str, found: Found, host: ModelFacts | None) -> None:
+        if host is not None:
+            self._use(host.id, host.id)
+            self.hosted.emit(wanted)
+            return
         if not found[0]:
             self._holder.take(Noted(kind="model-refused", facts=(Path(wanted).name,), error=found[1].get(wanted)))
             return
@@ -130,6 +139,13 @@ class ModelList(QObject):
 def _is_gone(model: str, error: ErrorFacts) -> bool:
     """A drive that is away is no loss."""
     return error.code == "model-missing" and Path(model).parent.is_dir()
+
+
+def opened(model: str, known: tuple[ModelFacts, ...]) -> tuple[Found, ModelFacts | None]:
+    """What a name stands for; of a file of a transformer alone, the first known model that it fits. Runs on another thread."""
+    found = describe_all((model,))
+    needs = model in found[1] and found[1][model].code == "model-needs-parts"
+    return found, host_of(model, known) if needs else None
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:

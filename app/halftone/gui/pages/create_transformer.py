@@ -1,11 +1,10 @@
 """The transformer or UNet of the next pictures: a folded row of the Create form."""
 
-from pathlib import PurePath
-
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_replaced import Replaced, ReplacedPart
 from halftone.library.denoisers import check_transformer_fit
+from halftone.library.vaes import vae_name
 
 
 class TransformerPart(ReplacedPart):
@@ -28,11 +27,27 @@ class TransformerPart(ReplacedPart):
             choose=controller.choose_transformer,
         )
         super().__init__(controller, kind)
+        self._known: dict[str, str] = {}
+        self.row.toggled.connect(self._look)
+        controller.model_list.hosted.connect(self._hosted)
+        controller.model_selected.connect(lambda: self._look(self.row.isChecked()))
 
     def known(self) -> dict[str, str]:
-        """Files of the model's family that stand in the list of models."""
+        """Files of the model's family in the folders of the settings."""
+        return self._known
+
+    def _look(self, opened: bool) -> None:
         model = self._controller.model
-        kinds = ("denoiser", "checkpoint")
-        files = [one for one in self._controller.models() if one.format == "single-file" and one.kind in kinds]
-        fitting = [one for one in files if model is not None and one.family == model.family and one.path != model.path]
-        return {PurePath(one.path).name: one.path for one in fitting}
+        if opened and model is not None:
+            self._controller.look_for_transformers(model, self._found)
+
+    def _found(self, known: dict[str, str]) -> None:
+        self._known = known
+
+    def _hosted(self, path: str) -> None:
+        """It was chosen as the model; the one in use now has the parts that it lacks."""
+        self.set_file(path)
+        self.row.setChecked(True)
+        model = self._controller.model
+        if model is not None:
+            self.say(tr("{0} runs with the other parts of {1}.", vae_name(path), model.name))
