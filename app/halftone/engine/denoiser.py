@@ -56,7 +56,7 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
     """Let this file take the place of the model's own denoiser; None: the own one comes back. What is there already is not read
     again.
 
-    Raises HalftoneError transformer-*, model-load-failed and model-too-large; then nothing is changed.
+    Raises HalftoneError transformer-* and model-load-failed; then nothing is changed.
     """
     wanted = None if path is None else TransformerFile(path, transformer_version(path))
     name = denoiser_name(loaded.facts)

@@ -21,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.words import Offload, OffloadMode
 from halftone.engine.fp8 import EIGHT, computed, storable, stored_exactly
+from halftone.engine.packed import PackedLinear
 from halftone.engine.parts import role, units
 
 _PLACED: Final = "_halftone_placed"
@@ -39,8 +40,9 @@ _LAYERS: Final = (
     nn.Embedding,
     nn.LayerNorm,
     nn.GroupNorm,
+    PackedLinear,
 )
-"""Of torch itself, which are called, wherever they stand. Others are onloaded with their block."""
+"""Of torch itself and our own, which are called, wherever they stand. Others are onloaded with their block."""
 
 
 Bring = Callable[[torch.Tensor, torch.device], torch.Tensor]
