@@ -28,6 +28,7 @@ from halftone.engine.packed import PackedLinear, packed_layers
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.library.gguf_header import read_any
+from halftone.measure.pictures import psnr
 
 SHORT = {"max_sequence_length": 32}
 
@@ -289,3 +290,14 @@ def test_bad_numbers_of_the_file_are_named_as_the_network_calls_them(engine: Dif
     assert (finding.code, finding.component) == ("weights-nonfinite", "transformer")
     assert finding.module == "transformer_blocks.0.attn1.to_q"
     assert (finding.facts["count"], finding.facts["read"]) == (32, True)
+
+
+def test_packed_weights_stay_as_they_are_where_the_others_are_stored_in_eight_bits(
+    engine: DiffusersEngine, flux: Path, packed: Path
+) -> None:
+    plain = made(engine, flux, transformer=str(packed))
+    kept = len(packed_layers(of(engine).modules["transformer"]))
+    eight = made(engine, flux, transformer=str(packed), fp8_storage=True)
+    assert kept == len(packed_layers(of(engine).modules["transformer"])) > 0
+    assert eight.images[0].state == plain.images[0].state == "clean"
+    assert psnr(pixels(eight), pixels(plain)) > 20
