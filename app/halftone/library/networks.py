@@ -1,0 +1,137 @@
+"""What the memory of a model's networks depends on, from configurations and headers alone: sizes, channels, tokens."""
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Control
+from halftone.library.controlnets import folder_config, weight_files
+from halftone.library.folder import read_part
+from halftone.library.header import TensorInfo, read_header
+from halftone.library.single import SINGLES, configs, module_names
+from halftone.library.vaes import VAE, vae_config, vae_file
+
+Work = Literal["encode", "denoise", "decode", "control"]
+
+_DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
+_ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
+
+    parameters: numbers of its weights; largest: of its largest layer; blocks: how many blocks its weights lie in.
+    """
+
+    name: str
+    work: Work
+    kind: str
+    parameters: int
+    largest: int = 0
+    blocks: int = 1
+    config: dict[str, Any] = {}
+
+    def number(self, *names: str, default: int = 0) -> int:
+        """The first of these entries that is a number, or the first of a row of numbers."""
+        for name in names:
+            value = self.config.get(name)
+            value = value[0] if isinstance(value, list) and value else value
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return default
+
+    def numbers(self, *names: str) -> tuple[int, ...]:
+        """The first of these entries that is a row of numbers."""
+        for name in names:
+            value = self.config.get(name)
+            if isinstance(value, list):
+                row = cast("list[Any]", value)
+                if row and all(isinstance(item, int) and item > 0 for item in row):
+                    return tuple(cast("list[int]", row))
+        return ()
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The entry as a row of words."""
+        value = self.config.get(name)
+        return tuple(str(item) for item in cast("list[Any]", value)) if isinstance(value, list) else ()
+
+
+def networks_of(model: ModelFacts, vae: str | None = None, controls: Iterable[Control] = ()) -> tuple[Network, ...]:
+    """Of a model as it is used with these. Raises HalftoneError as their headers do, and OSError."""
+    path = Path(model.path)
+    found = _in_folder(path, model.components) if path.is_dir() else _in_file(model, path)
+    if vae is not None:
+        own = network(VAE, vae_config(vae, model), read_header(vae_file(vae)).tensors)
+        found = (*(one for one in found if one.name != VAE), own)
+    return (*found, *(_control(index, control) for index, control in enumerate(controls)))
+
+
+def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
+    parts = [read_part(root, name) for name in components]
+    return tuple(
+        network(part.name, part.config, [tensor for _, header in part.files for tensor in header.tensors])
+        for part in parts
+        if part.files
+    )
+
+
+def _in_file(model: ModelFacts, path: Path) -> tuple[Network, ...]:
+    """Of a whole model in one file; of others nothing is known."""
+    if model.family not in SINGLES:
+        return ()
+    header = read_header(path)
+    told, names = configs(model.family, header), module_names(model.family, header)
+    tensors: dict[str, list[TensorInfo]] = {}
+    for tensor in header.tensors:
+        if tensor.name in names:
+            component, own = names[tensor.name]
+            tensors.setdefault(component, []).append(msgspec.structs.replace(tensor, name=own))
+    return tuple(network(name, told.get(name, {}), own) for name, own in tensors.items())
+
+
+def _control(index: int, control: Control) -> Network:
+    config = folder_config(Path(control.path)) or {"_class_name": "ControlNetModel"}
+    tensors = [tensor for file in weight_files(control.path) for tensor in read_header(file).tensors]
+    return network(f"controlnet_{index}", config, tensors, work="control")
+
+
+def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo], *, work: Work | None = None) -> Network:
+    """Of its configuration and the tensors that its files hold."""
+    sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
+    architectures = config.get("architectures")
+    kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
+    return Network(
+        name=name,
+        work=work or _work(name),
+        kind=str(kind),
+        parameters=sum(sizes.values()),
+        largest=max(sizes.values(), default=0),
+        blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
+        config=dict(config),
+    )
+
+
+def _block(tensor: str) -> str:
+    """The block of a list that a tensor belongs to: "down_blocks.1" of "down_blocks.1.resnets.0.conv1.weight"."""
+    parts = tensor.split(".")
+    at = next((index for index, part in enumerate(parts) if part.isdecimal()), None)
+    return "" if at is None else ".".join(parts[: at + 1])
+
+
+def _work(name: str) -> Work:
+    if name.startswith(_ENCODERS):
+        return "encode"
+    return "decode" if name.startswith(_DECODERS) else "denoise"
+
+
+def known_networks(model: ModelFacts, vae: str | None = None, controls: Iterable[Control] = ()) -> tuple[Network, ...]:
+    """The same; () where they cannot be read."""
+    try:
+        return networks_of(model, vae, controls)
+    except (HalftoneError, OSError):
+        return ()

@@ -1,0 +1,71 @@
+"""The largest memory that work took, as the device or the system itself counts it."""
+
+import ctypes
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+log = logging.getLogger(__name__)
+
+_STATUS: Final = Path("/proc/self/status")
+_CLEAR: Final = Path("/proc/self/clear_refs")
+_FORGET_PEAK: Final = "5"
+"""Linux, proc(5): writing 5 sets the peak of the resident size to the present one."""
+
+
+class PeakMemory:
+    """Begins to watch when it is made. device: of which memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._read: Callable[[int], int | None] = lambda _weights: None
+        if device.type in ("cuda", "xpu"):
+            module: Any = torch.cuda if device.type == "cuda" else torch.xpu
+            module.reset_peak_memory_stats(device)
+            self._read = lambda _weights: int(module.max_memory_allocated(device))
+        elif device.type == "cpu" and _forget_peak():
+            start = resident()["RssAnon"]
+            self._read = lambda weights: weights + _grown(start)
+
+    def read(self, weights: int) -> int | None:
+        """Bytes at the worst moment since then; None where the system does not tell. weights: bytes of the networks that were
+        there from the start: on a CPU, what came beside them is counted.
+        """
+        return self._read(weights)
+
+
+def _grown(start: int) -> int:
+    """Bytes that the process held at the most beyond `start`. Weights that lie in mapped files are no growth, whenever their
+    pages come.
+    """
+    now = resident()
+    return max(0, now["VmHWM"] - now["RssFile"] - now["RssShmem"] - start)
+
+
+def resident() -> dict[str, int]:
+    """What Linux tells of this process: VmHWM (peak), VmRSS, RssAnon, RssFile, RssShmem, in bytes."""
+    lines = (line.split() for line in _STATUS.read_text().splitlines() if line.startswith(("VmHWM", "VmRSS", "Rss")))
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
+
+
+def _forget_peak() -> bool:
+    """Whether the peak can be watched from now on."""
+    give_back()
+    try:
+        _CLEAR.write_text(_FORGET_PEAK)
+        return {"VmHWM", "RssAnon", "RssFile", "RssShmem"} <= resident().keys()
+    except OSError as error:
+        log.info("the peak of the memory is not measured: %s", error)
+        return False
+
+
+def give_back() -> None:
+    """Let the C library return what it keeps of freed memory to the system (glibc keeps it in its arenas)."""
+    if sys.platform != "linux":
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
