@@ -32,6 +32,7 @@ from halftone.contract.facts import (
     MemoryFacts,
     PictureFacts,
     SelfTestReport,
+    Shortage,
 )
 from halftone.contract.messages import (
     AnyCommand,
@@ -383,6 +384,24 @@ def nothing(stage: Stage) -> None:
     del stage
 
 
+def no_room(stage: Stage) -> None:
+    """M6: a size that does not fit, and the foot of the form that said so before."""
+    done(stage)
+    short = Shortage(phase="decode", step=None, then="stopped", width=4096, height=4096, fits=(2048, 1984))
+    facts = msgspec.structs.replace(
+        samples.picture_facts("", "not-recovered"), path="", events=(), shortages=(short,), latents="/kept.safetensors"
+    )
+    stage.page.form.size_field.set_size(4096, 4096)
+    stage.page.form.generate_button.click()
+    stage.settle()
+    job = stage.controller.state.jobs[0].id if stage.controller.state.jobs else "x"
+    stage.play(JobStarted(kind="generate", plan=PLAN, job=job))
+    stage.play(PictureReady(facts=facts, thumbnail_size=0, failed_size=0, job=job))
+    stage.play(JobEnded(outcome="done", job=job))
+    stage.play(MemoryChanged(memory=MemoryFacts(total=3 * 10**8, own=10**8, others=0)))
+    stage.settle()
+
+
 def models(stage: Stage) -> None:
     done(stage)
     stage.page.form.model_part.row.click()
@@ -426,6 +445,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),
     "by-a-lora-small": ({"size": (1024, 640)}, by_a_lora),
     "models": ({}, models),
+    "no-room": ({}, no_room),
+    "no-room-light": ({"theme_name": "light"}, no_room),
+    "no-room-zh": ({"language": "zh_CN"}, no_room),
+    "no-room-small": ({"size": (1024, 640)}, no_room),
     "first": ({"first": True}, nothing),
     "empty-zh": ({"language": "zh_CN"}, empty),
 }

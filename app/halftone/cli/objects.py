@@ -106,7 +106,7 @@ def _more_object(event: GuardEvent) -> dict[str, Any]:
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
     """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
-    names = ("seed", "black", "finite", "latents", "kept_step")
+    names = ("seed", "black", "finite", "latents", "kept_step", "peak_memory")
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
     made = {"passes": [msgspec.to_builtins(one) for one in image.passes]} if image.passes else {}
     return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *film)}, **made}

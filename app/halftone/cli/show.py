@@ -29,6 +29,7 @@ from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
+from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
@@ -199,6 +200,9 @@ def show_pictures(
         out.print(Text.assemble((f"{glyph} ", f"bold {style}"), (where, "bold")), soft_wrap=True)
         _put(out, facts, 2, "dim")
         _show_events(out, picture.events, "red" if picture.state == "not-recovered" else "yellow")
+        for shortage in picture.shortages:
+            note = shortage_note(shortage)
+            _put(out, f"{note.title.text()} {note.text.text()}", 2, "red" if shortage.then == "stopped" else "yellow")
         if picture.not_kept:
             _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)

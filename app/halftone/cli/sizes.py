@@ -7,9 +7,10 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
 from halftone.gallery.timed import Conditions, tells_time
+from halftone.health.forecast import Made, Next, forecast
 from halftone.health.passes import last_size
 from halftone.health.words import duration, elapsed, number
-from halftone.library.decoder import decoder_channels, least_bytes
+from halftone.library.networks import known_networks
 from halftone.settings.disk import size_text
 
 _FAR_ABOVE = 4.0
@@ -35,18 +36,27 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
     more = 0 if request.hires is None else first[0] * first[1] * steps
     work = (width * height * ((request.hires and request.hires.steps) or steps) + more) * request.batch
     what = f"{width} × {height} is {_times(ratio)} times the pixels this model was made for."
-    least = least_bytes(width, height, decoder_channels(facts), now.dtype)
-    memory = f"It needs at least {size_text(least)} of memory; how much more was not measured. Ctrl+C stops it."
-    return (f"{what} {_time(work, width * height, made)} {memory}",)
+    return (f"{what} {_time(work, width * height, made)} {_memory(request, facts, now, made)}Ctrl+C stops it.",)
+
+
+def _memory(request: PictureRequest, facts: ModelFacts, now: Conditions, made: Iterable[Made]) -> str:
+    networks = known_networks(facts, request.vae, request.controls)
+    backend = "cpu" if "cpu" in now.devices else "cuda"
+    found = forecast(networks, Next(request, facts, now.dtype, backend), None, made)
+    if found is None:
+        return ""
+    how = "measured" if found.pictures else "computed from how the model is built"
+    return f"It needs about {size_text(found.peak)} of memory, {how}. "
 
 
 def _times(ratio: float) -> str:
     return number(round(ratio)) if ratio >= 10 else f"{ratio:.1f}".removesuffix(".0")
 
 
-def _time(work: int, pixels: int, made: Iterable[PictureFacts]) -> str:
+def _time(work: int, pixels: int, made: Iterable[Made]) -> str:
     """In proportion to the pixels of all steps of the picture that is nearest, one without more pixels first."""
-    near = min(made, key=lambda one: (_pixels(one) > pixels, abs(one.work - work)), default=None)
+    pictures = [picture for picture, _ in made]
+    near = min(pictures, key=lambda one: (_pixels(one) > pixels, abs(one.work - work)), default=None)
     if near is None or not near.work:
         return "How long it takes was not measured; it can be very long."
     seconds = near.seconds * work / near.work
@@ -59,10 +69,10 @@ def _pixels(picture: PictureFacts) -> int:
     return picture.width * picture.height
 
 
-def _made_under(now: Conditions) -> list[PictureFacts]:
+def _made_under(now: Conditions) -> list[Made]:
     """The latest pictures that tell the time; none where the list cannot be read."""
     try:
         with History() as history:
-            return [entry.facts for entry in history.recent() if tells_time(entry.facts, entry.request, now)]
+            return [(entry.facts, entry.request) for entry in history.recent() if tells_time(entry.facts, entry.request, now)]
     except (OSError, sqlite3.Error):
         return []

@@ -20,6 +20,7 @@ from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
     GenerateReport,
+    MemoryFacts,
     ModelFacts,
     PictureFacts,
     RepairReport,
@@ -29,11 +30,13 @@ from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady
 from halftone.contract.request import Extras, Numerics, PictureRequest
 from halftone.contract.words import DType, Precision, either
 from halftone.gallery.timed import Conditions, names_of
+from halftone.health.forecast import Next, forecast
 from halftone.health.judge import still_applied
+from halftone.health.memory import NEAR
 from halftone.health.passes import last_size
 from halftone.health.precision import resolve_precision
-from halftone.library.decoder import decoder_channels, least_bytes
 from halftone.library.learned import forget
+from halftone.library.networks import known_networks
 from halftone.library.records import drop_applied, load_report, load_selftest, save_report, set_applied, staleness
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import create_atomically, write_atomically
@@ -73,21 +76,25 @@ def conditions(tools: Tools, request: PictureRequest, dtype: DType) -> Condition
 
 
 def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype: DType) -> None:
-    """Refuse a size whose lower bound alone is more than all the memory there is; say so where only the free part is too small.
+    """Refuse a size that needs surely more than all the memory there is; say so where only the free part is too small.
 
     Raises HalftoneError out-of-memory.
     """
     if request.image is not None or request.resume_latents is not None:
         return  # their own files tell the size
+    device = _chosen(list_devices(tools), request.device)
+    networks = known_networks(facts, request.vae, request.controls)
+    most = most_memory(device)
+    room = None if most is None else MemoryFacts(total=most, own=0, others=0)
+    found = forecast(networks, Next(request, facts, dtype, device.backend), room)
+    if found is None:
+        return
     first = request.width or facts.native_width, request.height or facts.native_height
     width, height = last_size(request.hires, *first)
-    least = least_bytes(width, height, decoder_channels(facts), dtype)
-    device = _chosen(list_devices(tools), request.device)
-    said = f"{width} × {height} pixels need at least {least / 1e9:.1f}\u00a0GB"
-    most = most_memory(device)
-    if most is not None and least > most:
+    said = f"{width} × {height} pixels need about {found.peak / 1e9:.1f}\u00a0GB"
+    if most is not None and found.peak * (1 - NEAR) > most:
         raise HalftoneError("out-of-memory", detail=f"{said}, and there are {most / 1e9:.1f}\u00a0GB for {device.name}")
-    if device.backend == "cpu" and least > (free := psutil.virtual_memory().available):
+    if device.backend == "cpu" and found.peak > (free := psutil.virtual_memory().available):
         _note(f"{said}, and only {free / 1e9:.1f}\u00a0GB are free: the system may become very slow or end Halftone.")
 
 

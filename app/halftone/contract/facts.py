@@ -4,7 +4,7 @@ import msgspec
 
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Extras, Lora, Numerics
-from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, ReceiptState, Verdict
+from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, Phase, ReceiptState, Verdict
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -283,6 +283,21 @@ class PassFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
 
 
+class Shortage(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory of the device ended while a picture was made. phase, step (from 1, None outside the steps): where.
+
+    then: "tiles" (decoded in tiles), "offload" (parts of the model wait outside the device), "stopped". width, height: of the
+    picture; fits: (width, height) of the largest of its shape that fits, as far as that is known.
+    """
+
+    phase: Phase
+    step: int | None
+    then: str
+    width: int
+    height: int
+    fits: tuple[int, int] | None = None
+
+
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One written picture or video and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
 
@@ -295,6 +310,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     its loop cannot be kept.
     cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
     passes: those that were made, of a picture made in several; steps and seconds are of all, room_bits is the smallest.
+    peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
+    made it in tiles. shortages: where the memory ended, in order; after a last one that stopped it there is no picture.
     """
 
     path: str
@@ -320,6 +337,9 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     flat_frames: tuple[int, ...] = ()
     broken_frames: tuple[int, ...] = ()
     passes: tuple[PassFacts, ...] = ()
+    peak_memory: int | None = None
+    tiled: bool = False
+    shortages: tuple[Shortage, ...] = ()
 
     @property
     def first_size(self) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from halftone.contract.words import (
     OnBlack,
     Precision,
     Resize,
+    VaeTiling,
     VideoFormat,
     WhenNeeded,
 )
@@ -40,6 +41,7 @@ class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     attention_backend: AttentionBackend = "auto"
     offload: Offload = "auto"
     fp8_storage: bool = False
+    vae_tiling: VaeTiling = "auto"
     nan_check: NanCheck = "every-step"
     on_black: OnBlack = "recover"
 

@@ -157,6 +157,11 @@ class Flight:
         return self._good[-1]
 
     @property
+    def last_state(self) -> Snapshot | None:
+        """The same; None before the first step is done."""
+        return self._good[-1] if self._good else None
+
+    @property
     def watches_every_step(self) -> bool:
         return self._every_step
 

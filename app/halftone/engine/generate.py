@@ -30,8 +30,9 @@ from halftone.engine.guarding import Guard
 from halftone.engine.handover import ALONE, Handover
 from halftone.engine.latents import read_latents
 from halftone.engine.load import Loaded
-from halftone.engine.offload import put_offload, told_packing
-from halftone.engine.picture import Picture, PictureStopped, picture_facts
+from halftone.engine.memory import free_after, free_bytes, room_of, weight_bytes
+from halftone.engine.offload import told_packing
+from halftone.engine.picture import OutOfRoom, Picture, PictureStopped, picture_facts
 from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Recovery, only
@@ -42,9 +43,11 @@ from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.engine.unfinished import plan_fits, read_loop
 from halftone.engine.video_inputs import expected_frames, fps_of
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
+from halftone.measure.peak import PeakMemory
 from halftone.measure.sentinel import Health
 
 log = logging.getLogger(__name__)
@@ -104,6 +107,7 @@ class Generation:
         self._previewer = Previewer(self._loaded, emit)
         self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished)
         self._more_reasons: tuple[str, ...] = ()
+        self._room = room_of(self._loaded, device, request, self._resolved, self._expected, self._plan.dtypes)
         self._switches = ExitStack()
 
     def run(self) -> GenerateReport:
@@ -114,7 +118,7 @@ class Generation:
         numerics = effective(self._request.numerics, self._plan.settings)
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
-            put_offload(self._loaded.places, numerics.offload, packed=numerics.fp8_storage)
+            self._settle()
             apply_plan(self._loaded, self._plan)
             self._tell(*told_packing(self._loaded.modules))
             self._guard = self._new_guard()
@@ -129,7 +133,9 @@ class Generation:
                 for index in range(self._request.batch):
                     self._control.check()
                     self._picture = self._guard.picture = self._begun(index)
-                    self._one(flight)
+                    self._peak = PeakMemory(self._loaded.device)
+                    if not self._one(flight):
+                        break
             finally:
                 del self._guard.flight  # its hooks hold the guard: a circle would keep all of the job in memory
         if self._delivery.unsaved is not None:
@@ -142,6 +148,10 @@ class Generation:
             seconds=time.perf_counter() - started,
             seconds_per_step=times[len(times) // 2] if times else None,
         )
+
+    def _settle(self) -> None:
+        """Choose how the pictures are made to fit, and say why."""
+        self._tell(*self._room.settle(free_bytes(self._loaded)))
 
     def _new_guard(self) -> Guard:
         recovery = Recovery(
@@ -196,12 +206,18 @@ class Generation:
             picture.steps = kept.picture.kept_step or 0  # where they were the last, no other is counted
         return picture
 
-    def _one(self, flight: Flight) -> None:
+    def _one(self, flight: Flight) -> bool:
+        """False where the memory does not hold such a picture: no other of the job would fit either."""
         try:
             frames = all_frames(self._fly(flight)) if self._kept is None else self._decode_only(flight)
             self._finish(self._film(frames), flight)
         except PictureStopped as stopped:
-            self._give_up(stopped, flight)
+            self._picture.events.append(stopped.event)
+            self._give_up(stopped.state, stopped.failed, flight)
+        except OutOfRoom:
+            self._give_up("not-recovered", None, flight)
+            return False
+        return True
 
     def _fly(self, flight: Flight) -> Any:
         """Run the pipeline until it ends, going back one step after each failure that could be cured.
@@ -227,7 +243,25 @@ class Generation:
                 self._picture.good = None if failure.good is begun else failure.good
                 resume, entering = failure.good, self._guard.recover_step(failure)
                 continue
+            except (RuntimeError, MemoryError) as error:
+                self._make_room(error)
+                resume = flight.last_state
+                continue
             return result[0]
+
+    def _make_room(self, error: Exception) -> None:
+        """The memory ended: free what can be freed, and let the next cheaper way be used. Raises the error if it is another one,
+        and OutOfRoom where no way is left.
+        """
+        if not is_out_of_memory(error):
+            raise error
+        log.info("the memory ended in %s: %s", self._picture.phase or "the beginning", first_line(error))
+        free_after(error)
+        step = self._picture.steps + 1 if self._picture.phase == "denoise" else None
+        self._picture.shortages.append(self._room.make(self._picture.phase, step))
+        if self._picture.shortages[-1].then == "stopped":
+            self._picture.good = self._guard.flight.last_state
+            raise OutOfRoom
 
     def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
         """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
@@ -264,11 +298,20 @@ class Generation:
         own = inspect.signature(module.decode).parameters
         told = {"num_frames": len(latents)} if "num_frames" in own else {}
         call = Call(name, "decode", (latents,), {**told, "return_dict": False})
-        result = run_call(call, module, self._loaded.states[name].dtype)
+        self._picture.phase = "decode"
+        result = self._run_in_room(lambda: run_call(call, module, self._loaded.states[name].dtype))
         if not is_finite(result):
             result = self._guard.on_bad_call(call, result)
         flight.decodes[:] = [decoded(call, result)]
         return frames_in(next(tensors_in(result)))
+
+    def _run_in_room(self, run: Callable[[], Any]) -> Any:
+        """What it gives, in the first way that fits."""
+        while True:
+            try:
+                return run()
+            except (RuntimeError, MemoryError) as error:
+                self._make_room(error)
 
     # --- the end of a picture ----------------------------------------------------------------------
 
@@ -301,6 +344,8 @@ class Generation:
 
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
+        peak = self._peak.read(weight_bytes(self._loaded))
+        facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=self._room.way.tiled)
         if facts.frames > 1 or (seen is None and self._expected > 1):
             facts = msgspec.structs.replace(facts, fps=self._fps)
         if self._kept is None:
@@ -319,9 +364,8 @@ class Generation:
         assert found is not None, "latents without a decoder"
         return found[0]
 
-    def _give_up(self, stopped: PictureStopped, flight: Flight) -> None:
+    def _give_up(self, state: ReceiptState, failed: torch.Tensor | None, flight: Flight) -> None:
         """Leave the picture with what happened to it."""
-        self._picture.events.append(stopped.event)
-        facts = self._facts(stopped.state, None)
-        self._delivery.give_up(self._picture, facts, stopped.failed, self._resolved, self._whole_plan(), flight.loop)
+        facts = self._facts(state, None)
+        self._delivery.give_up(self._picture, facts, failed, self._resolved, self._whole_plan(), flight.loop)
         flight.decodes.clear()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from halftone.contract.facts import GuardEvent, PictureFacts
+from halftone.contract.facts import GuardEvent, PictureFacts, Shortage
 from halftone.contract.request import ResolvedRequest
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.engine.film import Seen
@@ -14,6 +14,10 @@ from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState
 from halftone.engine.snapshot import Snapshot
+
+
+class OutOfRoom(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """The memory ended, and no cheaper way is left: neither this picture nor another of its job fits."""
 
 
 class PictureStopped(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
@@ -42,6 +46,7 @@ class Picture:
     good: Snapshot | None = None
     """The state before a step that failed."""
     phase: str = ""
+    shortages: list[Shortage] = field(default_factory=list[Shortage])
     repeated: set[int] = field(default_factory=set[int])
     """Steps that were done once more without a change."""
 
@@ -76,6 +81,7 @@ def picture_facts(
         cures={name: kind for name, state in loaded.states.items() if (kind := _cure(state)) is not None},
         frames=1 if seen is None else seen.frames,
         flat_frames=seen.flat if seen is not None and several else (),
+        shortages=tuple(now.shortages),
         broken_frames=seen.broken if seen is not None and several else (),
     )
 

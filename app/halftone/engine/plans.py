@@ -13,7 +13,6 @@ from halftone.contract.plan import Plan, handed_on
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.borders import can_hand_on
-from halftone.engine.giving_back import give_back
 from halftone.engine.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.load import Loaded, fresh_component, raise_if_too_large
 from halftone.engine.lora import changed_components, left_out, read_adapters
@@ -21,6 +20,7 @@ from halftone.engine.offload import place, settle_weights
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
+from halftone.measure.giving_back import give_back
 
 log = logging.getLogger(__name__)
 

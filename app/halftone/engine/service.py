@@ -25,7 +25,6 @@ from halftone.engine.denoiser import put_transformer
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
-from halftone.engine.giving_back import give_back
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.offload import put_offload
 from halftone.engine.passes import Passes
@@ -45,6 +44,7 @@ from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
 from halftone.library.vaes import check_fit
 from halftone.measure.devices import find_device, list_devices, memory
+from halftone.measure.giving_back import give_back
 from halftone.measure.selftest import run_self_test
 
 log = logging.getLogger(__name__)

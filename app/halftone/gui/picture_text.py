@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts
+from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.picture_details import cure_name, details, earlier, elapsed
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
 from halftone.health.lora_words import cause_words, named
+from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words, step_words
 from halftone.health.video_words import frame_list
 from halftone.health.words import Words, module_words
@@ -20,7 +21,9 @@ def main_event(picture: PictureFacts) -> GuardEvent | None:
 
 
 def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> Message | None:
-    """The banner of a picture: M1 to M5, None for a clean one. price: of the cure, "" if nothing was measured yet."""
+    """The banner of a picture: M1 to M6, None for a clean one. price: of the cure, "" if nothing was measured yet."""
+    if picture.shortages and (picture.state in ("clean", "unwatched") or picture.shortages[-1].then == "stopped"):
+        return _short_of_memory(picture, picture.shortages[-1])
     event = main_event(picture)
     if event is not None and event.action == "kept":
         return _one_colour(event)
@@ -40,6 +43,23 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
             actions=(Act("dismiss", tr("Show anyway"), "", "quiet"),),
         )
     return None
+
+
+def _short_of_memory(picture: PictureFacts, shortage: Shortage) -> Message:
+    """M6."""
+    note = shortage_note(shortage)
+    if shortage.then != "stopped":
+        folded = (Act("fold", tr("Close"), "", "quiet"),)
+        return Message(level=note.level, title=note.title.text(tr), text=note.text.text(tr), actions=folded)
+    use = () if shortage.fits is None else (Act("use-size", tr("Use {0} × {1}", *shortage.fits), "", "primary"),)
+    go_on = () if picture.latents is None else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
+    return Message(
+        level=note.level,
+        title=note.title.text(tr),
+        text=note.text.text(tr),
+        strong=_what_is_kept(picture),
+        actions=(*use, *go_on, Act("fold", tr("Not now"), "", "quiet")),
+    )
 
 
 def _one_colour(event: GuardEvent) -> Message:
@@ -295,6 +315,13 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
         case "asking":
             word = tr("Black") if event is None or event.step is None else tr("Bad number")
             return "triangle-alert", "warn", word, tr("Waiting for your answer")
+        case "not-recovered" if picture.shortages:
+            return (
+                "octagon-alert",
+                "danger",
+                tr("Not finished"),
+                tr("The memory ended at {0} × {1}", picture.width, picture.height),
+            )
         case "not-recovered":
             return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
 

@@ -1,6 +1,7 @@
 """What the words of an error say about the device; torch has no type for most of it."""
 
 import re
+import traceback
 from typing import Final
 
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -31,6 +32,16 @@ def is_device_lost(error: BaseException) -> bool:
 def ends_the_job(error: BaseException) -> bool:
     """True where another way of running the model would not help: cancelled, no memory, no device, or told the user already."""
     return isinstance(error, (HalftoneError, JobCancelled)) or is_out_of_memory(error) or is_device_lost(error)
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the local variables that a traceback holds: after an out-of-memory they are the tensors that filled the device."""
+    seen: set[int] = set()  # causes may go in a circle
+    here: BaseException | None = error
+    while here is not None and id(here) not in seen:
+        seen.add(id(here))
+        traceback.clear_frames(here.__traceback__)
+        here = here.__cause__ or here.__context__
 
 
 def first_line(error: BaseException) -> str:

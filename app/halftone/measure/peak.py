@@ -1,13 +1,13 @@
 """The largest memory that work took, as the device or the system itself counts it."""
 
-import ctypes
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+
+from halftone.measure.giving_back import trim_heap
 
 log = logging.getLogger(__name__)
 
@@ -53,19 +53,10 @@ def resident() -> dict[str, int]:
 
 def _forget_peak() -> bool:
     """Whether the peak can be watched from now on."""
-    give_back()
+    trim_heap()
     try:
         _CLEAR.write_text(_FORGET_PEAK)
         return {"VmHWM", "RssAnon", "RssFile", "RssShmem"} <= resident().keys()
     except OSError as error:
         log.info("the peak of the memory is not measured: %s", error)
         return False
-
-
-def give_back() -> None:
-    """Let the C library return what it keeps of freed memory to the system (glibc keeps it in its arenas)."""
-    if sys.platform != "linux":
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -179,7 +179,7 @@ _MEMORY: Final = (
         "Weights wait in the computer's memory and come to the GPU when they are used.",
         "For models that do not fit. The pictures stay the same; it takes longer, because weights are copied for every step.",
         choices=(
-            Choice("auto", "Auto", "Everything stays on the GPU."),
+            Choice("auto", "Auto", "Only what is needed to fit; else everything stays on the GPU."),
             Choice("none", "Off", "Everything stays on the GPU."),
             Choice("model", "Model", "One part of the model at a time, as --medvram does."),
             Choice("group", "Group", "One block at a time: less memory, slower."),
@@ -192,6 +192,18 @@ _MEMORY: Final = (
         "FP8 storage",
         "The denoiser's weights are kept in 8 bits and widened, layer by layer, to compute.",
         "Changes pictures a little, because weights are rounded to 3 bits. Models checked without it count as not checked.",
+    ),
+    _numerics(
+        "vae_tiling",
+        "Memory",
+        "VAE tiling",
+        "Turns the result into a picture part by part: large pictures need far less memory.",
+        "The parts overlap and are blended; colours can differ a little between them.",
+        choices=(
+            Choice("auto", "Auto", "Only where the whole picture at once would not fit."),
+            Choice("always", "Always", "Every picture."),
+            Choice("never", "Never", "The whole picture at once, even if it does not fit."),
+        ),
     ),
 )
 

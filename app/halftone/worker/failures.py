@@ -24,16 +24,6 @@ def error_facts(error: BaseException, device: str, log: str) -> ErrorFacts:
     return ErrorFacts(code="internal", facts={"detail": first_line(error), "log": log}, details=trace)
 
 
-def forget_frames(error: BaseException) -> None:
-    """Drop the local variables that a traceback holds: after an out-of-memory they are the tensors that filled the device."""
-    seen: set[int] = set()  # causes may go in a circle
-    here: BaseException | None = error
-    while here is not None and id(here) not in seen:
-        seen.add(id(here))
-        traceback.clear_frames(here.__traceback__)
-        here = here.__cause__ or here.__context__
-
-
 def _with_log(facts: ErrorFacts, log: str) -> ErrorFacts:
     if "{log}" not in "".join(WORDS[facts.code]) or "log" in facts.facts:
         return facts

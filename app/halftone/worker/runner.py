@@ -43,8 +43,8 @@ from halftone.contract.messages import (
     Unload,
     WorkerLost,
 )
-from halftone.health.faults import is_device_lost
-from halftone.worker.failures import error_facts, forget_frames
+from halftone.health.faults import forget_frames, is_device_lost
+from halftone.worker.failures import error_facts
 
 Send = Callable[[AnyEvent, bytes], None]
 WorkCommand = Hello | Load | Unload | Generate | Examine | SelfTest | Repair

@@ -139,7 +139,7 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
     form.size_field.set_size(4096, 4096)
     assert not form.size_note.isHidden()
     assert form.size_note.text() == (
-        "4\u202f096 × 4\u202f096 is 1\u202f024 times the pixels this model was made for. It can take very long and much memory."
+        "4\u202f096 × 4\u202f096 is 1\u202f024 times the pixels this model was made for. It can take very long."
     )
     made = msgspec.structs.replace(samples.picture_facts("/a.png"), width=128, height=128, steps=12, seconds=2.0)
     form.steps.set_value(24)
@@ -159,8 +159,8 @@ def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtb
 @pytest.mark.parametrize(
     ("measured", "wanted", "said"),
     [
-        (((2048, 2048, 30),), (2048, 2048, 10), "2\u202f048 × 2\u202f048, 30 steps: about 20\u00a0s. It can take much memory."),
-        (((4096, 2048, 10),), (2048, 2048, 10), "4\u202f096 × 2\u202f048, 10 steps: about 30\u00a0s. It can take much memory."),
+        (((2048, 2048, 30),), (2048, 2048, 10), "2\u202f048 × 2\u202f048, 30 steps: about 20\u00a0s."),
+        (((4096, 2048, 10),), (2048, 2048, 10), "4\u202f096 × 2\u202f048, 10 steps: about 30\u00a0s."),
         (((2048, 2048, 10),), (4096, 2048, 10), "10 steps: about 2\u00a0min, or longer, as time may grow faster than pixels."),
         (((1024, 1024, 10), (4096, 2048, 10)), (2048, 2048, 10), "Computed from 1\u00a0min measured at 1\u202f024 × 1\u202f024"),
     ],
@@ -251,9 +251,10 @@ def test_a_size_that_cannot_fit_is_asked_about_once(qtbot: QtBot) -> None:
     form.size_field.set_size(4096, 4096)
     assert form.size_note.property("tone") == "warn"
     form.size_field.set_size(16384, 16384)
-    assert form.size_note.text().startswith(
-        "16\u202f384 × 16\u202f384 needs at least 34.4\u00a0GB of memory, and only 7.5\u00a0GB are free."
-    )
+    told = form.size_note.text()
+    assert told.startswith("16\u202f384 × 16\u202f384 needs about ")
+    assert "of memory, and only 7.5\u00a0GB are free. Largest that fits: " in told
+    assert form.footer.fits.text().startswith("Does not fit")
     assert form.size_note.property("tone") == "danger"
     assert not form.submit()
     answer(stage, "Cancel")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.helpers import samples
 
-from halftone.contract.facts import GuardEvent, LoraCause, PictureFacts
+from halftone.contract.facts import GuardEvent, LoraCause, PictureFacts, Shortage
 from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.words import ReceiptState
 from halftone.gui.i18n import table
@@ -191,3 +191,28 @@ def test_a_receipt_lists_the_loras_and_names_the_cause() -> None:
     rows = dict(receipt_rows(repaired(msgspec.structs.replace(event("decoded-again", "rescale"), lora=GLOW)), request))
     assert rows["Cause"] == "LoRA: glow"
     assert "LoRA" not in dict(receipt_rows(samples.picture_facts("a.png"), PictureRequest(prompt="sun")))
+
+
+def test_where_the_memory_ended_the_banner_offers_what_helps() -> None:
+    short = Shortage(phase="decode", step=None, then="stopped", width=960, height=960, fits=(640, 640))
+    picture = msgspec.structs.replace(
+        samples.picture_facts("", "not-recovered"), path="", events=(), shortages=(short,), latents="/kept.safetensors"
+    )
+    message = picture_message(picture)
+    assert message is not None
+    assert (message.level, message.title) == ("danger", "This size does not fit on this device.")
+    assert [(act.key, act.label) for act in message.actions] == [
+        ("use-size", "Use 640 × 640"),
+        ("recover", "Try again"),
+        ("fold", "Not now"),
+    ]
+    assert receipt(picture)[2:] == ("Not finished", "The memory ended at 64 × 64")
+
+
+def test_a_picture_that_was_decoded_in_tiles_says_so_and_stays_clean() -> None:
+    short = Shortage(phase="decode", step=None, then="tiles", width=960, height=960)
+    picture = msgspec.structs.replace(samples.picture_facts("a.png", "clean"), events=(), shortages=(short,))
+    message = picture_message(picture)
+    assert message is not None
+    assert (message.level, message.title) == ("warn", "Not enough memory at 960 × 960. Halftone decodes in tiles instead.")
+    assert receipt(picture)[2] == "Clean"

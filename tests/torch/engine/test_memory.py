@@ -1,6 +1,7 @@
 """What stays in memory after a job, and what a change of precision leaves behind that ran out of memory."""
 
 import gc
+import sys
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.bench.common import write_large
 from tests.helpers.engine_runs import check, generate
 from tests.helpers.memory import Full
 
@@ -19,6 +21,7 @@ from halftone.engine.load import fresh_component
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState
 from halftone.engine.service import DiffusersEngine
+from halftone.measure.peak import resident
 from halftone.measure.probe import Probe
 from halftone.measure.sentinel import Sentinel
 
@@ -73,3 +76,26 @@ def test_running_out_of_memory_half_way_through_a_change_of_precision_harms_no_w
     in_file = dict(fresh_component(loaded, "unet").named_parameters())
     for name, parameter in loaded.modules["unet"].named_parameters():
         assert torch.equal(parameter, in_file[name]), name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell the resident size in other words")
+def test_unloading_gives_the_memory_back_to_the_system(tmp_path: Path) -> None:
+    """Weights that were converted are memory of the process's own, and a good part of it lies in the C library's arenas."""
+    model = write_large(tmp_path / "model", small=True)
+    engine = DiffusersEngine()
+    for _ in range(2):  # until the libraries and their caches are there
+        generate(engine, model, "bfloat16", steps=1)
+        engine.unload()
+    before = resident()["RssAnon"]
+    generate(engine, model, "bfloat16", steps=1)
+    grown = resident()["RssAnon"] - before
+    weights = sum(sum(p.nbytes for p in module.parameters()) for module in loaded_modules(engine))
+    engine.unload()
+    left = resident()["RssAnon"] - before
+    assert grown > 0.5 * weights  # some of it found room in what other work had left
+    assert left < 0.1 * weights
+
+
+def loaded_modules(engine: DiffusersEngine) -> list[torch.nn.Module]:
+    assert engine.loaded is not None
+    return list(engine.loaded.modules.values())

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from halftone.measure.peak import PeakMemory, give_back, resident
+from halftone.measure.giving_back import give_back
+from halftone.measure.peak import PeakMemory, resident
 
 CPU = torch.device("cpu")
 MB = 2**20

@@ -69,7 +69,8 @@ def test_a_size_that_no_memory_can_hold_is_refused_before_it_starts(run: Run, mo
     size = ["--width", "16384", "--height", "16384"]
     refused = run("generate", "x", "--model", "pocket", "--precision", "float32", *size)
     assert refused.code != 0
-    assert "This size does not fit: 16384 × 16384 pixels need at least 34.4\u00a0GB, and there are 9.7\u00a0GB" in refused.err
+    assert "This size does not fit: 16384 × 16384 pixels need about " in refused.err
+    assert "\u00a0GB, and there are 9.7\u00a0GB" in refused.err
     assert not list(pictures_dir().iterdir())
     assert run("generate", "x", "--model", "pocket", "--precision", "float32", "--width", "1024", "--height", "1024").code == 0
 
@@ -83,7 +84,7 @@ def test_a_size_far_above_the_models_own_is_told_with_its_time(run: Run) -> None
     told = run(*big, "--seed", "2").err
     side = describe("pocket").native_width
     assert f"1024 × 512 is {round(1024 * 512 / side**2)} times the pixels this model was made for." in told
-    assert "It needs at least " in told
+    assert "It needs about " in told
     assert f"measured at {known[0].width} × {known[0].height}, {known[0].steps} steps: about " in told
 
 

@@ -6,8 +6,8 @@ import weakref
 import pytest
 
 from halftone.contract.errors import HalftoneError, say
-from halftone.health.faults import first_line, is_device_lost, is_out_of_memory, raise_if_lost
-from halftone.worker.failures import error_facts, forget_frames
+from halftone.health.faults import first_line, forget_frames, is_device_lost, is_out_of_memory, raise_if_lost
+from halftone.worker.failures import error_facts
 
 OUT_OF_MEMORY = [
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB",

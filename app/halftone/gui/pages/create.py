@@ -217,6 +217,9 @@ class CreatePage(QWidget):
                 said = copy_details(facts, controller.model, controller.state.device, extras=extras)
                 QGuiApplication.clipboard().setText(said)
                 controller.take(Noted(kind="copied"))
+            case "use-size" if made is not None and made.facts.shortages and made.facts.shortages[-1].fits is not None:
+                self.form.size_field.set_size(*made.facts.shortages[-1].fits)
+                self.centre.fold()
             case "recover" | "recover-fix" if made is not None:
                 controller.recover(made.facts, made.request)
                 self.centre.fold()

@@ -9,8 +9,10 @@ from halftone.gallery.timed import Conditions, names_of, tells_time
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
+from halftone.health.forecast import Made
 
 _KEPT: Final = 5
+_MEMORIES: Final = 20
 FAR_ABOVE: Final = 4.0
 """Times the pixels that a model was made for, from which on a size is warned of."""
 
@@ -83,7 +85,7 @@ class Pictures:
     """The pictures of the window, and what they tell of the next one."""
 
     _made: dict[str, tuple[PictureFacts, PictureRequest]] = field(default_factory=dict[str, tuple[PictureFacts, PictureRequest]])
-    _known: tuple[Conditions, Times] | None = None
+    _known: tuple[Conditions, Times, list[Made]] | None = None
 
     def learn(self, picture: PictureFacts, request: PictureRequest) -> None:
         """Remember a picture; one that is no file by itself, one that is known anew."""
@@ -94,13 +96,21 @@ class Pictures:
 
     def times(self, now: Conditions) -> Times:
         """What pictures took that were made under these conditions."""
+        return self._under(now)[1]
+
+    def measured(self, now: Conditions) -> list[Made]:
+        """The last of those whose memory was measured."""
+        return self._under(now)[2]
+
+    def _under(self, now: Conditions) -> tuple[Conditions, Times, list[Made]]:
         if self._known is None or self._known[0] != now:
-            times = Times()
+            times, found = Times(), list[Made]()
             for picture, request in self._made.values():
                 if tells_time(picture, request, now):
                     times.learn(picture, now.model)
-            self._known = now, times
-        return self._known[1]
+                    found += [(picture, request)] if picture.peak_memory is not None else []
+            self._known = now, times, found[-_MEMORIES:]
+        return self._known
 
 
 def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
@@ -114,13 +124,13 @@ def size_warning(model: ModelFacts, shape: Shape, times: Times) -> str:
     what = tr("{0} is {1} times the pixels this model was made for.", size, factor)
     known = computed(model.id, shape, times)
     if known is None:
-        return sentences(what, tr("It can take very long and much memory."))
+        return sentences(what, tr("It can take very long."))
     about = figures.duration(known.seconds)
     if known.more_pixels:
         cost = tr("Computed from {0}: about {1}, or longer, as time may grow faster than pixels.", known.measured, about)
     else:
         cost = tr("Computed from {0}: about {1}.", known.measured, about)
-    return sentences(what, cost, tr("It can take much memory."))
+    return sentences(what, cost)
 
 
 class Computed(NamedTuple):

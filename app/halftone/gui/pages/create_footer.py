@@ -3,9 +3,12 @@
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.pages.create_parts import GenerateButton
-from halftone.gui.widgets.common import IconLabel, button, column, label, repolish, row, set_icon, surface
+from halftone.gui.pages.create_room import MARKS, fit_word, peak_words
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import IconLabel, button, column, label, repolish, row, set_icon, set_tone, surface
+from halftone.health.forecast import Forecast
 
 _SEVERAL = 4
 
@@ -23,7 +26,7 @@ class Footer(QWidget):
         clock = IconLabel("clock", "text-muted", 14)
         self.estimate = label("", "small", "secondary", numbers=True)
         self.fits_icon = IconLabel("", "danger", 14)
-        self.fits = label("", "small-strong", "danger")
+        self.fits = label("", "small", "secondary", numbers=True)
         self.generate_button = GenerateButton()
         self.more = button("", "primary", tip=tr("More ways to generate"))
         self.more.setAccessibleName(tr("More ways to generate"))
@@ -44,11 +47,19 @@ class Footer(QWidget):
         self.estimate.setText(words)
         self.estimate.setToolTip(tip)
 
-    def show_short(self, why: str) -> None:
-        """why: the figures of a model that does not fit into the memory, "" for one that does."""
-        self.fits.setText(tr("Does not fit") if why else "")
-        self.fits.setToolTip(why)
-        self.fits_icon.set("octagon-alert" if why else "", "danger")
+    def show_memory(self, found: Forecast | None) -> None:
+        """The peak and whether it fits; nothing where it is not known."""
+        if found is None or found.fit is None:
+            self.fits.setText("")
+            self.fits.setToolTip("")
+            self.fits_icon.set("", "ok")
+            return
+        icon, tone = MARKS[found.fit]
+        self.fits.setText(fit_word(found.fit) if found.fit == "no" else listed(fit_word(found.fit), figures.size(found.peak)))
+        set_tone(self.fits, tone if found.fit != "fits" else "secondary")
+        self.fits_icon.set(icon, tone)
+        for part in (self.fits, self.fits_icon):
+            part.setToolTip(peak_words(found))
 
     def show_usable(self, problem: str, *, queueing: bool) -> None:
         """problem: why nothing can be made, "" when it can."""

@@ -31,7 +31,6 @@ from halftone.gui.pages.create_transformer import TransformerPart
 from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import WordsNote
-from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
     column,
     hline,
@@ -41,8 +40,8 @@ from halftone.gui.widgets.common import (
     set_tone,
     surface,
 )
+from halftone.health.forecast import Forecast
 from halftone.health.passes import larger
-from halftone.library.decoder import decoder_channels
 from halftone.settings.places import resources
 
 
@@ -61,7 +60,7 @@ class CreateForm(QWidget):
         self._controller = controller
         self._defaults_of = ""
         self._left = controller.settings.form
-        self._channels: int | None = None
+        self._room = room.Room(controller, self)
         self._dared: set[tuple[Shape, DType]] = set()
         self._pictures = Pictures()
         self._build()
@@ -161,8 +160,10 @@ class CreateForm(QWidget):
         self.prompt.textChanged.connect(self.lora_part.hush)
         self.size_field.changed.connect(self._refresh_footer)
         self.steps.changed.connect(self._refresh_footer)
+        self._room.known.connect(self._refresh_footer)
         self.batch.valueChanged.connect(self._refresh_footer)
         self.guidance.changed.connect(lambda value: self.negative.setEnabled(value > 1.0))
+        self.guidance.changed.connect(self._refresh_footer)
         for part in self.parts:
             part.row.toggled.connect(lambda on, part=part: controller.later(partial(self._show_opened, part)) if on else None)
             part.changed.connect(partial(self._show_changed, part))
@@ -276,9 +277,11 @@ class CreateForm(QWidget):
         return "float32" if precision == "float32" else self._controller.precision[0]
 
     def _shortage(self, precision: Precision | None = None) -> str:
-        if self._controller.model is None:
-            return ""
-        return room.shortage(self._shape(), self._channels, self._dtype(precision), self._controller.state.memory)
+        return room.shortage(self._shape(), self._forecast(precision))
+
+    def _forecast(self, precision: Precision | None = None) -> Forecast | None:
+        made = self._pictures.measured(conditions(self._controller)) if precision is None else ()
+        return self._room.forecast(self.request(), self._dtype(precision), made)
 
     def refusal(self) -> str:
         """Why Generate is disabled, "" when it is not."""
@@ -305,10 +308,6 @@ class CreateForm(QWidget):
             self._restore()
             self.counter.follow(model)
             self._read()
-            self._channels = None
-            self._controller.background.run(
-                partial(decoder_channels, model), partial(self._channels_known, model.id), receiver=self
-            )
             self.lora_part.look()
         self._refresh_footer()
 
@@ -320,11 +319,6 @@ class CreateForm(QWidget):
         self.size_field.set_native(model.native_width, model.native_height)
         self.own_values.follow(model)
         self.sampler.follow(model.samplers)
-
-    def _channels_known(self, model: str, channels: int | None) -> None:
-        if model == self._controller.settings.last_model:
-            self._channels = channels
-            self._refresh_footer()
 
     # --- footer -----------------------------------------------------------------------------------------------------
 
@@ -353,24 +347,15 @@ class CreateForm(QWidget):
         self.footer.show_estimate(
             *estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), times)
         )
-        self._show_memory()
+        found = self._forecast()
+        self.footer.show_memory(found)
         problem = self.refusal()
-        short = self._shortage()
+        short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
         self.size_note.setText(warning)
         set_tone(self.size_note, "danger" if short else "warn")
         self.size_note.setVisible(bool(warning))
         self.footer.show_usable(problem, queueing=bool(self._controller.state.jobs))
-
-    def _show_memory(self) -> None:
-        """Say so when not even the model's weights find room; what a picture needs beyond them is not known before."""
-        memory, model, loaded = self._controller.state.memory, self._controller.model, self._controller.state.loaded
-        short = ""
-        if memory is not None and model is not None and (loaded is None or loaded.id != model.id):
-            free = max(0, memory.total - memory.others)
-            if model.size_bytes > free:
-                short = tr("Model {0}, free memory {1}", figures.size(model.size_bytes), figures.size(free))
-        self.footer.show_short(short)
 
     def _show_opened(self, part: QWidget) -> None:
         """What was opened may stand below the edge."""

@@ -54,6 +54,9 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         rows.append((tr("Frames with bad numbers"), frame_list(picture.broken_frames)))
     elif picture.flat_frames:
         rows.append((tr("Frames of one colour"), frame_list(picture.flat_frames)))
+    if picture.peak_memory is not None:
+        tiled = tr("decoded in tiles") if picture.tiled else ""
+        rows.append((tr("Peak memory"), listed(figures.size(picture.peak_memory), tiled)))
     if picture.path:
         rows.append((tr("File"), picture.path))
     return rows

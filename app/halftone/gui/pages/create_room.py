@@ -1,27 +1,96 @@
-"""A size that needs more memory than there is: told, and asked about once before it is made."""
+"""The memory of the next picture: told in the foot of the form, and asked about once where it does not fit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
 
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from halftone.contract.facts import MemoryFacts
+from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
+from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages.create_estimate import Shape, size_words
 from halftone.gui.widgets import figures
-from halftone.library.decoder import least_bytes
+from halftone.health.forecast import Forecast, Made, Next, forecast
+from halftone.health.memory import Fit
+from halftone.library.networks import Network, known_networks
+
+_Key = tuple[str, str, str | None, tuple[str, ...]]
+MARKS: Final[dict[Fit, tuple[str, str]]] = {
+    "fits": ("circle-check", "ok"),
+    "tight": ("triangle-alert", "warn"),
+    "no": ("octagon-alert", "danger"),
+}
+"""Icon and tone."""
 
 
-def shortage(shape: Shape, channels: int | None, dtype: DType, memory: MemoryFacts | None) -> str:
-    """What is missing, by a lower bound; "" where the picture may fit. channels: of the decoder, None where not known."""
-    if memory is None:
+class Room(QObject):
+    """Reads off the UI thread what the chosen networks need; `known` when that is done."""
+
+    known = Signal()
+
+    def __init__(self, controller: Controller, parent: QObject) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self._key: _Key | None = None
+        self._networks: tuple[Network, ...] = ()
+
+    def forecast(self, request: PictureRequest, dtype: DType, made: Iterable[Made]) -> Forecast | None:
+        """Of the next picture; None where nothing is known of its model or its device."""
+        model, state = self._controller.model, self._controller.state
+        if model is None or state.device is None:
+            return None
+        self._follow(request)
+        return forecast(self._networks, Next(request, model, dtype, state.device.backend), state.memory, made)
+
+    def _follow(self, request: PictureRequest) -> None:
+        model = self._controller.model
+        assert model is not None
+        key = model.id, model.fingerprint, request.vae, tuple(control.path for control in request.controls)
+        if key == self._key:
+            return
+        self._key, self._networks = key, ()
+        read = partial(known_networks, model, request.vae, request.controls)
+        self._controller.background.run(read, partial(self._read, key), receiver=self)
+
+    def _read(self, key: _Key, networks: tuple[Network, ...]) -> None:
+        if key == self._key:
+            self._networks = networks
+            self.known.emit()
+
+
+def fit_word(fit: Fit) -> str:
+    return {"fits": tr("Fits"), "tight": tr("Tight"), "no": tr("Does not fit")}[fit]
+
+
+def peak_words(found: Forecast) -> str:
+    """How much, where the figure comes from, and what is there."""
+    peak = figures.size(found.peak)
+    if found.pictures == 1:
+        told = tr("Peak memory {0}, measured with your last picture of this kind.", peak)
+    elif found.pictures:
+        told = tr("Peak memory {0}, measured with your last {1} pictures of this kind.", peak, found.pictures)
+    else:
+        told = tr("Peak memory about {0}, computed from how the model is built.", peak)
+    free = "" if found.free is None else tr("{0} are free.", figures.size(found.free))
+    return sentences(told, free, tr("It is decoded in tiles.") if found.way.tiled else "")
+
+
+def shortage(shape: Shape, found: Forecast | None) -> str:
+    """What is missing; "" where the picture fits, or where that is not known."""
+    if found is None or found.fit != "no" or found.free is None:
         return ""
-    least, free = least_bytes(shape.width, shape.height, channels, dtype), max(0, memory.total - memory.others)
-    if least <= free:
-        return ""
-    return tr(
-        "{0} needs at least {1} of memory, and only {2} are free.", size_words(shape), figures.size(least), figures.size(free)
+    least = tr(
+        "{0} needs about {1} of memory, and only {2} are free.",
+        size_words(shape),
+        figures.size(found.peak),
+        figures.size(found.free),
     )
+    if found.largest is None:
+        return least
+    return sentences(least, tr("Largest that fits: {0}.", size_words(Shape(*found.largest, shape.steps))))
 
 
 def ask(parent: QWidget, words: str, go_on: Callable[[], object]) -> None:

@@ -61,6 +61,8 @@ def effect(setting: Setting, numerics: Numerics, report: SelfTestReport | None) 
             return gains_nothing if report.device.backend == "cpu" else _quiet(tr("Not measured"), tr("The same picture"))
         case "fp8_storage":
             return _quiet(tr("Not measured"), tr("Rounds weights to 3 bits"))
+        case "vae_tiling":
+            return unmeasured()
         case "precision":
             return _precision(report, now)
         case "attention_backend":

@@ -15,6 +15,11 @@ def give_back() -> None:
     Before it what the libraries' objects hold in circles is let go: networks of which only the weights were wanted.
     """
     gc.collect()
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Only what is free already."""
     if (trim := _trim()) is not None:
         trim(0)
 

@@ -1,0 +1,202 @@
+"""How a job is made to fit into the device's memory: what it needs, the way that is chosen, and the next cheaper one."""
+
+import inspect
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import torch
+from torch import nn
+
+from halftone.contract.facts import DeviceFacts, Shortage
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.words import DType, OffloadMode, Phase
+from halftone.engine.load import Loaded
+from halftone.engine.offload import put_offload
+from halftone.engine.parts import role
+from halftone.engine.plans import any_component
+from halftone.health.activations import Size
+from halftone.health.faults import forget_frames
+from halftone.health.memory import Job, Need, Way, allowed, bytes_in, choose, decoder_scale, largest_size, need, tile_edge
+from halftone.health.passes import last_size
+from halftone.library.networks import Network, known_networks
+from halftone.measure.devices import memory
+from halftone.measure.giving_back import give_back
+from halftone.settings.disk import size_text
+
+log = logging.getLogger(__name__)
+
+
+_NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "sequential": "Sequential"}
+"""As the setting calls its choices."""
+
+
+@dataclass
+class Room:
+    """Of one job. way: how its pictures are made now."""
+
+    loaded: Loaded
+    device: DeviceFacts
+    request: PictureRequest
+    size: Size
+    guided: bool
+    dtypes: Mapping[str, DType]
+    way: Way = field(default_factory=Way)
+    tried: set[Way] = field(default_factory=set[Way])
+
+    def __post_init__(self) -> None:
+        self.networks = known_networks(self.loaded.facts, self.request.vae, self.request.controls)
+        self._ways = allowed(
+            self.request.numerics.vae_tiling,
+            self.request.numerics.offload,
+            on_cpu=not self.loaded.places.apart,
+            can_tile=can_tile(self._decoder()),
+        )
+
+    def settle(self, free: int) -> tuple[str, ...]:
+        """Choose the cheapest way that fits into the free bytes and put it into force; the reasons of all that is not plain."""
+        plain, tiled = self.needs(0), self.needs(self.tile)
+        self.put(choose(self._ways, plain, tiled, free if self.networks else None))
+        numerics, free_words = self.request.numerics, size_text(free)
+        reasons: list[str] = []
+        if self.way.offload != "none" and numerics.offload == "auto":
+            named, all_at_once = _NAMES[self.way.offload], size_text(plain.peak)
+            reasons.append(f"Offload ({named}): all at once would need about {all_at_once}, and {free_words} are free.")
+        if self.way.tiled and numerics.vae_tiling == "always":
+            reasons.append("The VAE decodes in tiles: VAE tiling is set to Always.")
+        elif self.way.tiled:
+            whole = size_text(bytes_in(plain, tiled, Way(self.way.offload)))
+            reasons.append(f"The VAE decodes in tiles: without them about {whole} would be needed, and {free_words} are free.")
+        return tuple(reasons)
+
+    def needs(self, tile: int) -> Need:
+        """What a picture of the job needs with all on the device. tile: edge of the decoder's tiles, 0: the whole at once."""
+        return self._need(self.size, tile)
+
+    def put(self, way: Way) -> None:
+        """Let the pictures be made this way from now on."""
+        self.way = way
+        put_offload(self.loaded.places, way.offload, packed=self.request.numerics.fp8_storage)
+        self.tried.add(way)
+        if (decoder := self._decoder()) is not None:
+            put_tiling(decoder, self.tile if way.tiled else 0)
+
+    def make(self, phase: str, step: int | None) -> Shortage:
+        """The memory ended there: the next cheaper way is in force from now on, if there is one."""
+        before, way = self.way, self._cheaper(phase)
+        if way is not None:
+            self.put(way)
+        return Shortage(
+            phase=cast("Phase", phase or "encode"),
+            step=step,
+            then="stopped" if way is None else "tiles" if way.offload == before.offload else "offload",
+            width=self.size.width,
+            height=self.size.height,
+            fits=self._largest() if way is None else None,
+        )
+
+    def _cheaper(self, phase: str) -> Way | None:
+        """The next way that takes less in this phase and was not tried yet. Tiles help only where something is decoded."""
+        after = self._ways[self._ways.index(self.way) + 1 :] if self.way in self._ways else self._ways
+        left = (way for way in after if way not in self.tried and (phase == "decode" or way.offload != self.way.offload))
+        return next(left, None)
+
+    @property
+    def tile(self) -> int:
+        """Edge of a tile in pixels."""
+        return tile_edge(self.size, decoder_scale(self.networks))
+
+    def _largest(self) -> tuple[int, int] | None:
+        """The largest (width, height) of this shape that fits in the cheapest way that is left; None where it is not known."""
+        if not self.networks:
+            return None
+        free = free_bytes(self.loaded)
+
+        def peak(size: Size) -> int:
+            plain, tiled = self._need(size, 0), self._need(size, self.tile)
+            return min(bytes_in(plain, tiled, way) for way in self._ways)
+
+        found = largest_size(self.size, free, peak)
+        smaller = found is not None and found.pixels < self.size.pixels
+        return (found.width, found.height) if found is not None and smaller else None
+
+    def _need(self, size: Size, tile: int) -> Need:
+        return need(
+            self.networks,
+            Job(size, guided=self.guided, tile=tile),
+            self._dtype,
+            self.device.backend,
+            packed=self.request.numerics.fp8_storage,
+        )
+
+    def _dtype(self, network: Network) -> DType:
+        return self.dtypes.get("controlnet" if network.work == "control" else network.name, "float32")
+
+    def _decoder(self) -> nn.Module | None:
+        found = any_component(self.loaded, "decode")
+        return None if found is None else found[1]
+
+
+def room_of(
+    loaded: Loaded,
+    device: DeviceFacts,
+    request: PictureRequest,
+    resolved: ResolvedRequest,
+    frames: int,
+    dtypes: Mapping[str, DType],
+) -> Room:
+    """Of a job that is about to begin. dtypes: of its plan."""
+    size = Size(*last_size(request.hires, resolved.width, resolved.height), frames)
+    return Room(loaded, device, request, size, guided=resolved.guidance > 1, dtypes=dtypes)
+
+
+def can_tile(decoder: nn.Module | None) -> bool:
+    return decoder is not None and hasattr(decoder, "use_tiling")
+
+
+def put_tiling(decoder: Any, edge: int) -> None:
+    """Decode in tiles of so many pixels along an edge, frame by frame; 0: the whole at once."""
+    if not can_tile(decoder):
+        return
+    sliced = hasattr(decoder, "use_slicing")
+    if not edge:
+        decoder.disable_tiling()
+        if sliced:
+            decoder.disable_slicing()
+        return
+    sizes = inspect.signature(decoder.enable_tiling).parameters
+    told = {"tile_sample_min_height": edge, "tile_sample_min_width": edge}
+    told |= {"tile_sample_stride_height": edge * 3 // 4, "tile_sample_stride_width": edge * 3 // 4}
+    decoder.enable_tiling(**{name: value for name, value in told.items() if name in sizes})
+    if hasattr(decoder, "tile_latent_min_size") and isinstance(decoder.tile_sample_min_size, int):
+        scale = 2 ** (len(decoder.config.block_out_channels) - 1)
+        decoder.tile_sample_min_size, decoder.tile_latent_min_size = edge, edge // scale
+    if sliced:
+        decoder.enable_slicing()
+
+
+def free_bytes(loaded: Loaded) -> int:
+    """Bytes that the networks and what they compute may take together on the device."""
+    now = memory(str(loaded.device))
+    if loaded.device.type != "cpu":
+        return max(0, now.total - now.others)
+    return max(0, now.total - now.others - now.own) + weight_bytes(loaded)
+
+
+def weight_bytes(loaded: Loaded) -> int:
+    """Bytes of all networks as they are in memory now."""
+    return sum(
+        tensor.nbytes
+        for name, module in loaded.modules.items()
+        if role(name, module) != "other"
+        for tensor in (*module.parameters(), *module.buffers())
+    )
+
+
+def free_after(error: BaseException) -> None:
+    """Give back what a failed call left: the tensors that its frames held, and what torch and the C library keep for later."""
+    forget_frames(error)
+    give_back()
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()

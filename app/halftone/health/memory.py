@@ -1,0 +1,203 @@
+"""What a picture needs of a device's memory, whether that fits, and the cheapest way in which it does. Pure: no torch."""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import floor, sqrt
+from typing import Final, Literal, NamedTuple
+
+from halftone.contract.words import DType, Offload, OffloadMode, VaeTiling
+from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale
+from halftone.library.networks import Network
+
+Fit = Literal["fits", "tight", "no"]
+
+ITEM_BYTES: Final[dict[DType, int]] = {"float32": 4, "float16": 2, "bfloat16": 2}
+NEAR: Final = 0.15
+"""Share by which what is computed may differ from what is needed (tests/bench/bench_memory.py)."""
+TIGHT: Final = 0.9
+"""Of the free memory: what needs more of it may fail, since what else happens on the device is not known."""
+_ON_A_CPU: Final = 1.25
+"""Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
+they copy one layer at a time.
+"""
+
+
+class Job(NamedTuple):
+    """A picture. tile: edge in pixels of the parts that the decoder makes, 0 for the whole at once; text: tokens of the prompt,
+    None where its network tells.
+    """
+
+    size: Size
+    guided: bool = True
+    tile: int = 0
+    text: int | None = None
+
+
+class Need(NamedTuple):
+    """Bytes. weights: (network, its weights); the others: beside the weights while they compute."""
+
+    weights: tuple[tuple[Network, int], ...]
+    denoise: int
+    decode: int
+
+    @property
+    def resident(self) -> int:
+        return sum(size for _, size in self.weights)
+
+    @property
+    def activations(self) -> int:
+        """At the worst moment."""
+        return max(self.denoise, self.decode)
+
+    @property
+    def peak(self) -> int:
+        """With everything on the device."""
+        return self.resident + self.activations
+
+
+class Way(NamedTuple):
+    """How a picture is made: what is offloaded, and whether it is decoded in tiles."""
+
+    offload: OffloadMode = "none"
+    tiled: bool = False
+
+
+PLAIN: Final = Way()
+
+
+def need(
+    networks: Sequence[Network], job: Job, dtype_of: Callable[[Network], DType], backend: str, *, packed: bool = False
+) -> Need:
+    """What a picture needs with all on the device. dtype_of: in which type a network computes; backend: "cpu", "cuda" …; packed:
+    the denoiser's weights are kept in eight bits.
+    """
+    decoder = next((one for one in networks if one.work == "decode"), None)
+    on_cpu = backend == "cpu"
+    denoise = decode = beside = 0
+    for one in networks:
+        item = ITEM_BYTES[dtype_of(one)]
+        copied = one.largest if on_cpu else 0
+        if one.work == "denoise":
+            alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text)
+            denoise = max(denoise, item * (alive + copied))
+        elif one.work == "control":
+            beside += item * controlling(one, decoder, job.size, guided=job.guided)
+        elif one.work == "decode":
+            decode = max(decode, round(item * (_decoded(one, job) * (_ON_A_CPU if on_cpu else 1.0) + copied)))
+    eight = {one.name for one in networks if packed and one.work == "denoise"}
+    weights = tuple((one, one.parameters * (1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
+    return Need(weights, denoise + beside, decode)
+
+
+def _decoded(decoder: Network, job: Job) -> int:
+    """In tiles: one of them, and the picture three times (its tiles, its rows, the whole)."""
+    size = job.size
+    if not job.tile or max(size.width, size.height) <= job.tile:
+        return decoding(decoder, size)
+    part = Size(min(size.width, job.tile), min(size.height, job.tile), size.frames)
+    return decoding(decoder, part) + 9 * size.pixels * size.frames
+
+
+def bytes_in(plain: Need, tiled: Need, way: Way) -> int:
+    """Bytes on the device at once in a way. plain, tiled: of the same picture, decoded at once and in tiles."""
+    now = tiled if way.tiled else plain
+    if way.offload == "none":
+        return now.peak
+    beside = {"denoise": now.denoise, "control": now.denoise, "decode": now.decode}
+    return max((_held(one, size, way.offload) + beside.get(one.work, 0) for one, size in now.weights), default=now.activations)
+
+
+def _held(network: Network, size: int, offload: OffloadMode) -> int:
+    """Bytes of a network's weights that are on the device at once."""
+    if offload == "model" or not network.parameters:
+        return size
+    if offload == "group":
+        return size // network.blocks
+    return size * network.largest // network.parameters
+
+
+WAYS: Final = (
+    PLAIN,
+    Way("none", tiled=True),
+    Way("model"),
+    Way("model", tiled=True),
+    Way("group"),
+    Way("group", tiled=True),
+    Way("sequential"),
+    Way("sequential", tiled=True),
+)
+"""The cheapest first: tiles cost a little of the picture's last moment, each offload more of the time of every step."""
+
+
+def allowed(tiling: VaeTiling, offload: Offload, *, on_cpu: bool, can_tile: bool) -> tuple[Way, ...]:
+    """The ways that the settings and the device leave, the cheapest first. On a CPU there is nothing to offload from."""
+    tiles = {"auto": (False, True), "always": (True,), "never": (False,)}[tiling if can_tile else "never"]
+    kinds = ("none",) if on_cpu else ("none", "model", "group", "sequential") if offload == "auto" else (offload,)
+    return tuple(way for way in WAYS if way.tiled in tiles and way.offload in kinds)
+
+
+def choose(ways: Sequence[Way], plain: Need, tiled: Need, free: int | None) -> Way:
+    """The cheapest way that fits into the free bytes; where none does, the one that needs the least. free: None: not known."""
+    if free is None:
+        return ways[0]
+    fitting = next((way for way in ways if fit(bytes_in(plain, tiled, way), free) == "fits"), None)
+    return fitting or min(ways, key=lambda way: bytes_in(plain, tiled, way))
+
+
+def fit(peak: int, free: int) -> Fit:
+    """Whether so many bytes fit into the free ones."""
+    return "fits" if peak <= TIGHT * free else "tight" if peak <= free else "no"
+
+
+def tile_edge(size: Size, scale: int = 8) -> int:
+    """Pixels along an edge of a tile: 512, of smaller pictures about half; a multiple of what one latent stands for."""
+    half = max(size.width, size.height) // 2
+    return max(8 * scale, min(512, half) // (8 * scale) * 8 * scale)
+
+
+class Measured(NamedTuple):
+    """A finished picture: what was computed for it before, and what was measured."""
+
+    computed: Need
+    peak: int
+
+
+class Prediction(NamedTuple):
+    """Bytes, and of how many pictures of this very kind they were measured; 0: computed."""
+
+    peak: int
+    pictures: int = 0
+
+
+def predict(computed: Need, measured: Iterable[Measured]) -> Prediction:
+    """What was measured with pictures of the same needs, else what is computed, corrected by the nearest that was measured."""
+    known = [one for one in measured if one.peak > 0 and one.computed.resident == computed.resident]
+    same = [one.peak for one in known if one.computed.activations == computed.activations]
+    if same:
+        return Prediction(max(same), len(same))
+    near = min(known, key=lambda one: abs(one.computed.activations - computed.activations), default=None)
+    if near is None or not near.computed.activations:
+        return Prediction(computed.peak)
+    ratio = (near.peak - near.computed.resident) / near.computed.activations
+    return Prediction(computed.resident + round(computed.activations * min(2.0, max(0.5, ratio))))
+
+
+def largest_size(size: Size, free: int, peak_of: Callable[[Size], int], multiple: int = 64) -> Size | None:
+    """The largest picture of about the same shape that fits; None where not even the smallest does. multiple: of its edges."""
+
+    def scaled(area: float) -> Size:
+        factor = sqrt(area / size.pixels)
+        width, height = (max(multiple, floor(edge * factor / multiple) * multiple) for edge in (size.width, size.height))
+        return Size(width, height, size.frames)
+
+    low, high = float(multiple**2), float(size.pixels)
+    if peak_of(scaled(low)) > TIGHT * free:
+        return None
+    while high - low > multiple**2:
+        middle = (low + high) / 2
+        low, high = (middle, high) if peak_of(scaled(middle)) <= TIGHT * free else (low, middle)
+    return scaled(low)
+
+
+def decoder_scale(networks: Iterable[Network]) -> int:
+    """Pixels per latent along one edge."""
+    return latent_scale(next((one for one in networks if one.work == "decode"), None))

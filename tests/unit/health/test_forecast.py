@@ -1,0 +1,96 @@
+"""The memory of the next picture, from the model's own files and the pictures that were made."""
+
+import msgspec
+import pytest
+from tests.helpers import samples
+
+from halftone.contract.facts import MemoryFacts, PictureFacts, Shortage
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.health.forecast import Forecast, Next, forecast
+from halftone.health.memory import Way
+from halftone.health.memory_words import shortage_note
+from halftone.library.models import describe
+from halftone.library.networks import known_networks
+
+POCKET = describe("pocket")
+NETWORKS = known_networks(POCKET)
+ASKED = PictureRequest(prompt="a", width=1024, height=1024, guidance=6.0, seed=1)
+G = 10**9
+
+
+def told(request: PictureRequest = ASKED, total: int = 100 * G, **made: int) -> Forecast:
+    before = [(msgspec.structs.replace(samples.picture_facts("a.png"), **{"frames": 1, **made}), request)] if made else []
+    memory = MemoryFacts(total=total, own=0, others=0)
+    found = forecast(NETWORKS, Next(request, POCKET, "float32", "cuda"), memory, before)
+    assert found is not None
+    return found
+
+
+def test_more_memory_is_told_for_a_larger_picture_in_a_wider_type() -> None:
+    large = told(msgspec.structs.replace(ASKED, width=2048))
+    assert 1.9 * told().peak < large.peak < 2.1 * told().peak
+    half = forecast(NETWORKS, Next(ASKED, POCKET, "float16", "cuda"), None)
+    assert half is not None
+    assert half.peak * 2 == told().peak
+    assert (half.free, half.fit) == (None, None)
+
+
+def test_what_does_not_fit_is_told_with_the_largest_that_does() -> None:
+    peak = told().peak
+    assert told().fit == "fits"
+    assert told(total=round(peak / 0.95), request=never(ASKED)).fit == "tight"
+    short = told(total=round(peak * 0.5), request=never(ASKED))
+    assert (short.fit, short.way) == ("no", Way())
+    assert short.largest is not None
+    smaller = never(msgspec.structs.replace(ASKED, width=short.largest[0], height=short.largest[1]))
+    assert told(smaller, total=round(peak * 0.5)).fit == "fits"
+
+
+def never(request: PictureRequest) -> PictureRequest:
+    return msgspec.structs.replace(request, numerics=Numerics(vae_tiling="never", offload="none"))
+
+
+def test_a_decode_that_does_not_fit_is_told_in_tiles() -> None:
+    whole, tiled = told(), told(msgspec.structs.replace(ASKED, numerics=Numerics(vae_tiling="always")))
+    assert tiled.way == Way(tiled=True)
+    assert tiled.peak <= whole.peak
+
+
+def test_what_was_measured_is_told() -> None:
+    made = {"width": 1024, "height": 1024, "peak_memory": 7 * G}
+    assert (told(**made).peak, told(**made).pictures) == (7 * G, 1)
+    other = msgspec.structs.replace(ASKED, vae="/other.safetensors")
+    memory = MemoryFacts(total=100 * G, own=0, others=0)
+    picture: PictureFacts = msgspec.structs.replace(samples.picture_facts("a.png"), frames=1, **made)
+    found = forecast(NETWORKS, Next(ASKED, POCKET, "float32", "cuda"), memory, [(picture, other)])
+    assert found is not None
+    assert found.pictures == 0, "another VAE ran"
+
+
+def test_of_a_model_that_is_not_known_nothing_is_told() -> None:
+    assert forecast((), Next(ASKED, POCKET, "float32", "cpu"), None) is None
+
+
+@pytest.mark.parametrize(
+    ("then", "fits", "title", "text"),
+    [
+        ("tiles", None, "Not enough memory at 64 × 32. Halftone decodes in tiles instead.", "Nothing else changes."),
+        (
+            "stopped",
+            (48, 24),
+            "This size does not fit on this device.",
+            "At 64 × 32 its memory ended while the picture was decoded. Largest that fits: 48 × 24. "
+            "Your prompt and seed are kept.",
+        ),
+        (
+            "stopped",
+            None,
+            "This size does not fit on this device.",
+            "At 64 × 32 its memory ended while the picture was decoded. A smaller size, FP16 or BF16 needs less. "
+            "Your prompt and seed are kept.",
+        ),
+    ],
+)
+def test_what_is_said_where_the_memory_ended(then: str, fits: tuple[int, int] | None, title: str, text: str) -> None:
+    note = shortage_note(Shortage(phase="decode", step=None, then=then, width=64, height=32, fits=fits))
+    assert (note.title.text(), note.text.text()) == (title, text)

@@ -1,0 +1,206 @@
+"""What a picture needs of the memory, whether it fits, and the way that is chosen: tables of what was counted and measured."""
+
+from typing import Any
+
+import pytest
+
+from halftone.contract.words import DType
+from halftone.health.activations import Size, decoding, denoising
+from halftone.health.memory import (
+    PLAIN,
+    WAYS,
+    Job,
+    Measured,
+    Need,
+    Prediction,
+    Way,
+    allowed,
+    bytes_in,
+    choose,
+    fit,
+    largest_size,
+    need,
+    predict,
+    tile_edge,
+)
+from halftone.library.networks import Network
+
+SD1: dict[str, Any] = {
+    "block_out_channels": [320, 640, 1280, 1280],
+    "layers_per_block": 2,
+    "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
+}
+SDXL: dict[str, Any] = {
+    "block_out_channels": [320, 640, 1280],
+    "layers_per_block": 2,
+    "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+}
+KL: dict[str, Any] = {"block_out_channels": [128, 256, 512, 512]}
+SD3: dict[str, Any] = {"patch_size": 2, "num_attention_heads": 24, "attention_head_dim": 64}
+FLUX: dict[str, Any] = {"patch_size": 1, "num_attention_heads": 24, "attention_head_dim": 128}
+
+
+def network(work: Any, kind: str, parameters: int, config: dict[str, Any], **more: Any) -> Network:
+    return Network(name=work, work=work, kind=kind, parameters=parameters, config=config, **more)
+
+
+VAE = network("decode", "AutoencoderKL", 80_000_000, KL, largest=2_400_000, blocks=10)
+UNET = network("denoise", "UNet2DConditionModel", 860_000_000, SD1, largest=29_000_000, blocks=20)
+TEXT = network("encode", "CLIPTextModel", 120_000_000, {}, largest=38_000_000, blocks=12)
+MODEL = (TEXT, UNET, VAE)
+
+
+def half(_: Network) -> DType:
+    return "float16"
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "latents", "counted"),
+    [
+        ("UNet2DConditionModel", SD1, 32, 8383.3),
+        ("UNet2DConditionModel", SD1, 64, 8338.8),
+        ("UNet2DConditionModel", SD1, 128, 8327.7),
+        ("UNet2DConditionModel", SDXL, 64, 5083.2),
+        ("UNet2DConditionModel", SDXL, 128, 5053.8),
+    ],
+)
+def test_a_unet_needs_what_a_tally_of_its_tensors_counted(
+    kind: str, config: dict[str, Any], latents: int, counted: float
+) -> None:
+    """counted: numbers per latent pixel and picture of the guided pair, on torch's meta device."""
+    size = Size(8 * latents, 8 * latents)
+    told = denoising(network("denoise", kind, 1, config), VAE, size, guided=True)
+    assert told / (2 * latents**2) == pytest.approx(counted, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "guided", "counted"),
+    [
+        ("SD3Transformer2DModel", SD3, True, 2 * 16.65 * (4096 + 333) * 1536),
+        ("FluxTransformer2DModel", FLUX, True, 17.34 * (4096 + 512) * 3072),
+        ("PixArtTransformer2DModel", {**SD3, "num_attention_heads": 16, "attention_head_dim": 72}, True, 2 * 12.15 * 4096 * 1152),
+        ("SD3Transformer2DModel", SD3, False, 16.65 * (4096 + 333) * 1536),
+    ],
+)
+def test_a_transformer_needs_what_a_tally_of_its_tensors_counted(
+    kind: str, config: dict[str, Any], guided: bool, counted: float
+) -> None:
+    told = denoising(network("denoise", kind, 1, config), VAE, Size(1024, 1024), guided=guided)
+    assert told == pytest.approx(counted, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "counted"),
+    [
+        ("AutoencoderKL", KL, 768.06),
+        ("AutoencoderDC", {"decoder_block_out_channels": [128, 256, 512, 512, 1024, 1024]}, 833.0),
+        ("AutoencoderKLWan", {"base_dim": 96}, 1733.0),
+    ],
+)
+def test_a_decoder_needs_what_a_tally_of_its_tensors_counted(kind: str, config: dict[str, Any], counted: float) -> None:
+    told = decoding(network("decode", kind, 1, config), Size(256, 256))
+    assert told / 256**2 == pytest.approx(counted, rel=0.02)
+
+
+@pytest.mark.parametrize(("edge", "measured"), [(512, 1_023_602_688), (768, 2_257_907_712)])
+def test_a_decoder_on_a_processor_needs_what_the_system_counted(edge: int, measured: int) -> None:
+    """Resident bytes in FP32 beyond those of the weights."""
+    told = need((VAE,), Job(Size(edge, edge)), lambda _: "float32", "cpu")
+    assert told.decode == pytest.approx(measured, rel=0.05)
+
+
+def test_weights_count_in_the_type_that_they_run_in() -> None:
+    mixed = need(MODEL, Job(Size(512, 512)), lambda one: "float32" if one.work == "decode" else "float16", "cuda")
+    assert mixed.resident == 2 * (120_000_000 + 860_000_000) + 4 * 80_000_000
+    assert mixed.decode == 4 * 768 * 512**2
+    assert mixed.peak == mixed.resident + max(mixed.denoise, mixed.decode)
+
+
+def test_tiles_need_one_tile_and_the_picture() -> None:
+    whole, tiled = (need(MODEL, Job(Size(2048, 2048), tile=tile), half, "cuda") for tile in (0, 512))
+    assert tiled.decode == 2 * (768 * 512**2 + 9 * 2048**2)
+    assert whole.decode > 6 * tiled.decode
+    assert need(MODEL, Job(Size(512, 512), tile=512), half, "cuda").decode == 2 * 768 * 512**2
+
+
+@pytest.mark.parametrize(
+    ("edges", "scale", "edge"),
+    [
+        ((1024, 1024), 8, 512),
+        ((512, 512), 8, 256),
+        ((768, 1344), 8, 512),
+        ((32, 32), 2, 16),
+        ((64, 64), 8, 64),
+        ((2048, 512), 32, 512),
+    ],
+)
+def test_a_tile_is_smaller_than_the_picture(edges: tuple[int, int], scale: int, edge: int) -> None:
+    assert tile_edge(Size(*edges), scale) == edge
+
+
+def test_each_way_holds_less_than_the_one_before_it() -> None:
+    plain, tiled = (need(MODEL, Job(Size(1024, 1024), tile=tile), half, "cuda") for tile in (0, 512))
+    untiled = [bytes_in(plain, tiled, way) for way in WAYS if not way.tiled]
+    in_tiles = [bytes_in(plain, tiled, way) for way in WAYS if way.tiled]
+    assert untiled == sorted(untiled, reverse=True)
+    assert in_tiles == sorted(in_tiles, reverse=True)
+    model = bytes_in(plain, tiled, Way("model", tiled=True))
+    assert model == 2 * 860_000_000 + tiled.denoise
+    assert bytes_in(plain, tiled, Way("group", tiled=True)) == 2 * 860_000_000 // 20 + tiled.denoise
+
+
+G = 10**9
+_NEED = Need(((UNET, 6 * G), (VAE, G)), 2 * G, 8 * G)
+_TILED = Need(_NEED.weights, 2 * G, G)
+
+
+@pytest.mark.parametrize(
+    ("free", "tiling", "offload", "on_cpu", "way"),
+    [
+        (None, "auto", "auto", False, PLAIN),
+        (20 * G, "auto", "auto", False, PLAIN),
+        (15 * G, "auto", "auto", False, Way(tiled=True)),
+        (15 * G, "never", "auto", False, Way("model")),
+        (15 * G, "never", "none", False, PLAIN),
+        (20 * G, "always", "auto", False, Way(tiled=True)),
+        (9 * G, "auto", "auto", False, Way("model", tiled=True)),
+        (5 * G, "auto", "auto", False, Way("group", tiled=True)),
+        (9 * G, "auto", "auto", True, Way(tiled=True)),
+        (G, "auto", "auto", True, Way(tiled=True)),
+        (G, "never", "auto", True, PLAIN),
+        (20 * G, "auto", "sequential", False, Way("sequential")),
+    ],
+)
+def test_the_cheapest_way_that_fits_is_chosen(free: int | None, tiling: Any, offload: Any, on_cpu: bool, way: Way) -> None:
+    assert choose(allowed(tiling, offload, on_cpu=on_cpu, can_tile=True), _NEED, _TILED, free) == way
+
+
+def test_a_decoder_without_tiles_is_never_asked_for_them() -> None:
+    assert all(not way.tiled for way in allowed("always", "auto", on_cpu=False, can_tile=False))
+
+
+@pytest.mark.parametrize(("peak", "told"), [(89, "fits"), (95, "tight"), (100, "tight"), (101, "no")])
+def test_near_the_end_of_the_memory_is_tight(peak: int, told: str) -> None:
+    assert fit(peak, 100) == told
+
+
+def test_what_was_measured_goes_before_what_is_computed() -> None:
+    small = Need(_NEED.weights, G, 2 * G)
+    assert predict(_NEED, ()) == Prediction(15 * G)
+    assert predict(_NEED, [Measured(_NEED, 14 * G), Measured(_NEED, 13 * G)]) == Prediction(14 * G, 2)
+    assert predict(_NEED, [Measured(small, 10 * G)]) == Prediction(19 * G), "of another size: its ratio"
+    assert predict(_NEED, [Measured(small, 40 * G)]) == Prediction(23 * G), "no ratio beyond twice is believed"
+    other = Need(((UNET, G),), G, G)
+    assert predict(_NEED, [Measured(other, 5 * G)]) == Prediction(15 * G), "other weights tell nothing"
+
+
+def test_the_largest_size_fits_and_keeps_the_shape() -> None:
+    def peak(size: Size) -> int:
+        return need(MODEL, Job(size), half, "cuda").peak
+
+    found = largest_size(Size(3072, 2048), 6 * G, peak)
+    assert found is not None
+    assert peak(found) <= 0.9 * 6 * G < peak(Size(found.width + 128, found.height + 128))
+    assert (found.width % 64, found.height % 64) == (0, 0)
+    assert found.width / found.height == pytest.approx(1.5, rel=0.1)
+    assert largest_size(Size(1024, 1024), 2 * G, peak) is None, "the weights alone are too much"
