@@ -83,8 +83,8 @@ def _auto(engine: DiffusersEngine, path: Path, options: Options, folder: Path) -
     for _ in range(rounds):
         for dtype, own in times.items():
             own.append(_ours(engine, path, folder, edge, dtype, steps=3)[1])
-    medians = {dtype: statistics.median(own) for dtype, own in times.items()}
-    speeds = {dtype: medians["float32"] / seconds for dtype, seconds in medians.items()}
+    medians: dict[DType, float] = {dtype: statistics.median(own) for dtype, own in times.items()}
+    speeds: dict[DType, float] = {dtype: medians["float32"] / seconds for dtype, seconds in medians.items()}
     told = ", ".join(f"{DTYPE_NAMES[dtype]} {speed:.2f}" for dtype, speed in speeds.items())
     fastest = max(speeds, key=lambda dtype: speeds[dtype])
     units = _UNITS & _flags()

@@ -175,7 +175,7 @@ def test_the_editor_paints_erases_inverts_and_takes_back(qtbot: QtBot) -> None:
     canvas.show()
 
     def value(x: int, y: int) -> int:
-        return canvas.mask().pixelColor(x, y).value()
+        return canvas.painted_mask().pixelColor(x, y).value()
 
     def at(x: int, y: int) -> QPoint:
         box = canvas.picture_rect()
@@ -215,7 +215,7 @@ def test_the_editor_is_used_with_the_keys_alone(qtbot: QtBot) -> None:
     for _ in range(8):
         QTest.keyClick(canvas, Qt.Key.Key_Right)
     QTest.keyRelease(canvas, Qt.Key.Key_Space)
-    painted = [canvas.mask().pixelColor(x, 50).value() for x in (5, 30, 50, 70, 95)]
+    painted = [canvas.painted_mask().pixelColor(x, 50).value() for x in (5, 30, 50, 70, 95)]
     assert painted == [0, 255, 255, 255, 0]
 
 

@@ -15,6 +15,7 @@ from tests.helpers.engine_runs import Steady, generate, pixels
 from halftone.contract.facts import PictureFacts, Shortage
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PictureReady
 from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.words import DType
 from halftone.engine.memory import Room
 from halftone.engine.service import DiffusersEngine
 from halftone.health.activations import Size
@@ -238,7 +239,7 @@ def test_the_way_is_chosen_by_what_is_free(engine: DiffusersEngine, models: dict
     """share: of what the whole picture at once would need."""
     loaded = apart(engine)
     request = PictureRequest(prompt="a", model=str(models["sd15"]), numerics=Numerics(precision="float32"))
-    dtypes = {name: state.dtype for name, state in loaded.states.items()}
+    dtypes: dict[str, DType] = {name: state.dtype for name, state in loaded.states.items()}
     room = Room(loaded, find_device("cpu"), request, Size(512, 512), guided=False, dtypes=dtypes)
     reasons = room.settle(round(share * room.needs(0).peak))
     assert (room.way.offload, loaded.places.mode) == (mode, mode)

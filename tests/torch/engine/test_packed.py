@@ -81,9 +81,10 @@ def test_rows_taken_apart_and_put_together_again_stay_packed() -> None:
         torch.cat([first, Packed.of(blocks("Q4_0", rows=6), "Q4_0")])
 
 
-def network(kind: str = "Q8_0") -> nn.Module:
+def network(kind: str = "Q8_0") -> nn.Sequential:
     made = nn.Sequential(nn.LayerNorm(64), PackedLinear(Packed.of(blocks(kind, rows=8), kind), torch.zeros(8), torch.float32))
-    return made.requires_grad_(False)
+    made.requires_grad_(False)
+    return made
 
 
 def test_a_plan_scales_and_rounds_what_the_bytes_stand_for_and_the_bytes_stay() -> None:

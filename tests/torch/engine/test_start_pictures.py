@@ -232,8 +232,8 @@ def test_what_was_there_is_kept_by_those_that_compute_in_patches(engine: Diffuse
     model = run.save(case, tmp_path / name)
     image = drawing(tmp_path / "a.png", 56, 64)
     start = Start(outpaint=(0, 0, 20, 0), mask_blur=1, strength=1.0)
-    sizes: dict[str, Any] = {"width": None, "height": None}
-    report, _ = generate(engine, model, family="sd15", image=image, start=start, steps=2, **{**sizes, "options": case.options})
+    more: dict[str, Any] = {"width": None, "height": None, "options": case.options}
+    report, _ = generate(engine, model, family="sd15", image=image, start=start, steps=2, **more)
     assert (report.images[0].width, report.images[0].height, report.images[0].state) == (76, 64, "clean")
     assert (pixels(report)[:, :50] == array(image)[:, :50]).all()
 

@@ -1,5 +1,7 @@
 """The memory of the next picture, from the model's own files and the pictures that were made."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.helpers import samples
@@ -57,7 +59,7 @@ def test_a_decode_that_does_not_fit_is_told_in_tiles() -> None:
 
 
 def test_what_was_measured_is_told() -> None:
-    made = {"width": 1024, "height": 1024, "peak_memory": 7 * G}
+    made: dict[str, Any] = {"width": 1024, "height": 1024, "peak_memory": 7 * G}
     assert (told(**made).peak, told(**made).pictures) == (7 * G, 1)
     other = msgspec.structs.replace(ASKED, vae="/other.safetensors")
     memory = MemoryFacts(total=100 * G, own=0, others=0)

@@ -81,12 +81,12 @@ class CreateForm(QWidget):
         self.hires_part = HiresPart(self.size_field)
         self.numerics_part = NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
-            self.lora_part,
-            self.vae_part,
             self.start_part,
-            self.transformer_part,
+            self.lora_part,
             self.control_part,
             self.hires_part,
+            self.vae_part,
+            self.transformer_part,
             self.video_part,
             self.numerics_part,
         )

@@ -26,12 +26,12 @@ class MaskEditor(QDialog):
         self.tool.set_value("paint")
         self.tool.set_tip("paint", tr("What is painted is made anew (P)"))
         self.tool.set_tip("erase", tr("What is erased stays as it is (E)"))
-        self.size = QSlider(Qt.Orientation.Horizontal)
-        self.size.setRange(*BRUSH)
-        self.size.setValue(self.canvas.brush)
-        self.size.setFixedWidth(140)
-        self.size.setToolTip(tr("Width of the brush ([ and ], or the wheel)"))
-        self.size.setAccessibleName(tr("Brush size"))
+        self.width_slider = QSlider(Qt.Orientation.Horizontal)
+        self.width_slider.setRange(*BRUSH)
+        self.width_slider.setValue(self.canvas.brush)
+        self.width_slider.setFixedWidth(140)
+        self.width_slider.setToolTip(tr("Width of the brush ([ and ], or the wheel)"))
+        self.width_slider.setAccessibleName(tr("Brush size"))
         self.undo = icon_button("undo-2", tr("Undo (Ctrl+Z)"), kind="framed", clicked=self.canvas.undo)
         invert = button(tr("Invert"), tip=tr("What is painted and what is not change places"), clicked=self.canvas.invert)
         clear = button(tr("Clear"), tip=tr("Paint nothing"), clicked=self.canvas.clear)
@@ -41,8 +41,8 @@ class MaskEditor(QDialog):
         for made in (invert, clear, leave):
             made.setAutoDefault(False)
         brush = label(tr("Brush"), "small", "secondary")
-        brush.setBuddy(self.size)
-        tools = row(self.tool, brush, self.size, self.undo, invert, clear, -1, spacing=8)
+        brush.setBuddy(self.width_slider)
+        tools = row(self.tool, brush, self.width_slider, self.undo, invert, clear, -1, spacing=8)
         hint = label(tr("Paint over what is to be made anew."), "small", "muted", wrap=True)
         end = row(hint, leave, use, spacing=8)
         end.setStretch(0, 1)
@@ -55,8 +55,8 @@ class MaskEditor(QDialog):
 
     def _connect(self) -> None:
         self.tool.chosen.connect(self._choose)
-        self.size.valueChanged.connect(self.canvas.set_brush)
-        self.canvas.resized_brush.connect(self.size.setValue)
+        self.width_slider.valueChanged.connect(self.canvas.set_brush)
+        self.canvas.resized_brush.connect(self.width_slider.setValue)
         self.canvas.changed.connect(self._show)
         QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self, self.canvas.undo)
         for key, tool in (("P", "paint"), ("E", "erase")):
@@ -78,7 +78,7 @@ class MaskEditor(QDialog):
         self.undo.setEnabled(self.canvas.can_undo())
 
     def _use(self) -> None:
-        self.painted.emit(QImage() if self.canvas.is_empty() else self.canvas.mask())
+        self.painted.emit(QImage() if self.canvas.is_empty() else self.canvas.painted_mask())
         self.accept()
 
 

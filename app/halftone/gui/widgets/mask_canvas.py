@@ -59,7 +59,7 @@ class MaskCanvas(QWidget):
 
     # --- the mask ---------------------------------------------------------------------------------------------------
 
-    def mask(self) -> QImage:
+    def painted_mask(self) -> QImage:
         return self._mask
 
     def is_empty(self) -> bool:
