@@ -297,7 +297,7 @@ def repair(
         output=str(check_copy(facts, output)),
         device=known_device(device, saved),
         numerics=saved.numerics,
-        loras=ready_loras(given.loras_of(lora)),
+        loras=ready_loras(given.loras_of(lora), facts),
     )
     from halftone.cli.objects import put, repair_object
     from halftone.cli.work import repair_model

@@ -17,10 +17,11 @@ from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
-from halftone.library.controlnets import check_fit as check_controls_fit
-from halftone.library.denoisers import check_transformer_fit, host_of, is_transformer
+from halftone.library.denoisers import host_of, is_transformer
 from halftone.library.families import reads_in_chunks
+from halftone.library.fitting import check_extras_fit
 from halftone.library.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
+from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.models import POCKET, describe, list_models, runnable
 from halftone.library.options import check_options
@@ -28,7 +29,6 @@ from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
 from halftone.library.tasks import check_given
 from halftone.library.tokens import cut_prompt, reading_length
-from halftone.library.vaes import check_fit
 from halftone.library.videos import reads_prompt, refuse_still
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
@@ -215,9 +215,10 @@ def _cut_note(name: str, facts: ModelFacts, tokens: int, read: str) -> str:
     )
 
 
-def ready_loras(loras: tuple[Lora, ...]) -> tuple[Lora, ...]:
+def ready_loras(loras: tuple[Lora, ...], facts: ModelFacts) -> tuple[Lora, ...]:
     """The LoRAs, if all that can be told of them without torch is right."""
     check_loras(loras)
+    check_lora_fit(loras, facts)
     return loras
 
 
@@ -229,9 +230,7 @@ def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
 
 
 def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
-    check_fit(given.vae, facts)
-    check_transformer_fit(given.transformer, facts)
-    check_controls_fit(given.controls, facts)
+    check_extras_fit(given.extras, facts)
     image, mask = given.image is not None, given.masked
     check_given(facts, image=image, mask=mask, strength=given.start.strength is not None)
     check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)

@@ -53,6 +53,7 @@ ErrorCode = Literal[
     "upscaler-broken",
     "lora-missing",
     "lora-not-a-lora",
+    "lora-kind",
     "lora-other-base",
     "lora-unsupported",
     "lora-broken",
@@ -213,6 +214,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),
+    "lora-kind": (
+        "The LoRA {name} is of the kind {kind}, which Halftone does not understand; it understands {known}.",
+        "Choose another LoRA, or leave it out.",
+    ),
     "lora-other-base": (
         "The LoRA {name} was made for another kind of model than {model}: {detail}.",
         "Choose a LoRA for {family}, or leave it out.",

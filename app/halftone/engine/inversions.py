@@ -18,7 +18,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.engine.embeddings import clip_encoders
 from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.library.header import file_stamp
-from halftone.library.inversions import Inversion, inversion_name, matched, places, read_inversion
+from halftone.library.inversions import Inversion, inversion_name, matching, places, read_inversion
 
 log = logging.getLogger(__name__)
 
@@ -56,23 +56,11 @@ def read_inversions(pipe: Any, model: ModelFacts, paths: Iterable[str], known: S
 def _read(pipe: Any, model: ModelFacts, path: str) -> Learned:
     version, inversion = file_stamp(path), read_inversion(path)
     encoders = clip_encoders(pipe)
-    if not encoders:
-        raise _other_base(model, inversion, "its text encoder takes no words from a file")
-    widths = [encoder.config.hidden_size for encoder in encoders.values()]
-    tensors = matched(inversion, widths)
-    if tensors is None:
-        raise _other_base(model, inversion, _why_not(inversion, widths))
+    tensors = matching(inversion, [encoder.config.hidden_size for encoder in encoders.values()], model)
     vectors = {component: _tensor(inversion, tensor) for component, tensor in zip(encoders, tensors, strict=True)}
     if not all(bool(found.isfinite().all()) for found in vectors.values()):
         raise HalftoneError("inversion-broken", name=inversion.name)
     return Learned(inversion, version, vectors)
-
-
-def _why_not(inversion: Inversion, widths: list[int]) -> str:
-    if len(inversion.widths) < len(widths):
-        return f"it holds words for one text encoder, and the model has {len(widths)}"
-    own, needed = (" and ".join(map(str, some)) for some in (inversion.widths.values(), widths))
-    return f"its vectors have {own} numbers, the model's words {needed}"
 
 
 def _tensor(inversion: Inversion, name: str) -> torch.Tensor:
@@ -82,10 +70,6 @@ def _tensor(inversion: Inversion, name: str) -> torch.Tensor:
     except (OSError, SafetensorError) as error:
         raise HalftoneError("inversion-not-one", str(error), path=inversion.path, detail="it cannot be read") from error
     return tensor.reshape(-1, tensor.shape[-1]).float()
-
-
-def _other_base(model: ModelFacts, inversion: Inversion, detail: str) -> HalftoneError:
-    return HalftoneError("inversion-other-base", name=inversion.name, model=model.name, detail=detail, family=model.family)
 
 
 def words_key(inversions: Iterable[Learned]) -> tuple[tuple[str, str], ...]:

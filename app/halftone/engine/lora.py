@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import torch
 from accelerate import init_empty_weights
@@ -22,12 +22,14 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
 from halftone.contract.words import DType
+from halftone.engine.lycoris import read_changes
 from halftone.engine.packed import Added, PackedLinear
 from halftone.engine.parts import components
 from halftone.engine.precision import changes_by_tensor, rescaled
 from halftone.engine.quiet import quiet_libraries, silent_loaders
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import LORA
+from halftone.library.lycoris import is_plain
 from halftone.library.scan import TensorScan, scan_files
 
 log = logging.getLogger(__name__)
@@ -43,15 +45,34 @@ _JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
 """In the names of layers that diffusers splits into several."""
 
 
+class Change(Protocol):
+    """What a LoRA does to a layer."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of its numbers are numbers."""
+        ...
+
+    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Two matrices whose product is all that it adds, (outputs, rank) and (rank, inputs) in float32; None where there are
+        none.
+        """
+        ...
+
+    def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> Mapping[str, torch.Tensor]:
+        """The layer's weight and bias with this in them. held: they, exactly, in float32 on the CPU; weight: how much of it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA that was read. layers: component -> module -> layer of peft around an empty one of the component; version: of the
-    file; bad: its tensors with numbers that are not finite; left_out: how many of its layers diffusers found no place for; total:
-    how many it has, 0 where that cannot be counted.
+    """A LoRA that was read. layers: component -> module -> what it does there; version: of the file; bad: its tensors with
+    numbers that are not finite; left_out: how many of its layers have no place in the model; total: how many it has, 0 where that
+    cannot be counted.
     """
 
     lora: Lora
-    layers: Mapping[str, Mapping[str, Any]]
+    layers: Mapping[str, Mapping[str, Change]]
     version: str
     bad: tuple[TensorScan, ...]
     left_out: int = 0
@@ -78,25 +99,46 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     shell = _empty_copy(pipe, model, lora)
     path = Path(lora.path)
     try:
-        with quiet_libraries(), silent_loaders():
-            completed = _completed(path)
-            if completed:
-                shell.load_lora_weights(completed, adapter_name=_ADAPTER)
-            else:
-                shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
+        layers, total = _read_layers(shell, path)
     except (OSError, SafetensorError) as error:
         raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
         raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
-    layers = {name: _layers(part) for name, part in components(shell).items()}
-    if completed:
-        layers = {name: _without_zeros(own) for name, own in layers.items()}
-    layers = {name: own for name, own in layers.items() if own}
     if not layers:
         raise _other_base(model, lora, "none of its tensors has a place in the model")
-    total = _layers_in(path)
     return Adapter(lora, layers, version, bad, max(0, total - sum(map(len, layers.values()))), total)
+
+
+def _read_layers(shell: Any, path: Path) -> tuple[Mapping[str, Mapping[str, Change]], int]:
+    """Component -> module -> what is done there; and how many layers the file has."""
+    names = [tensor.name for tensor in read_header(path).tensors]
+    if not is_plain(names):
+        layers, total = read_changes(path, _networks(shell))
+        if layers or not any(_DOWN.search(name) for name in names):
+            return layers, total
+    return _as_diffusers(shell, path)  # which knows more names of layers
+
+
+def _networks(shell: Any) -> dict[str, nn.Module]:
+    """Those to which diffusers itself adds LoRAs."""
+    names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
+    return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
+
+
+def _as_diffusers(shell: Any, path: Path) -> tuple[Mapping[str, Mapping[str, Change]], int]:
+    """The same of a plain LoRA, by diffusers and peft."""
+    with quiet_libraries(), silent_loaders():
+        completed = _completed(path)
+        if completed:
+            shell.load_lora_weights(completed, adapter_name=_ADAPTER)
+        else:
+            shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
+    found = {name: _layers(part) for name, part in components(shell).items()}
+    if completed:
+        found = {name: _without_zeros(own) for name, own in found.items()}
+    layers = {name: {module: _PeftLayer(layer) for module, layer in own.items()} for name, own in found.items() if own}
+    return layers, _layers_in(path)
 
 
 def _completed(path: Path) -> dict[str, torch.Tensor]:
@@ -153,8 +195,7 @@ def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -
 
 def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
     """The pipeline with components that have their shapes, but no memory: what is loaded stays as it is."""
-    names = cast("list[str]", getattr(type(pipe), "_lora_loadable_modules", []))  # what diffusers itself goes by
-    parts = {name: part for name in names if isinstance(part := getattr(pipe, name, None), nn.Module)}
+    parts = _networks(pipe)
     takes = [part for part in parts.values() if hasattr(part, "load_lora_adapter")]
     if not takes or not callable(getattr(pipe, "load_lora_weights", None)):
         detail = f"diffusers cannot add LoRAs to {model.family} models"
@@ -216,7 +257,7 @@ def _bad_layer(adapter: Adapter) -> tuple[str, str]:
     """(component, module) of the first layer that gets such a number."""
     for component, layers in adapter.layers.items():
         for module, layer in layers.items():
-            if not all(bool(tensor.isfinite().all()) for name, tensor in layer.named_parameters() if "base_layer" not in name):
+            if not layer.finite:
                 return component, module
     return next(iter(adapter.layers)), ""
 
@@ -251,42 +292,62 @@ def _scale(name: str, target: nn.Module, changes: Mapping[str, list[tuple[slice,
 
 
 @torch.no_grad()
-def _add(layer: Any, weight: float, target: nn.Module) -> None:
-    """Merge one layer as peft does, with the real weights in the place of the empty ones for that moment."""
+def _add(change: Change, weight: float, target: nn.Module) -> None:
     if isinstance(target, PackedLinear):
-        target.added = (*target.added, _added(layer, weight, target))
+        target.added = (*target.added, _added(change, weight, target))
         return
-    base = layer.get_base_layer()
-    held = {own: tensor.data for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
-    empty = {own: getattr(base, own) for own in held}
-    try:
-        for own, tensor in held.items():
-            setattr(base, own, nn.Parameter(tensor.to("cpu", torch.float32, copy=True), requires_grad=False))
-        layer.set_scale(_ADAPTER, weight)
-        layer.merge(adapter_names=[_ADAPTER])
-        for own, tensor in held.items():
-            merged = getattr(base, own).data
-            if own == "weight" or not torch.equal(merged, tensor.float().cpu()):
-                getattr(target, own).data = merged.to(tensor.device)
-    finally:
-        layer.merged_adapters.clear()
-        for own, placeholder in empty.items():
-            setattr(base, own, placeholder)
+    held = {own: tensor for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
+    exact = {own: tensor.to("cpu", torch.float32, copy=True) for own, tensor in held.items()}
+    for own, merged in change.merged(exact, weight).items():
+        if own == "weight" or not torch.equal(merged, exact[own]):
+            held[own].data = merged.to(held[own].device)
 
 
-def _added(layer: Any, weight: float, target: PackedLinear) -> Added:
+def _added(change: Change, weight: float, target: PackedLinear) -> Added:
     """What a LoRA adds to a weight that stays packed: its two factors where it has them, else all the numbers."""
-    layer.set_scale(_ADAPTER, weight)
-    up, down = (getattr(layer, name, {}) for name in ("lora_B", "lora_A"))
-    plain = _ADAPTER in up and _ADAPTER in down and not getattr(layer, "use_dora", {}).get(_ADAPTER, False)
-    if plain and isinstance(up[_ADAPTER], nn.Linear):
+    if (pair := change.pair(weight)) is not None:
+        return pair
+    held = {"weight": target.exact.cpu().float()}
+    if target.bias is not None:
+        held["bias"] = target.bias.data.cpu().float()
+    merged = change.merged(held, weight)
+    if target.bias is not None:
+        target.bias.data = merged["bias"].to(target.bias.device)
+    return (merged["weight"] - held["weight"],)
+
+
+class _PeftLayer:
+    """A layer of peft around an empty one of the component."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+
+    @property
+    def finite(self) -> bool:
+        own = (tensor for name, tensor in self._layer.named_parameters() if "base_layer" not in name)
+        return all(bool(tensor.isfinite().all()) for tensor in own)
+
+    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        layer = self._layer
+        layer.set_scale(_ADAPTER, weight)
+        up, down = (getattr(layer, name, {}) for name in ("lora_B", "lora_A"))
+        plain = _ADAPTER in up and _ADAPTER in down and not getattr(layer, "use_dora", {}).get(_ADAPTER, False)
+        if not plain or not isinstance(up[_ADAPTER], nn.Linear):
+            return None
         return up[_ADAPTER].weight.data.float() * layer.scaling[_ADAPTER], down[_ADAPTER].weight.data.float()
-    exact = target.exact
-    bare = nn.Linear(target.in_features, target.out_features, target.bias is not None, device="meta")
-    bare.weight = nn.Parameter(exact.clone(), requires_grad=False)
-    if target.bias is not None:
-        bare.bias = nn.Parameter(target.bias.data.float().clone(), requires_grad=False)
-    _add(layer, weight, bare)
-    if target.bias is not None:
-        target.bias.data = bare.bias.data.to(target.bias.device)
-    return (bare.weight.data - exact,)
+
+    def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
+        """As peft merges, with the real weights in the place of the empty ones for that moment."""
+        layer = self._layer
+        base = layer.get_base_layer()
+        empty = {own: getattr(base, own) for own in held}
+        try:
+            for own, tensor in held.items():
+                setattr(base, own, nn.Parameter(tensor.clone(), requires_grad=False))
+            layer.set_scale(_ADAPTER, weight)
+            layer.merge(adapter_names=[_ADAPTER])
+            return {own: getattr(base, own).data for own in held}
+        finally:
+            layer.merged_adapters.clear()
+            for own, placeholder in empty.items():
+                setattr(base, own, placeholder)

@@ -36,13 +36,13 @@ from halftone.health.kept import going_on
 from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
-from halftone.library.controlnets import check_fit as check_controls_fit
-from halftone.library.denoisers import check_transformer_fit
+from halftone.library.fitting import check_extras_fit
+from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras
 from halftone.library.models import describe, runnable
 from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
-from halftone.library.vaes import check_fit
+from halftone.library.vaes import check_fit as check_vae_fit
 from halftone.measure.devices import find_device, list_devices, memory
 from halftone.measure.giving_back import give_back
 from halftone.measure.selftest import run_self_test
@@ -77,10 +77,9 @@ class DiffusersEngine:
         facts = describe(command.request.model)
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
-        check_fit(request.vae, facts)
-        check_transformer_fit(None if only_decode else request.transformer, facts)
-        check_controls_fit(() if only_decode else request.controls, facts)
+        check_vae_fit(request.vae, facts)
         if not only_decode:
+            check_extras_fit(request.extras, facts)
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
         loaded = self._ready(facts, device, emit)
@@ -100,9 +99,7 @@ class DiffusersEngine:
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)
         facts = describe(command.model)
-        check_fit(command.inputs.vae, facts)
-        check_transformer_fit(command.inputs.transformer, facts)
-        check_controls_fit(command.inputs.controls, facts)
+        check_extras_fit(command.inputs.extras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():
@@ -117,6 +114,7 @@ class DiffusersEngine:
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         check_loras(command.loras)
         facts = describe(command.model)
+        check_lora_fit(command.loras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
         with quiet_libraries():

@@ -99,6 +99,38 @@ def check_inversions(paths: Iterable[str]) -> None:
         read_inversion(path)
 
 
+def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
+    """Raise HalftoneError inversion-other-base for one whose vectors have other widths than the model's words, as far as headers
+    and configurations tell; and as `read_inversion`.
+    """
+    widths = encoder_widths(model)
+    for path in paths:
+        one = read_inversion(path)
+        if widths or not reads_in_chunks(model.family):
+            matching(one, widths, model)
+
+
+def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[str, ...]:
+    """As `matched`; widths: () of a model whose text encoder takes no words from a file. Raises HalftoneError
+    inversion-other-base.
+    """
+    tensors = matched(one, widths) if widths else None
+    if tensors is None:
+        raise HalftoneError(
+            "inversion-other-base", name=one.name, model=model.name, detail=_why_not(one, widths), family=model.family
+        )
+    return tensors
+
+
+def _why_not(one: Inversion, widths: Sequence[int]) -> str:
+    if not widths:
+        return "its text encoder takes no words from a file"
+    if len(one.widths) < len(widths):
+        return f"it holds words for one text encoder, and the model has {len(widths)}"
+    own, needed = (" and ".join(map(str, some)) for some in (one.widths.values(), widths))
+    return f"its vectors have {own} numbers, the model's words {needed}"
+
+
 # --- in a prompt -----------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora
 from halftone.library.header import file_stamp, read_header
+from halftone.library.lycoris import FOREIGN, UNDERSTOOD
 from halftone.library.models import PICKLES, list_models
 from halftone.library.recognise import recognise
 from halftone.library.why import instead
@@ -17,7 +19,7 @@ from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
 """The family that such a file is listed under."""
-_TAG: Final = re.compile(r"\s*<lora:([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
+_TAG: Final = re.compile(r"\s*<(?:lora|lyco):([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
 _SHOWN: Final = 8
 """Names and folders that are told where a LoRA was not found."""
 
@@ -29,7 +31,7 @@ def lora_key(loras: Iterable[Lora]) -> str:
 
 def check_loras(loras: Iterable[Lora]) -> None:
     """Raise HalftoneError for a LoRA that cannot be used with any model: value-out-of-range, lora-missing, lora-not-a-lora,
-    model-truncated, model-bad-header or model-pickle. Reads headers only."""
+    lora-kind, model-truncated, model-bad-header or model-pickle. Reads headers only."""
     low, high = LORA_RANGE
     for lora in loras:
         if not low <= lora.weight <= high:
@@ -56,6 +58,8 @@ def _check_file(path: Path) -> None:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
     if found.kind != LORA:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=instead(found, LORA))
+    if found.lora is not None and found.lora.kind in FOREIGN:
+        raise HalftoneError("lora-kind", name=path.stem, kind=found.lora.kind, known=UNDERSTOOD)
 
 
 def list_loras(folders: Iterable[str]) -> list[ModelFacts]:
@@ -69,7 +73,7 @@ def known_loras(folders: Iterable[str]) -> dict[str, str]:
 
 
 def has_tags(prompt: str) -> bool:
-    """Whether a prompt names LoRAs as A1111 does: `<lora:name:weight>`."""
+    """Whether a prompt names LoRAs as A1111 does: `<lora:name:weight>`, or `<lyco:…>`, which means the same."""
     return _TAG.search(prompt) is not None
 
 
@@ -119,7 +123,14 @@ def _unknown(name: str, known: Mapping[str, str], folders: Sequence[str]) -> Hal
     where = _some(folders)
     if not known:
         return HalftoneError("lora-none-found", name=name, folders=where)
-    return HalftoneError("lora-unknown", name=name, folders=where, found=_some(sorted(known, key=str.casefold)))
+    return HalftoneError("lora-unknown", name=name, folders=where, found=_some(_nearest(name, known)))
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """All of them, those first that are spelled nearly alike, the rest by the alphabet."""
+    folded = {other.casefold(): other for other in sorted(known, key=str.casefold)}
+    near = [folded[other] for other in get_close_matches(name.casefold(), folded, n=_SHOWN)]
+    return [*near, *(other for other in folded.values() if other not in near)]
 
 
 def _some(names: Sequence[str]) -> str:

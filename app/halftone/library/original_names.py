@@ -27,6 +27,9 @@ _OUTER: Final = {
 }
 _ATTENTION: Final = {"norm": "group_norm", "q": "to_q", "k": "to_k", "v": "to_v", "proj_out": "to_out.0"}
 _MIDDLE: Final = {"0": "resnets.0", "1": "attentions.0", "2": "resnets.1"}
+_PART: Final = re.compile(
+    r"(down_blocks|up_blocks|mid_block)(?:\.(\d+))?\.(resnets|attentions|downsamplers|upsamplers)\.(\d+)\.(.*)"
+)
 _OPEN_CLIP: Final = (
     (r"^transformer\.resblocks\.", "encoder.layers."),
     (r"\.ln_(\d)\.", r".layer_norm\1."),
@@ -105,3 +108,34 @@ def text_names(names: Iterable[str]) -> dict[str, str]:
             own = re.sub(pattern, ours, own)
         found[name] = own
     return found
+
+
+def original_unet_names(names: Iterable[str], per_level: int) -> dict[str, str]:
+    """The other way round, of parts of a UNet: name in the original -> in diffusers. per_level: residual blocks of a level on
+    the way down.
+    """
+    given = tuple(names)
+    crossing = {found[1] for name in given if (found := re.match(r"(up_blocks\.\d+)\.attentions\.", name))}
+    return {theirs: name for name in given if (theirs := _original_unet_name(name, per_level + 1, crossing))}
+
+
+def _original_unet_name(name: str, in_level: int, crossing: set[str]) -> str:
+    """ "" for a part that the original has not. crossing: levels of the way up that have attentions."""
+    for theirs, ours in _OUTER.items():
+        if name == ours:
+            return theirs
+    found = _PART.fullmatch(name)
+    if found is None:
+        return ""
+    block, level, kind, at, rest = found[1], int(found[2] or 0), found[3], int(found[4]), found[5]
+    if kind == "resnets":
+        rest = next((theirs for theirs, ours in _RESNET.items() if ours == rest), rest)
+    place = "1" if kind == "attentions" else "0"
+    if block == "mid_block":
+        return f"middle_block.{1 if kind == 'attentions' else 2 * at}.{rest}"
+    if kind == "downsamplers":
+        return f"input_blocks.{(level + 1) * in_level}.0.op"
+    if kind == "upsamplers":
+        return f"output_blocks.{level * in_level + in_level - 1}.{2 if f'{block}.{level}' in crossing else 1}.conv"
+    first = level * in_level + at + (block == "down_blocks")
+    return f"{'input' if block == 'down_blocks' else 'output'}_blocks.{first}.{place}.{rest}"

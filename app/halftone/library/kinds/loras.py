@@ -22,6 +22,8 @@ _ENDS: Final[tuple[tuple[str, str], ...]] = (
     (r"\.(?:alpha|rescale|bias)", ""),
 )  # fmt: skip
 _COMPILED: Final = tuple((re.compile(pattern + r"$"), kind) for pattern, kind in _ENDS)
+_CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
+"""Of a convolution that is divided into more than two factors."""
 _ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
 """In the order in which they name a file that has several; DoRA only goes with another."""
 
@@ -164,14 +166,7 @@ _SAYS: Final = ("ss_base_model_version", "modelspec.architecture", "baseModel", 
 
 def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
     """What kind of LoRA these tensors are; None where most of them are not of one."""
-    layers: dict[str, dict[str, tuple[int, ...]]] = {}
-    kinds: set[str] = set()
-    for name, shape in shapes.items():
-        for pattern, kind in _COMPILED:
-            if match := pattern.search(name):
-                kinds.add(kind)
-                layers.setdefault(name[: match.start()], {})[match[0]] = shape
-                break
+    layers, kinds = _grouped(shapes)
     if kinds <= {"", "DoRA"} or sum(len(ends) for ends in layers.values()) * 2 < len(shapes):
         return None
     found = [_layer(path, ends) for path, ends in layers.items()]
@@ -188,6 +183,25 @@ def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
         parts=tuple(sorted(parts)),
         layers=len(found),
     )
+
+
+def _grouped(shapes: Shapes) -> tuple[dict[str, dict[str, tuple[int, ...]]], set[str]]:
+    """(path of a layer -> how its tensors' names end -> shape, kinds that the ends are of)."""
+    layers: dict[str, dict[str, tuple[int, ...]]] = {}
+    kinds: set[str] = set()
+    for name, shape in shapes.items():
+        for pattern, kind in _COMPILED:
+            if match := pattern.search(name):
+                kinds.add(kind)
+                layers.setdefault(name[: match.start()], {})[match[0]] = shape
+                break
+    return layers, kinds
+
+
+def sized_layers(shapes: Shapes) -> list[Layer]:
+    """The layers whose tensors tell their widths."""
+    layers, _ = _grouped(shapes)
+    return [_layer(path, ends) for path, ends in layers.items() if not any(_CORE.search(end) for end in ends)]
 
 
 def _families(fitting: tuple[str, ...], metadata: Mapping[str, str]) -> tuple[str, ...]:
@@ -218,10 +232,18 @@ def _has(layer: Layer, fit: Fit) -> bool:
     return fit.text == layer.text and fit.inward in (None, layer.inward) and fit.outward in (None, layer.outward)
 
 
-def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
+def place_of(path: str) -> tuple[int, str]:
+    """Which network the layer of this path belongs to (0: the denoiser, 1, 2 …: a text encoder), and its path there, parts joined
+    by _.
+    """
     text = _TEXT.match(path)
     rest = path[text.end() :] if text else path[_end(_PREFIX.match(path)) :]
-    layer = Layer(rest.replace(".", "_"), int(text[1] or text[2] or "1") if text else 0)
+    return int(text[1] or text[2] or "1") if text else 0, rest.replace(".", "_")
+
+
+def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
+    text, rest = place_of(path)
+    layer = Layer(rest, text)
     small = {end.lstrip("._").replace(".weight", "").replace(".default", ""): shape for end, shape in ends.items() if shape}
     _low_rank(layer, small)
     _kronecker(layer, small)

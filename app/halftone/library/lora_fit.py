@@ -1,0 +1,91 @@
+"""Whether a LoRA fits a model, as far as the headers of both tell: before anything is loaded."""
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Lora
+from halftone.library.header import read_header
+from halftone.library.kinds.loras import Layer, sized_layers
+from halftone.library.models import weight_files
+from halftone.library.recognise import recognise
+from halftone.library.single import SINGLES, module_names
+
+_TEXT: Final = "text_model_"
+_WEIGHT: Final = ".weight"
+_JOINED: Final = ".in_proj_"
+"""In a file, of three layers that are one there."""
+
+Shapes = Mapping[tuple[int, str], tuple[int, ...]]
+"""(0 for the denoiser or the number of a text encoder, path of the layer with its parts joined by _) -> shape of its weight."""
+
+
+def check_lora_fit(loras: Iterable[Lora], model: ModelFacts) -> None:
+    """Raise HalftoneError lora-other-base for one whose layers have other widths than the model's, or that is of another family
+    and has no layer of the model's size. Of a layer whose name is not the model's own nothing is said here.
+    """
+    wanted = tuple(loras)
+    shapes = _layer_shapes(model) if wanted else {}
+    for lora in wanted:
+        _check_one(lora, model, shapes)
+
+
+def _check_one(lora: Lora, model: ModelFacts, shapes: Shapes) -> None:
+    header = read_header(Path(lora.path))
+    found = recognise(header, lora.name)
+    families = found.lora.families if found.lora is not None else ()
+    fitting = 0
+    for layer in sized_layers({tensor.name: tensor.shape for tensor in header.tensors}):
+        shape = shapes.get((layer.text, layer.path.removeprefix(_TEXT)))
+        if shape is None:
+            continue
+        if not _fits(layer, shape):
+            raise _other_base(lora, model, _made_for(families, model) or _widths(layer, shape))
+        fitting += 1
+    if shapes and not fitting and (detail := _made_for(families, model)):
+        raise _other_base(lora, model, detail)
+
+
+def _fits(layer: Layer, shape: tuple[int, ...]) -> bool:
+    outward, inward, area = shape[0], shape[1] if len(shape) > 1 else 0, prod(shape[2:])
+    return layer.outward in (0, outward) and layer.inward in (0, inward, inward * area)
+
+
+def _made_for(families: tuple[str, ...], model: ModelFacts) -> str:
+    """ "" where that would not tell why."""
+    return "" if not families or model.family in families else f"it was made for {' or '.join(families)}"
+
+
+def _widths(layer: Layer, shape: tuple[int, ...]) -> str:
+    own = f"{layer.inward or '?'} → {layer.outward or '?'}"
+    return f"one of its layers has the widths {own}, and the model's there {shape[1] if len(shape) > 1 else '?'} → {shape[0]}"
+
+
+def _layer_shapes(model: ModelFacts) -> Shapes:
+    """{} where the model's own names cannot be told from its headers."""
+    found: dict[tuple[int, str], tuple[int, ...]] = {}
+    for component, file in weight_files(model):
+        if file.suffix.lower() != ".safetensors":
+            return {}
+        header = read_header(file)
+        names = module_names(model.family, header) if model.family in SINGLES and file == Path(model.path) else None
+        for tensor in header.tensors:
+            part, name = (component, tensor.name) if names is None else names.get(tensor.name, ("", ""))
+            if name.endswith(_WEIGHT) and _JOINED not in tensor.name and (number := _number(part)) is not None:
+                flat = name.removesuffix(_WEIGHT).replace(".", "_")
+                found[number, flat.removeprefix(_TEXT)] = tensor.shape
+    return found
+
+
+def _number(component: str) -> int | None:
+    """None for a component to which no LoRA is added."""
+    if component.startswith("text_encoder"):
+        return int(component.removeprefix("text_encoder").removeprefix("_") or 1)
+    return 0 if component in ("unet", "transformer") else None
+
+
+def _other_base(lora: Lora, model: ModelFacts, detail: str) -> HalftoneError:
+    return HalftoneError("lora-other-base", name=lora.name, model=model.name, detail=detail, family=model.family)
