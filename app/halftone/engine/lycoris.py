@@ -75,10 +75,10 @@ def _product(own: Tensors, scale: float) -> torch.Tensor | None:
     if "lora_down" in own:
         return _low_rank(own) * scale
     if "hada_w1_a" in own:
-        factors = [own[f"hada_w{index}_{end}"] for index in (1, 2) for end in "ab"]
+        w1a, w1b, w2a, w2b = (own[f"hada_w{end}"] for end in ("1_a", "1_b", "2_a", "2_b"))
         if "hada_t1" in own:
-            return make_weight_cp(own["hada_t1"], *factors[:2], own["hada_t2"], *factors[2:], torch.tensor(scale))
-        return make_weight(*factors, torch.tensor(scale))
+            return make_weight_cp(own["hada_t1"], w1a, w1b, own["hada_t2"], w2a, w2b, torch.tensor(scale))
+        return make_weight(w1a, w1b, w2a, w2b, torch.tensor(scale))
     if any(name.startswith("lokr_") for name in own):
         return make_kron(_factor(own, 1), _factor(own, 2), scale)
     return None

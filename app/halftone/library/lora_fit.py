@@ -16,6 +16,7 @@ from halftone.library.single import SINGLES, module_names
 
 _TEXT: Final = "text_model_"
 _WEIGHT: Final = ".weight"
+_NOWHERE: Final = ("", "")
 _JOINED: Final = ".in_proj_"
 """In a file, of three layers that are one there."""
 
@@ -60,8 +61,8 @@ def _made_for(families: tuple[str, ...], model: ModelFacts) -> str:
 
 
 def _widths(layer: Layer, shape: tuple[int, ...]) -> str:
-    own = f"{layer.inward or '?'} → {layer.outward or '?'}"
-    return f"one of its layers has the widths {own}, and the model's there {shape[1] if len(shape) > 1 else '?'} → {shape[0]}"
+    own, theirs = (" → ".join(map(str, widths)) for widths in ((layer.inward, layer.outward), (*shape[1:2], shape[0])))
+    return f"one of its layers has the widths {own}, and the model's there {theirs}"
 
 
 def _layer_shapes(model: ModelFacts) -> Shapes:
@@ -73,7 +74,7 @@ def _layer_shapes(model: ModelFacts) -> Shapes:
         header = read_header(file)
         names = module_names(model.family, header) if model.family in SINGLES and file == Path(model.path) else None
         for tensor in header.tensors:
-            part, name = (component, tensor.name) if names is None else names.get(tensor.name, ("", ""))
+            part, name = (component, tensor.name) if names is None else names.get(tensor.name, _NOWHERE)
             if name.endswith(_WEIGHT) and _JOINED not in tensor.name and (number := _number(part)) is not None:
                 flat = name.removesuffix(_WEIGHT).replace(".", "_")
                 found[number, flat.removeprefix(_TEXT)] = tensor.shape

@@ -106,3 +106,29 @@ def test_a_cure_belongs_to_the_loras_it_was_found_with(folder: Path) -> None:
     remember(model, device, "float16", Plan(), Numerics(), half)
     forget(model, device)
     assert recall(model, device, "float16", Numerics(), half) is None
+
+
+def test_lyco_in_a_prompt_means_the_same(folder: Path) -> None:
+    folders = (str(folder),)
+    text, loras = take_tags("a sun <lyco:sepia:0.5>", known_loras(folders), folders)
+    assert text == without_tags("a sun <lyco:sepia:0.5>") == "a sun"
+    assert [(lora.name, lora.weight) for lora in loras] == [("sepia", 0.5)]
+
+
+def test_of_many_those_are_told_first_that_are_spelled_nearly_alike(tmp_path: Path) -> None:
+    for name in (*(f"a{index}" for index in range(20)), "watercolour", "waterfall"):
+        (tmp_path / f"{name}.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    with pytest.raises(HalftoneError) as caught:
+        take_tags("<lora:Watercolor>", known_loras((str(tmp_path),)), (str(tmp_path),))
+    assert "There are: watercolour, waterfall, a0, a1" in str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "kind"), [("oft_unet_a.oft_blocks", "OFT"), ("lora_unet_a.a1.weight", "GLoRA")])
+def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Path, key: str, kind: str) -> None:
+    (tmp_path / "a.safetensors").write_bytes(safetensors({key: ramp(2, 2)}))
+    with pytest.raises(HalftoneError) as caught:
+        check_loras((Lora(path=str(tmp_path / "a.safetensors")),))
+    assert str(caught.value) == (
+        f"The LoRA a is of the kind {kind}, which Halftone does not understand; it understands LoRA, LoCon, LoHa, LoKr, IA3, "
+        "DoRA and differences of whole weights. Choose another LoRA, or leave it out."
+    )

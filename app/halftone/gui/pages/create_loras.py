@@ -1,5 +1,6 @@
 """The LoRAs of the next pictures: a folded row of the Create form."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -8,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.request import Lora, PictureRequest
 from halftone.gui import theme
@@ -18,6 +20,7 @@ from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_folded import FoldedPart, below
 from halftone.gui.text import lora_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, row
+from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras, has_tags, lora_folders, take_tags
 
 _STEP: Final = 0.05
@@ -38,6 +41,7 @@ class LoraPart(FoldedPart):
         self.add_button = button(tr("Add LoRA"), tip=tr("Small add-ons to the model."), clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: self.look() if on else None)
+        controller.model_selected.connect(self._look_at_fit)
         self._show()
 
     # --- the list ---------------------------------------------------------------------------------------------------
@@ -118,14 +122,18 @@ class LoraPart(FoldedPart):
     # --- adding -----------------------------------------------------------------------------------------------------
 
     def add(self, path: str) -> None:
-        """Add a LoRA's file, if it is one; what it is instead is said below the list."""
+        """Add a LoRA's file, if it is one and fits the model; what is wrong with it is said below the list."""
         lora = Lora(path=path)
-        self._controller.background.run(
-            lambda: check_loras((lora,)), lambda _none: self._added(lora), self.refused, receiver=self
-        )
+        self._check((lora,), lambda: self.set_loras((*self._loras, lora)))
 
-    def _added(self, lora: Lora) -> None:
-        self.set_loras((*self._loras, lora))
+    def _look_at_fit(self) -> None:
+        """Another model may be there now."""
+        if self._loras:
+            self._check(self._loras, self.hush)
+
+    def _check(self, loras: tuple[Lora, ...], then: Callable[[], None]) -> None:
+        model = self._controller.model
+        self._controller.background.run(lambda: _check_all(loras, model), lambda _none: then(), self.refused, receiver=self)
 
     def take_tags(self, prompt: str) -> str | None:
         """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them.
@@ -136,7 +144,7 @@ class LoraPart(FoldedPart):
             return prompt
         try:
             rest, named = take_tags(prompt, self._known, self._folders)
-            check_loras(named)
+            _check_all(named, self._controller.model)
         except HalftoneError as error:
             self.refused(error)
             return None
@@ -148,3 +156,9 @@ class LoraPart(FoldedPart):
         add_known(menu, {name: path for name, path in self._known.items() if path not in listed}, self.add)
         add_choosing(menu, tr("Add LoRA"), tr("LoRA files"), self.add, folders=False)
         below(menu, self.add_button)
+
+
+def _check_all(loras: tuple[Lora, ...], model: ModelFacts | None) -> None:
+    check_loras(loras)
+    if model is not None:
+        check_lora_fit(loras, model)
