@@ -47,7 +47,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, Hires, Lora, PictureRequest
+from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
 from halftone.settings.places import resources
@@ -362,6 +362,16 @@ def hires(stage: Stage) -> None:
     stage.play(StepDone(job=job, step=18, steps=28, peak=3000.0, finite=True, seconds=0.7, in_pass=1, passes=2, ahead=48.0))
 
 
+def ip_adapters(stage: Stage) -> None:
+    """Two IP-Adapters, one without a picture, and one that is none."""
+    done(stage)
+    part = stage.page.form.ip_adapter_part
+    shown = ("/pictures/a lighthouse at dusk.png", "/pictures/a very long name of a picture that does not fit.png")
+    long = "/adapters/ip-adapter-plus-face_sdxl_vit-h of a long name.safetensors"
+    part.set_adapters((IpAdapter(path="/adapters/plus.safetensors", images=shown, scale=0.6), IpAdapter(path=long, images=())))
+    part.row.setChecked(True)
+
+
 def by_a_lora(stage: Stage) -> None:
     """A picture that was stopped, and the LoRA that is the cause."""
     loras(stage)
@@ -440,6 +450,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "hires-light": ({"theme_name": "light"}, hires),
     "hires-zh": ({"language": "zh_CN"}, hires),
     "hires-small": ({"size": (1024, 640)}, hires),
+    "ip-adapters": ({}, ip_adapters),
+    "ip-adapters-light": ({"theme_name": "light"}, ip_adapters),
+    "ip-adapters-zh": ({"language": "zh_CN"}, ip_adapters),
+    "ip-adapters-small": ({"size": (1024, 640)}, ip_adapters),
     "by-a-lora": ({}, by_a_lora),
     "by-a-lora-light": ({"theme_name": "light"}, by_a_lora),
     "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Control, Lora, Numerics, OptionValue, Start
+from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
 from halftone.contract.words import MaskedContent, Resize, VideoFormat, either
 from halftone.library.loras import weight_of
 from halftone.library.videos import FORMATS
@@ -34,8 +34,12 @@ _LORA: Final = "FILE[:WEIGHT]"
 _CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]]"
 _CONTROL_HELP: Final = "A ControlNet and what it is given (canny: its edges); may be repeated. START-END: part of the steps, 0-1."
 _CANNY: Final = "canny:"
+_IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
+_IP_ADAPTER_HELP: Final = "An IP-Adapter and a picture to go by; may be repeated, with the same file for several pictures."
 _PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
 """Picture, strength, start, end."""
+_SCALED: Final = re.compile(r"(.+):(\d*\.?\d+)", re.DOTALL)
+"""Picture, strength."""
 _LORA_HELP: Final = "An add-on to the model, and how much of it; may be repeated. In the prompt: <lora:name:weight>."
 _EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt names as the file is named; may be repeated."
 _MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
@@ -69,6 +73,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             gathered["inputs"]["inversions"] = tuple(map(absolute, gathered["inputs"].pop("embedding")))
         if "control" in gathered.get("inputs", {}):
             gathered["inputs"]["controls"] = tuple(map(_control, gathered["inputs"].pop("control")))
+        if "ip_adapter" in gathered.get("inputs", {}):
+            gathered["inputs"]["ip_adapters"] = ip_adapters_of(gathered["inputs"].pop("ip_adapter"))
         if "inputs" in gathered:
             gathered["inputs"] = with_start(gathered["inputs"])
         for name in {"image", "mask", "vae", "transformer"} & gathered.get("inputs", {}).keys():
@@ -151,6 +157,23 @@ def _control(text: str) -> Control:
         raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
     numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
     return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
+
+
+def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
+    """["a=x.png", "a=y.png", "b=z.png:0.5"] -> two adapters, the first with both pictures; of the same file with another strength
+    it is another one.
+    """
+    found: dict[tuple[str, float], IpAdapter] = {}
+    for text in given:
+        path, right = _halves(text)
+        match = None if _is_file(right) else _SCALED.fullmatch(right)
+        image, scale = (right, 1.0) if match is None else (match[1], float(match[2]))
+        if not path or not image:
+            allowed = f"{_IP_ADAPTER}, for instance plus.safetensors=face.png:0.6"
+            raise HalftoneError("setting-bad-value", name="--ip-adapter", value=text, allowed=allowed)
+        before = found.get((path, scale), IpAdapter(path=absolute(path), images=(), scale=scale))
+        found[path, scale] = msgspec.structs.replace(before, images=(*before.images, absolute(image)))
+    return tuple(found.values())
 
 
 def _halves(text: str) -> tuple[str, str]:
@@ -248,11 +271,13 @@ def _input_parameters() -> list[inspect.Parameter]:
     lora = typer.Option("--lora", metavar=_LORA, rich_help_panel=_INPUTS, help=_LORA_HELP, show_default=False)
     embedding = typer.Option("--embedding", metavar="FILE", rich_help_panel=_INPUTS, help=_EMBEDDING_HELP, show_default=False)
     control = typer.Option("--control", metavar=_CONTROL, rich_help_panel=_INPUTS, help=_CONTROL_HELP, show_default=False)
+    shown = typer.Option("--ip-adapter", metavar=_IP_ADAPTER, rich_help_panel=_INPUTS, help=_IP_ADAPTER_HELP, show_default=False)
     return [
         *single,
         _parameter("lora", Annotated[list[str] | None, lora]),
         _parameter("embedding", Annotated[list[str] | None, embedding]),
         _parameter("control", Annotated[list[str] | None, control]),
+        _parameter("ip_adapter", Annotated[list[str] | None, shown]),
         _parameter("option", Annotated[list[str] | None, repeated]),
     ]
 

@@ -44,6 +44,7 @@ _FLAGS: Final = {
     "loras": "--lora",
     "inversions": "--embedding",
     "controls": "--control",
+    "ip_adapters": "--ip-adapter",
 }
 """Of fields that are not called as their flag is."""
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
@@ -234,6 +235,7 @@ def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None
     image, mask = given.image is not None, given.masked
     check_given(facts, image=image, mask=mask, strength=given.start.strength is not None)
     check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)
-    for path in (given.image, given.mask, *(control.image for control in given.controls)):
+    shown = (image for one in given.ip_adapters for image in one.images)
+    for path in (given.image, given.mask, *(control.image for control in given.controls), *shown):
         if path is not None:
             check_picture(Path(path))

@@ -66,6 +66,8 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         content["transformer"] = report.transformer
     if report.controls:
         content["controls"] = [msgspec.to_builtins(control) for control in report.controls]
+    if report.ip_adapters:
+        content["ip_adapters"] = [msgspec.to_builtins(one) for one in report.ip_adapters]
     if report.inversions:
         content["embeddings"] = list(report.inversions)
     if layers:

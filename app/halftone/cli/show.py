@@ -237,9 +237,11 @@ def _named(extras: Extras) -> str:
     transformer = "" if extras.transformer is None else f"the transformer {transformer_name(extras.transformer)}"
     nets = ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls)
     controls = f"the ControlNet{'s' if len(extras.controls) > 1 else ''} {nets}" if nets else ""
+    shown = ", ".join(f"{one.name} {one.scale:g}" for one in extras.ip_adapters)
+    pictures = f"the IP-Adapter{'s' if len(extras.ip_adapters) > 1 else ''} {shown}" if shown else ""
     words = ", ".join(map(inversion_name, extras.inversions))
     named = f"the embedding{'s' if len(extras.inversions) > 1 else ''} {words}" if words else ""
-    return " and ".join(filter(None, (transformer, vae, controls, loras, named)))
+    return " and ".join(filter(None, (transformer, vae, controls, pictures, loras, named)))
 
 
 def _show_events(out: Console, events: Iterable[GuardEvent], style: str) -> None:

@@ -14,7 +14,10 @@ def extra_words(extras: Extras) -> list[str]:
     parts = [word for flag, path in files if path is not None for word in (flag, path)]
     loras = [word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
     named = [word for path in extras.inversions for word in ("--embedding", path)]
-    return [*parts, *named, *loras, *(word for control in extras.controls for word in ("--control", control_word(control)))]
+    controls = [word for control in extras.controls for word in ("--control", control_word(control))]
+    shown = [(one, image) for one in extras.ip_adapters for image in one.images]
+    pictures = [word for one, image in shown for word in ("--ip-adapter", f"{one.path}={image}:{one.scale:g}")]
+    return [*parts, *named, *loras, *controls, *pictures]
 
 
 def control_word(control: Control) -> str:

@@ -76,6 +76,11 @@ ErrorCode = Literal[
     "control-not-a-controlnet",
     "control-other-base",
     "control-unsupported",
+    "ip-adapter-missing",
+    "ip-adapter-not-one",
+    "ip-adapter-other-base",
+    "ip-adapter-unsupported",
+    "ip-adapter-no-encoder",
     "output-folder-missing",
     "output-not-folder",
     "output-read-only",
@@ -287,6 +292,23 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "control-unsupported": (
         "{model} cannot be used with this ControlNet: {detail}.",
         "Leave the ControlNet out, or choose another model.",
+    ),
+    "ip-adapter-missing": ("There is no IP-Adapter at {path}.", "Check the path, or leave it out."),
+    "ip-adapter-not-one": (
+        "{path} is not an IP-Adapter that Halftone can use: {detail}.",
+        "Choose an IP-Adapter's .safetensors file, or leave it out.",
+    ),
+    "ip-adapter-other-base": (
+        "The IP-Adapter {name} was made for another kind of model than {model}: {detail}.",
+        "Choose an IP-Adapter for {family}, or leave it out.",
+    ),
+    "ip-adapter-unsupported": (
+        "{model} cannot be used with an IP-Adapter: {detail}.",
+        "Leave the IP-Adapter out, or choose another model.",
+    ),
+    "ip-adapter-no-encoder": (
+        "The IP-Adapter {name} reads pictures through an image encoder, and {detail}.",
+        "Put the folder image_encoder that belongs to it (config.json and model.safetensors) beside its file.",
     ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another one."),
     "output-not-folder": ("{path} is a file, not a folder.", "Choose a folder, or another name."),

@@ -3,7 +3,7 @@
 import msgspec
 
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Control, Extras, Lora, Numerics
+from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, extras_of
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, Phase, ReceiptState, Verdict
 
 
@@ -215,13 +215,13 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """ControlNets that ran beside it."""
     inversions: tuple[str, ...] = ()
     """Files of the embeddings that its text encoders knew."""
+    ip_adapters: tuple[IpAdapter, ...] = ()
+    """IP-Adapters that were part of its denoiser."""
 
     @property
     def extras(self) -> Extras:
         """What the model was checked with."""
-        return Extras(
-            loras=self.loras, vae=self.vae, transformer=self.transformer, controls=self.controls, inversions=self.inversions
-        )
+        return extras_of(self)
 
 
 class LoraCause(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ ONLY_MASKED_RANGE: Final = (0, 1024)
 OUTPAINT_RANGE: Final = (0, 2048)
 """Pixels at one side."""
 CONTROL_RANGE: Final = (0.0, 2.0)
+IP_ADAPTER_RANGE: Final = (0.0, 2.0)
 """How strongly a ControlNet counts."""
 SCALE_RANGE: Final = (1.0, 8.0)
 """By what a picture may be made larger."""

@@ -124,6 +124,19 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         return self.extends or self.only_masked is not None
 
 
+class IpAdapter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An IP-Adapter and the pictures that it is given as a prompt is given words. scale: how strongly they count."""
+
+    path: str
+    images: tuple[str, ...]
+    scale: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Its file's name without the ending."""
+        return PurePath(self.path.replace("\\", "/")).name.removesuffix(".safetensors") or self.path
+
+
 class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is used with a model beside its own parts: numbers that were learned with some of it belong to just that."""
 
@@ -136,15 +149,22 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is learned belongs to the ControlNets; their pictures and strengths do not matter to it."""
     inversions: tuple[str, ...] = ()
     """Files of the textual inversions that the prompts name."""
+    ip_adapters: tuple[IpAdapter, ...] = ()
+    """As with ControlNets, their pictures and strengths do not matter to what is learned."""
 
     @property
     def can_be_copied(self) -> bool:
         """No part of the model is another's and none runs beside it: a cure of its weights can be written into a copy of it."""
-        return self.vae is None and self.transformer is None and not self.controls
+        return self.vae is None and self.transformer is None and not self.controls and not self.ip_adapters
 
 
 ALONE: Final = Extras()
 """Nothing beside the model's own parts."""
+
+
+def extras_of(holder: object) -> Extras:
+    """Of what has a field of its own for each."""
+    return Extras(**{name: getattr(holder, name) for name in Extras.__struct_fields__})
 
 
 class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -190,6 +210,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """A second, larger pass."""
+    ip_adapters: tuple[IpAdapter, ...] = ()
     numerics: Numerics = Numerics()
 
     @property
@@ -200,9 +221,7 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def extras(self) -> Extras:
         """What is used with the model."""
-        return Extras(
-            loras=self.loras, vae=self.vae, transformer=self.transformer, controls=self.controls, inversions=self.inversions
-        )
+        return extras_of(self)
 
 
 class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -230,6 +249,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """width, height and steps are those of the first pass."""
+    ip_adapters: tuple[IpAdapter, ...] = ()
     image: str | None = None
     mask: str | None = None
     start: Start = Start()
@@ -260,6 +280,7 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     transformer: str | None = None
     inversions: tuple[str, ...] = ()
     controls: tuple[Control, ...] = ()
+    ip_adapters: tuple[IpAdapter, ...] = ()
 
     @property
     def masked(self) -> bool:
@@ -269,17 +290,9 @@ class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     @property
     def extras(self) -> Extras:
         """What the model is checked with."""
-        return Extras(
-            loras=self.loras, vae=self.vae, transformer=self.transformer, controls=self.controls, inversions=self.inversions
-        )
+        return extras_of(self)
 
 
 def inputs_with(extras: Extras) -> CheckInputs:
     """A check of the model as it is used with these."""
-    return CheckInputs(
-        loras=extras.loras,
-        vae=extras.vae,
-        transformer=extras.transformer,
-        controls=extras.controls,
-        inversions=extras.inversions,
-    )
+    return CheckInputs(**{name: getattr(extras, name) for name in Extras.__struct_fields__})

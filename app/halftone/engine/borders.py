@@ -208,6 +208,12 @@ def put_input_casts(module: nn.Module) -> None:
     module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights, with_kwargs=True) for layer in layers]
 
 
+def forget_input_casts(module: nn.Module) -> None:
+    """So that `put_input_casts` looks at its layers anew: some came or went."""
+    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_CASTS, [])):
+        handle.remove()
+
+
 def _as_weights(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
     dtype = weight_type(layer)
     if dtype is None:

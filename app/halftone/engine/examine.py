@@ -361,6 +361,7 @@ class Examination:
             transformer=self._command.inputs.transformer,
             controls=self._command.inputs.controls,
             inversions=self._command.inputs.inversions,
+            ip_adapters=self._command.inputs.ip_adapters,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the libraries read it: nothing is fetched unless a user clicked for it
 
@@ -19,9 +19,10 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Control, Extras, Lora
+from halftone.contract.request import Control, Extras, IpAdapter, Lora
 from halftone.engine.embeddings import PromptCache
 from halftone.engine.fp8 import round_weights
+from halftone.engine.image_prompts import attach, read_halves
 from halftone.engine.inversions import Learned, add_words, told_components
 from halftone.engine.lora import Adapter, add_adapters, changed_components
 from halftone.engine.offload import Places, stand
@@ -36,12 +37,14 @@ from halftone.library.controlnets import ControlFile
 from halftone.library.copies import exponents_in
 from halftone.library.denoisers import TransformerFile
 from halftone.library.header import read_header
+from halftone.library.ipadapters import AdapterFile
 from halftone.library.models import weight_files
 from halftone.library.single import kinds_by_component, places
 from halftone.library.vaes import VAE, VaeFile
 
 log = logging.getLogger(__name__)
 
+UNET: Final = "unet"
 _STORED = {"F16": torch.float16, "BF16": torch.bfloat16}
 
 
@@ -71,6 +74,8 @@ class Loaded:
     controlnet: Any = None
     fp8: bool = False
     """Whether the denoiser's exact weights are those that eight bits hold."""
+    ip_adapters: tuple[AdapterFile, ...] = ()
+    """IP-Adapters that are part of the UNet now."""
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
     """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
 
@@ -79,7 +84,7 @@ class Loaded:
 
     @property
     def extras(self) -> Extras:
-        """What is used with the model now; of ControlNets the files."""
+        """What is used with the model now; of ControlNets and IP-Adapters the files."""
         controls = tuple(Control(path=file.path, image="") for file in self.controls)
         inversions = tuple(one.inversion.path for one in self.inversions)
         return Extras(
@@ -88,6 +93,7 @@ class Loaded:
             transformer=self.transformer and self.transformer.path,
             controls=controls,
             inversions=inversions,
+            ip_adapters=tuple(IpAdapter(path=file.path, images=()) for file in self.ip_adapters),
         )
 
     @property
@@ -101,7 +107,8 @@ class Loaded:
     @property
     def changed(self) -> set[str]:
         """Components whose exact weights are not those of their files alone."""
-        return changed_components(self.adapters) | told_components(self.inversions)
+        pictures = {UNET} if self.ip_adapters else set[str]()
+        return changed_components(self.adapters) | told_components(self.inversions) | pictures
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -111,6 +118,10 @@ class Loaded:
     def sizes(self) -> dict[str, int]:
         """Parameters of each component; no state changes their number."""
         return {name: parameter_count(module) for name, module in self.modules.items()}
+
+    def forget_sizes(self) -> None:
+        """Components came or went, or grew."""
+        self.__dict__.pop("sizes", None)
 
 
 def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
@@ -267,9 +278,11 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
 
 
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
-    """The same with the words that a text encoder was given, but no LoRA."""
+    """The same with the words that a text encoder was given and the IP-Adapters of a UNet, but no LoRA."""
     source = loaded.sources.get(name)
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
+    if name == UNET and loaded.ip_adapters:
+        attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
     if loaded.fp8 and role(name, found) == "denoise":
         round_weights(found)
     if name in told_components(loaded.inversions):

@@ -233,6 +233,10 @@ def _value_group(component: str, name: str, module: Any) -> RescaleGroup:
         modules.append(_path(name, "add_v_proj"))
     if isinstance(getattr(module, "to_add_out", None), nn.Linear):
         grow += _tensors(_path(name, "to_add_out"), module.to_add_out, ("weight",))
+    for index, layer in enumerate(getattr(getattr(module, "processor", None), "to_v_ip", ())):  # of an IP-Adapter
+        path = _path(name, f"processor.to_v_ip.{index}")
+        shrink += _tensors(path, layer)
+        modules.append(path)
     return RescaleGroup(
         component=component, name=f"values of {name}", shrink=tuple(shrink), grow=tuple(grow), modules=tuple(modules), exact=True
     )

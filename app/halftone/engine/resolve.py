@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import CheckInputs, Control, OptionValue, PictureRequest, ResolvedRequest, Start
+from halftone.contract.request import CheckInputs, Control, IpAdapter, OptionValue, PictureRequest, ResolvedRequest, Start
 from halftone.contract.words import DType
 from halftone.engine.control_pictures import prepared, resized_notes
 from halftone.engine.embeddings import prompt_texts, takes_weights
@@ -70,6 +70,7 @@ class Inputs:
     fps: int | None
     options: dict[str, OptionValue]
     controls: tuple[Control, ...] = ()
+    ip_adapters: tuple[IpAdapter, ...] = ()
     start: Start = PLAIN
 
     @property
@@ -96,6 +97,7 @@ def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) ->
         fps=request.fps,
         options=request.options,
         controls=request.controls,
+        ip_adapters=request.ip_adapters,
         start=request.start,
     )
 
@@ -114,6 +116,7 @@ def of_check(inputs: CheckInputs, facts: ModelFacts, prompt: str) -> Inputs:
         num_frames=inputs.num_frames,
         options=inputs.options,
         controls=inputs.controls,
+        ip_adapters=inputs.ip_adapters,
         start=inputs.start,
     )
     return of_request(request, facts)
@@ -195,6 +198,8 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         **inputs.options,
     }
     wanted = with_rate(accepted, wanted, inputs.fps)
+    if inputs.ip_adapters:
+        wanted["ip_adapter_image"] = [[read_picture(image) for image in one.images] for one in inputs.ip_adapters]
     wanted |= _control_arguments(inputs, start, "control_image" if "control_image" in accepted else "image")
     if not takes_weights(pipe):
         wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
@@ -386,6 +391,7 @@ def resolve(
         transformer=request.transformer,
         inversions=request.inversions,
         controls=request.controls,
+        ip_adapters=request.ip_adapters,
         image=request.image,
         mask=request.mask,
         start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),

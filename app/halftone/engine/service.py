@@ -25,6 +25,7 @@ from halftone.engine.denoiser import put_transformer
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
+from halftone.engine.ip_adapter import put_ip_adapters
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.offload import put_offload
 from halftone.engine.passes import Passes
@@ -92,6 +93,7 @@ class DiffusersEngine:
             put_loras(loaded, () if only_decode else request.loras)
             if not only_decode:
                 put_inversions(loaded, request.inversions)
+            put_ip_adapters(loaded, () if only_decode else request.ip_adapters)
             loaded = with_controls(loaded, () if only_decode else request.controls)
             make = Passes if in_passes(request) and not only_decode else Generation
             return make(loaded, device, self._self_tests.of(device), request, emit, control).run()
@@ -108,6 +110,7 @@ class DiffusersEngine:
             put_transformer(loaded, command.inputs.transformer)
             put_loras(loaded, command.inputs.loras, sound=False)  # a check tells what is bad in them
             put_inversions(loaded, command.inputs.inversions)
+            put_ip_adapters(loaded, command.inputs.ip_adapters)
             loaded = with_controls(loaded, command.inputs.controls)
             return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
@@ -121,6 +124,7 @@ class DiffusersEngine:
             put_fp8(loaded, wanted=False)
             put_vae(loaded, None)  # the copy is of the model itself
             put_transformer(loaded, None)
+            put_ip_adapters(loaded, ())
             loaded = with_controls(loaded, ())
             put_loras(loaded, command.loras)
             put_inversions(loaded, ())

@@ -114,6 +114,7 @@ class Controller(QObject):
         self.choose_vae = self._extras.choose_vae
         self.choose_transformer = self._extras.choose_transformer
         self.choose_controls = self._extras.choose_controls
+        self.choose_ip_adapters = self._extras.choose_ip_adapters
         self.look_for_loras = self._extras.look_for_loras
         self.look_for_parts = self._extras.look_for
         self.look_for_transformers = self._extras.look_for_transformers

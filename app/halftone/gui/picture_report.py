@@ -29,6 +29,8 @@ def copy_details(
         lines.append(f"VAE: {vae_name(extras.vae)}")
     if nets := ", ".join(f"{control.name} {control.scale:g}" for control in extras.controls):
         lines.append(f"ControlNets: {nets}")
+    if shown := ", ".join(f"{one.name} {one.scale:g}" for one in extras.ip_adapters):
+        lines.append(f"IP-Adapters: {shown}")
     if picture is not None:
         types = ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items())
         lines.append(f"Picture: {picture.width} x {picture.height}, {picture.steps} steps, seed {picture.seed}, {picture.state}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import Generate
-from halftone.contract.request import Control, Lora
+from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.words import DTYPE_NAMES, Phase, Precision
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
@@ -296,6 +296,18 @@ def control_words(controls: Sequence[Control]) -> str:
     if len(controls) != 1:
         return tr("{0} in use", len(controls)) if controls else tr("None")
     return f"{short(controls[0].name)} {controls[0].scale:.2f}"
+
+
+def ip_adapter_list(adapters: Sequence[IpAdapter]) -> str:
+    """All of them with their strengths; "" without any."""
+    return listed(*(f"{one.name} {one.scale:.2f}" for one in adapters))
+
+
+def ip_adapter_words(adapters: Sequence[IpAdapter]) -> str:
+    """Which IP-Adapters are in use, in a few letters."""
+    if len(adapters) != 1:
+        return tr("{0} in use", len(adapters)) if adapters else tr("None")
+    return f"{short(adapters[0].name)} {adapters[0].scale:.2f}"
 
 
 def short(name: str) -> str:

@@ -43,16 +43,18 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     """
     pictures = {path: _digest(Path(path)) for path in _pictures(request)}
     replaced = tuple(path for path in (request.vae, request.transformer) if path is not None)
-    whole = (*(control.path for control in request.controls), *replaced)
     if request.hires is not None and is_upscale_model(request.hires.upscaler):
         pictures[request.hires.upscaler] = file_stamp(request.hires.upscaler)
+    nets = (*request.controls, *request.ip_adapters)
+    whole = (*(net.path for net in nets), *replaced)
     added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
     return pictures | {path: vae_version(path) for path in whole} | added
 
 
 def _pictures(request: PictureRequest) -> tuple[str, ...]:
     """Those that it starts from."""
-    given = (request.image, request.mask, *(control.image for control in request.controls))
+    shown = (image for one in request.ip_adapters for image in one.images)
+    given = (request.image, request.mask, *(control.image for control in request.controls), *shown)
     return tuple(path for path in given if path is not None)
 
 

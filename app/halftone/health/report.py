@@ -21,6 +21,7 @@ from halftone.health.troubles import helps_words, known_on, library_versions, or
 from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
 from halftone.library.inversions import inversion_name
 from halftone.library.vaes import vae_name
+from halftone.metadata.parameters import without_places
 from halftone.settings.declared import DECLARED, Setting
 from halftone.settings.disk import size_text
 from halftone.settings.places import resources
@@ -62,8 +63,16 @@ def anonymous(report: CheckReport) -> CheckReport:
     vae, transformer = (None if path is None else vae_name(path) for path in (report.vae, report.transformer))
     controls = tuple(msgspec.structs.replace(one, path=one.name, image=vae_name(one.image)) for one in report.controls)
     inversions = tuple(map(inversion_name, report.inversions))
+    shown = tuple(without_places(one) for one in report.ip_adapters)
     return msgspec.structs.replace(
-        report, model=model, loras=loras, vae=vae, transformer=transformer, controls=controls, inversions=inversions
+        report,
+        model=model,
+        loras=loras,
+        vae=vae,
+        transformer=transformer,
+        controls=controls,
+        inversions=inversions,
+        ip_adapters=shown,
     )
 
 
@@ -133,6 +142,9 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     if report.controls:
         nets = ", ".join(f"{one.name} {one.scale:g}" for one in report.controls)
         yield f"<p>{language.say('Checked with these ControlNets and strengths: {0}', nets)}</p>"
+    if report.ip_adapters:
+        shown = ", ".join(f"{one.name} {one.scale:g}" for one in report.ip_adapters)
+        yield f"<p>{language.say('Checked with these IP-Adapters and strengths: {0}', shown)}</p>"
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
         yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"

@@ -80,6 +80,8 @@ def used_words(report: CheckReport) -> str:
         return f"It is used whenever this model runs with {what} on this device."
     if report.controls:
         return "It is used whenever this model runs with just these ControlNets on this device."
+    if report.ip_adapters:
+        return "It is used whenever this model runs with just these IP-Adapters on this device."
     if report.vae is not None and report.loras:
         return "It is used whenever this model runs with this VAE and these LoRAs on this device."
     if report.vae is not None:

@@ -24,6 +24,7 @@ from halftone.health.passes import check_passes
 from halftone.library.controlnets import check_controls
 from halftone.library.denoisers import check_transformer
 from halftone.library.inversions import check_inversions
+from halftone.library.ipadapters import check_ip_adapters
 from halftone.library.loras import check_loras
 from halftone.library.vaes import check_vae
 from halftone.library.videos import check_video, reads_prompt
@@ -52,6 +53,7 @@ FIELDS: Final[dict[str, str]] = {
     "controlnet_conditioning_scale": "--control",
     "control_guidance_start": "--control",
     "control_guidance_end": "--control",
+    "ip_adapter_image": "--ip-adapter",
     "output_type": "--output",
 }
 """Arguments of the pipelines that the request has a field for, and its flag."""
@@ -73,6 +75,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         check_inversions(request.inversions)
         check_controls(request.controls)
         check_passes(request, facts)
+        check_ip_adapters(request.ip_adapters)
     check_vae(request.vae)
     check_transformer(None if only_decode else request.transformer)
     _check_given(request)
@@ -94,6 +97,7 @@ def check_inputs(inputs: CheckInputs) -> None:
     check_transformer(inputs.transformer)
     check_inversions(inputs.inversions)
     check_controls(inputs.controls)
+    check_ip_adapters(inputs.ip_adapters)
     _check_given(inputs)
 
 
@@ -103,7 +107,8 @@ def _check_given(values: PictureRequest | CheckInputs) -> None:
     for name, value in values.options.items():
         if name in FIELDS:
             raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
-    for path in (values.image, values.mask, *(control.image for control in values.controls)):
+    shown = (image for one in values.ip_adapters for image in one.images)
+    for path in (values.image, values.mask, *(control.image for control in values.controls), *shown):
         _check_image(path)
     _check_start(values)
 

@@ -1,6 +1,4 @@
-"""What numbers that were learned belong to beside the model: LoRAs, VAE, transformer, ControlNets and embeddings, as their files
-are now.
-"""
+"""What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and so on, as their files are now."""
 
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -20,7 +18,9 @@ from halftone.library.denoisers import (
     transformer_version,
 )
 from halftone.library.families import KIND_NAMES
+from halftone.library.folder import read_part
 from halftone.library.header import file_stamp, read_header
+from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder
 from halftone.library.loras import lora_key
 from halftone.library.models import list_models
 from halftone.library.vaes import VAE, names_in, vae_file, vae_version
@@ -46,6 +46,7 @@ def extras_key(extras: Extras) -> str:
         key += f"\0transformer\0{extras.transformer}\n{transformer_version(extras.transformer)}"
     files = control_files(control.path for control in extras.controls)
     key += "".join(f"\0control\0{file.path}\n{file.version}" for file in files)
+    key += "".join(f"\0ip-adapter\0{file.path}\n{file.version}" for file in adapter_files(extras.ip_adapters))
     return key + "".join(f"\0embedding\0{path}\n{file_stamp(path)}" for path in sorted(extras.inversions))
 
 
@@ -58,15 +59,16 @@ def parts_of(extras: Extras) -> Iterator[Extras]:
             transformer=extras.transformer if transformer else None,
             controls=extras.controls if controls else (),
             inversions=extras.inversions if inversions else (),
+            ip_adapters=extras.ip_adapters if ip_adapters else (),
         )
-        for inversions, controls, vae, transformer, loras in product((False, True), repeat=5)
+        for inversions, ip_adapters, controls, vae, transformer, loras in product((False, True), repeat=6)
     )
     yield from dict.fromkeys(found)
 
 
 def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraFile, ...]:
     """Those of whole components; LoRAs are added to others. model: whose denoiser a transformer takes the place of. Raises
-    HalftoneError vae-*, transformer-* and control-*.
+    HalftoneError vae-*, transformer-* control-* and ip-adapter-*.
     """
     found: list[ExtraFile] = []
     if extras.vae is not None:
@@ -80,6 +82,10 @@ def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraF
         for file in controlnets.weight_files(path):
             names = controlnets.parameter_names(read_header(file))
             found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
+    for one in extras.ip_adapters:
+        folder = encoder_folder(one.path)
+        for file, header in read_part(folder.parent, folder.name).files:
+            found.append(ExtraFile(ENCODER, file, {tensor.name: tensor.name for tensor in header.tensors}))
     return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
 
 

@@ -13,7 +13,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, ResolvedRequest
+from halftone.contract.request import Control, IpAdapter, ResolvedRequest
 from halftone.contract.words import Resize, split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
@@ -50,6 +50,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Version": f"Halftone {__version__}",
     }
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
+    fields |= {f"IP-Adapter {index}": _ip_adapter(one) for index, one in enumerate(request.ip_adapters)}
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
 
@@ -92,6 +93,10 @@ def _control(control: Control) -> str:
     return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}"
 
 
+def _ip_adapter(one: IpAdapter) -> str:
+    return f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {len(one.images)}"
+
+
 def _clip_skip(request: ResolvedRequest) -> str | None:
     """As A1111 counts it: 1 for no layer left out, which it does not write."""
     left_out = request.options.get("clip_skip")
@@ -121,6 +126,7 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
         transformer=transformer,
         inversions=inversions,
         controls=controls,
+        ip_adapters=tuple(without_places(one) for one in request.ip_adapters),
         image=None if request.image is None else _last(request.image),
         mask=None if request.mask is None else _last(request.mask),
     )
@@ -132,6 +138,11 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
     receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
     content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}
     return msgspec.json.encode(content).decode()
+
+
+def without_places(one: IpAdapter) -> IpAdapter:
+    """Without the folders of its files."""
+    return msgspec.structs.replace(one, path=one.name, images=tuple(map(_last, one.images)))
 
 
 def model_name(model: str) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import ALONE, Control, Extras, Lora
+from halftone.contract.request import ALONE, Control, Extras, IpAdapter, Lora
 from halftone.gui.background import Background
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.library.extras import known_parts, known_transformers
@@ -38,6 +38,9 @@ class ExtrasChoice(QObject):
     def choose_controls(self, controls: Iterable[Control]) -> None:
         self._choose(msgspec.structs.replace(self.chosen, controls=tuple(controls)))
 
+    def choose_ip_adapters(self, adapters: Iterable[IpAdapter]) -> None:
+        self._choose(msgspec.structs.replace(self.chosen, ip_adapters=tuple(adapters)))
+
     def _choose(self, chosen: Extras) -> None:
         if chosen != self.chosen:
             self.chosen = chosen
@@ -49,7 +52,7 @@ class ExtrasChoice(QObject):
         self._background.run(lambda: known_loras(folders), lambda known: then(known, folders))
 
     def look_for(self, kind: str, then: Callable[[dict[str, str]], None]) -> None:
-        """Read the model folders in the background; `then` gets name -> path. kind: "VAE" or "ControlNet"."""
+        """Read the model folders in the background; `then` gets name -> path. kind: as `library.families.KIND_NAMES` has them."""
         folders = self._keeper.settings.model_folders
         self._background.run(lambda: known_parts(folders, kind), then)
 

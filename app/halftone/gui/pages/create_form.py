@@ -20,6 +20,7 @@ from halftone.gui.pages.create_fields import SizeField
 from halftone.gui.pages.create_folded import FoldedPart
 from halftone.gui.pages.create_footer import Footer
 from halftone.gui.pages.create_hires import HiresPart
+from halftone.gui.pages.create_ip_adapters import IpAdapterPart
 from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
@@ -79,12 +80,14 @@ class CreateForm(QWidget):
         self.transformer_part = TransformerPart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.hires_part = HiresPart(self.size_field)
+        self.ip_adapter_part = IpAdapterPart(self._controller)
         self.numerics_part = NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
             self.start_part,
             self.lora_part,
             self.control_part,
             self.hires_part,
+            self.ip_adapter_part,
             self.vae_part,
             self.transformer_part,
             self.video_part,

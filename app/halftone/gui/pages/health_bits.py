@@ -260,6 +260,8 @@ def copy_refusal(view: HealthView) -> str:
         return tr("A copy is of the model itself: choose its own transformer on Create and check it again.")
     if view.report is not None and view.report.controls:
         return tr("A copy is of the model itself: leave the ControlNets out on Create and check it again.")
+    if view.report is not None and view.report.ip_adapters:
+        return tr("A copy is of the model itself: leave the IP-Adapters out on Create and check it again.")
     reason = exact[0].refusal
     return reasons.reason(reason) if reason else ""
 

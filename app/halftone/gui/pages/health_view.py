@@ -288,4 +288,13 @@ def model_tags(model: ModelFacts, extras: Extras) -> tuple[str, ...]:
     replaced = tuple(f"{name}: {text.part_words(path)}" for name, path in parts if path is not None)
     added = (f"{tr('LoRA')}: {text.lora_words(extras.loras)}",) if extras.loras else ()
     nets = (f"{tr('ControlNet')}: {text.control_words(extras.controls)}",) if extras.controls else ()
-    return (*replaced, *nets, *added, model.base or model.family, type_name(model.stored_dtype), figures.size(model.size_bytes))
+    shown = (f"{tr('IP-Adapter')}: {text.ip_adapter_words(extras.ip_adapters)}",) if extras.ip_adapters else ()
+    return (
+        *replaced,
+        *nets,
+        *shown,
+        *added,
+        model.base or model.family,
+        type_name(model.stored_dtype),
+        figures.size(model.size_bytes),
+    )

@@ -1,0 +1,102 @@
+"""IP-Adapters beside a loaded model: its UNet reads pictures, and an image encoder is one more component, watched and cured."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import IpAdapter
+from halftone.engine.image_prompts import Halves, attach, detach, read_halves, weigh
+from halftone.engine.load import UNET, Loaded, make_ready, stored_dtypes, told_loading
+from halftone.engine.plans import HALF_DONE
+from halftone.engine.precision import ComponentState
+from halftone.engine.tensors import NAMES
+from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
+
+log = logging.getLogger(__name__)
+
+_READER: Final = "feature_extractor"
+
+
+def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
+    """Let the model read pictures through these, and no others; with none it is as it was loaded. What is in memory already is
+    not read again. Raises HalftoneError ip-adapter-*, model-load-failed.
+    """
+    wanted = adapter_files(adapters)
+    if wanted != loaded.ip_adapters:
+        _forget(loaded)
+        if wanted:
+            _take(loaded, adapters)
+            loaded.ip_adapters = wanted
+        log.info("IP-Adapters: %s", ", ".join(one.name for one in adapters) or "none")
+    if wanted:
+        weigh(loaded.pipe.unet, [one.scale for one in adapters])
+
+
+def _forget(loaded: Loaded) -> None:
+    if not loaded.ip_adapters:
+        return
+    loaded.ip_adapters = ()
+    detach(loaded.pipe.unet)
+    loaded.states[UNET] = HALF_DONE
+    if ENCODER in loaded.sources:
+        loaded.pipe.register_modules(**{ENCODER: None})
+        for known in (loaded.sources, loaded.states, loaded.stored):
+            cast("dict[str, Any]", known).pop(ENCODER, None)
+    loaded.forget_sizes()
+
+
+def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
+    folder = encoder_folder(adapters[0].path)
+    encoder, dtype = None, torch.float32
+    if getattr(loaded.pipe, ENCODER, None) is None:
+        encoder = read_encoder(loaded, folder)
+        dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
+        make_ready(loaded, ENCODER, encoder, dtype)
+    _attach(loaded, adapters)
+    # nothing from here on can fail
+    loaded.states[UNET] = HALF_DONE
+    if encoder is not None:
+        loaded.pipe.register_modules(**{ENCODER: encoder})
+        loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, folder), dtype
+        loaded.states[ENCODER] = ComponentState(dtype=NAMES[dtype])
+    if getattr(loaded.pipe, _READER, None) is None:
+        size = loaded.pipe.image_encoder.config.image_size
+        loaded.pipe.register_modules(**{_READER: CLIPImageProcessorPil(size=size, crop_size=size)})
+    loaded.forget_sizes()
+
+
+def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
+    files = [_read(one.path) for one in adapters]
+    try:
+        attach(loaded.pipe.unet, files, loaded.device)
+    except (RuntimeError, KeyError, ValueError) as error:
+        detail = "its layers have other sizes or places than the model's"
+        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
+
+
+def _read(path: str) -> Halves:
+    try:
+        halves = read_halves(path)
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("ip-adapter-not-one", str(error), path=path, detail="it cannot be read") from error
+    for half, tensors in halves.items():
+        for name, tensor in tensors.items():
+            if not bool(tensor.isfinite().all()):
+                detail = f"it holds numbers that are not numbers, in its tensor {half}.{name}"
+                raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
+    return halves
+
+
+def read_encoder(loaded: Loaded, folder: Path) -> nn.Module:
+    """The image encoder on the CPU, in its stored dtype. Raises model-load-failed."""
+    dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
+    with told_loading(loaded.facts, folder):
+        return CLIPVisionModelWithProjection.from_pretrained(folder, dtype=dtype, local_files_only=True)

@@ -1,0 +1,185 @@
+"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; told from headers alone."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import IP_ADAPTER_RANGE
+from halftone.contract.request import IpAdapter
+from halftone.library.controlnets import denoiser_config
+from halftone.library.folder import read_json, read_part
+from halftone.library.header import file_stamp, read_header
+from halftone.library.kinds.marks import Shapes
+from halftone.library.models import PICKLES
+from halftone.library.recognise import recognise
+from halftone.library.vaes import vae_version
+from halftone.library.why import instead
+
+ENCODER: Final = "image_encoder"
+"""The component, and the folder that holds it."""
+KIND: Final = "IP-Adapter"
+_UNET: Final = "UNet2DConditionModel"
+_PLACES: Final = ("", "..", "../models", "../sdxl_models")
+"""Where its folder may stand, seen from the adapter's: as the official repository has them."""
+
+Form = Literal["plain", "plus", "full face"]
+
+
+class Facts(NamedTuple):
+    """form: how it reads a picture; text: width of the words of its model; picture: width of what the image encoder gives it."""
+
+    form: Form
+    text: int
+    picture: int
+
+
+class AdapterFile(NamedTuple):
+    """An IP-Adapter as it was at one time. version: changes when its file or its image encoder is rewritten."""
+
+    path: str
+    version: str
+
+
+def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[AdapterFile, ...]:
+    """As they are now."""
+    return tuple(AdapterFile(one.path, f"{file_stamp(one.path)} {_encoder_version(one.path)}") for one in adapters)
+
+
+def _encoder_version(path: str) -> str:
+    folder = _folder(path)
+    return "" if folder is None else vae_version(str(folder))
+
+
+def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
+    """Raise HalftoneError for what no model can use: value-out-of-range, setting-bad-value, ip-adapter-missing,
+    ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header. Reads headers only.
+    """
+    wanted = tuple(adapters)
+    for one in wanted:
+        if not one.images:
+            allowed = "at least one picture"
+            raise HalftoneError("setting-bad-value", name=f"The IP-Adapter {one.name}", value="given no picture", allowed=allowed)
+    _check_files(wanted)
+
+
+def _check_files(adapters: Iterable[IpAdapter]) -> None:
+    """The same but for their pictures."""
+    low, high = IP_ADAPTER_RANGE
+    folders: dict[Path, str] = {}
+    for one in adapters:
+        if not low <= one.scale <= high:
+            name = f"The strength of the IP-Adapter {one.name}"
+            raise HalftoneError("value-out-of-range", name=name, value=one.scale, low=low, high=high)
+        folders.setdefault(encoder_folder(one.path).resolve(), one.name)
+    if len(folders) > 1:
+        first, second = list(folders.values())[:2]
+        detail = f"it is not the one that {first} reads them through; only one can be used at a time"
+        raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
+
+
+def check_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
+    """Raise HalftoneError as `check_files_fit` and `check_ip_adapters`."""
+    wanted = tuple(adapters)
+    check_ip_adapters(wanted)
+    check_files_fit(wanted, model)
+
+
+def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
+    """Raise HalftoneError ip-adapter-unsupported for a model that takes none, ip-adapter-other-base for one of another kind, and
+    as `check_ip_adapters`; whatever pictures they are given.
+    """
+    wanted = tuple(adapters)
+    _check_files(wanted)
+    for one in wanted:
+        config = denoiser_config(model)
+        if config is None or config.get("_class_name", _UNET) != _UNET:
+            detail = f"no IP-Adapter runs with {model.family} models here"
+            raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
+        if config.get("encoder_hid_dim_type"):
+            detail = "its denoiser reads its prompt in a way that leaves no room for pictures"
+            raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
+        own, given = config.get("cross_attention_dim"), adapter_facts(one.path).text
+        if own != given:
+            raise other_base(one.path, model, f"its words have {given} numbers, the model's {own}")
+
+
+def other_base(path: str, model: ModelFacts, detail: str, details: str = "") -> HalftoneError:
+    """An error; it is not raised."""
+    name = IpAdapter(path=path, images=()).name
+    return HalftoneError("ip-adapter-other-base", details, name=name, model=model.name, detail=detail, family=model.family)
+
+
+def adapter_facts(path: str) -> Facts:
+    """Of a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise _not_one(path, "it is a folder")
+        if file.suffix.lower() in PICKLES and file.exists():
+            raise _not_one(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
+        header = read_header(file)
+    except FileNotFoundError as error:
+        raise HalftoneError("ip-adapter-missing", path=path) from error
+    except (OSError, ValueError) as error:
+        raise _not_one(path, getattr(error, "strerror", None) or "it cannot be read") from error
+    found = recognise(header, file.stem)
+    if found.kind != KIND:
+        raise _not_one(path, instead(found, KIND))
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    try:
+        form, picture = _form(shapes)
+        return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
+    except (KeyError, IndexError) as error:
+        raise _not_one(path, "it reads faces (FaceID, InstantID) or is for another kind of denoiser") from error
+
+
+def _form(shapes: Shapes) -> tuple[Form, int]:
+    """(form, width that the image encoder has to give). Raises KeyError."""
+    if "image_proj.proj.weight" in shapes:
+        return "plain", shapes["image_proj.proj.weight"][1]
+    if "image_proj.proj.3.weight" in shapes:
+        return "full face", shapes["image_proj.proj.0.weight"][1]
+    if "image_proj.latents" in shapes:
+        return "plus", shapes["image_proj.proj_in.weight"][1]
+    raise KeyError("image_proj")
+
+
+def encoder_folder(path: str) -> Path:
+    """The folder of the image encoder that an IP-Adapter needs. Raises HalftoneError ip-adapter-no-encoder, and as
+    `adapter_facts`.
+    """
+    facts = adapter_facts(path)
+    folder = _folder(path)
+    name = IpAdapter(path=path, images=()).name
+    if folder is None:
+        looked = Path(path).parent / ENCODER
+        raise HalftoneError("ip-adapter-no-encoder", name=name, detail=f"none that gives {facts.picture} numbers is at {looked}")
+    try:
+        read_part(folder.parent, folder.name)
+    except HalftoneError as error:
+        missing = error.facts.get("missing")
+        detail = f"the one at {folder} lacks its {missing}" if missing else f"the one at {folder} cannot be read"
+        raise HalftoneError("ip-adapter-no-encoder", str(error), name=name, detail=detail) from error
+    return folder
+
+
+def _folder(path: str) -> Path | None:
+    """The first that gives what the adapter takes."""
+    facts = adapter_facts(path)
+    for place in _PLACES:
+        folder = Path(path).parent / place / ENCODER
+        config = folder / "config.json"
+        if config.is_file() and _gives(read_json(config), facts):
+            return folder
+    return None
+
+
+def _gives(config: Mapping[str, object], facts: Facts) -> bool:
+    """A plain one takes the picture as a whole, the others every part of it."""
+    return config.get("projection_dim" if facts.form == "plain" else "hidden_size") == facts.picture
+
+
+def _not_one(path: str, detail: str) -> HalftoneError:
+    return HalftoneError("ip-adapter-not-one", path=path, detail=detail)

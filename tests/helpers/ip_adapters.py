@@ -1,0 +1,86 @@
+"""Tiny IP-Adapters in the layout of the official repository: a safetensors file beside the folder of its image encoder."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tests.helpers.tiny import load_tiny
+from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+
+WIDTH, GIVES = 16, 12
+"""Of the image encoder: inside, and of what it gives."""
+TOKENS = 4
+
+
+def save_encoder(folder: Path, dtype: torch.dtype = torch.float32, *, width: int = WIDTH, gives: int = GIVES) -> Path:
+    """In `folder`/image_encoder."""
+    torch.manual_seed(3)
+    config = CLIPVisionConfig(
+        hidden_size=width,
+        intermediate_size=32,
+        projection_dim=gives,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        image_size=32,
+        patch_size=8,
+    )
+    made: Any = CLIPVisionModelWithProjection(config)
+    made.to(dtype).save_pretrained(folder / "image_encoder")
+    return folder / "image_encoder"
+
+
+def save_adapter(model: Path, file: Path, form: str = "plain", seed: int = 1, dtype: torch.dtype = torch.float32) -> Path:
+    """For the UNet of a tiny model. form: "plain", "plus" or "full face"."""
+    unet = load_tiny(model).unet
+    torch.manual_seed(seed)
+    text = int(unet.config.cross_attention_dim)
+    tensors = {f"image_proj.{name}": value for name, value in _PROJECTIONS[form](text).items()}
+    for index, name in enumerate(unet.attn_processors):
+        if name.endswith("attn2.processor"):
+            outward = unet.get_submodule(name.removesuffix(".processor")).to_v.out_features
+            for part in ("to_k_ip", "to_v_ip"):
+                tensors[f"ip_adapter.{index}.{part}.weight"] = torch.randn(outward, text) * 0.7
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file({name: value.to(dtype) for name, value in tensors.items()}, file)
+    return file
+
+
+def _linear(outward: int, inward: int) -> torch.Tensor:
+    return torch.randn(outward, inward) * inward**-0.5
+
+
+def _norm(name: str, width: int) -> dict[str, torch.Tensor]:
+    return {f"{name}.weight": 1 + 0.1 * torch.randn(width), f"{name}.bias": 0.1 * torch.randn(width)}
+
+
+def _plain(text: int) -> dict[str, torch.Tensor]:
+    return {"proj.weight": _linear(TOKENS * text, GIVES), "proj.bias": 0.1 * torch.randn(TOKENS * text), **_norm("norm", text)}
+
+
+def _full_face(text: int) -> dict[str, torch.Tensor]:
+    layers = {"proj.0.weight": _linear(WIDTH, WIDTH), "proj.0.bias": torch.randn(WIDTH) * 0.1}
+    return layers | {"proj.2.weight": _linear(text, WIDTH), "proj.2.bias": torch.randn(text) * 0.1} | _norm("proj.3", text)
+
+
+def _plus(text: int) -> dict[str, torch.Tensor]:
+    """A resampler of four blocks, as the official ones have; inside it is 64 wide, one head."""
+    wide = 64
+    found = {
+        "latents": torch.randn(1, TOKENS, wide) * wide**-0.5,
+        "proj_in.weight": _linear(wide, WIDTH),
+        "proj_in.bias": torch.randn(wide) * 0.1,
+        "proj_out.weight": _linear(text, wide),
+        "proj_out.bias": torch.randn(text) * 0.1,
+        **_norm("norm_out", text),
+    }
+    for block in range(4):
+        at = f"layers.{block}"
+        found |= _norm(f"{at}.0.norm1", wide) | _norm(f"{at}.0.norm2", wide) | _norm(f"{at}.1.0", wide)
+        found |= {f"{at}.0.to_q.weight": _linear(wide, wide), f"{at}.0.to_kv.weight": _linear(2 * wide, wide)}
+        found |= {f"{at}.0.to_out.weight": _linear(wide, wide)}
+        found |= {f"{at}.1.1.weight": _linear(4 * wide, wide), f"{at}.1.3.weight": _linear(wide, 4 * wide)}
+    return found
+
+
+_PROJECTIONS = {"plain": _plain, "plus": _plus, "full face": _full_face}
