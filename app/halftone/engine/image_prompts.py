@@ -12,6 +12,7 @@ from safetensors import safe_open
 from torch import nn
 
 from halftone.engine.borders import forget_input_casts
+from halftone.engine.offload import forget_place
 
 _BEFORE: Final = "_halftone_before_pictures"
 _HALVES: Final = ("image_proj", "ip_adapter")
@@ -31,8 +32,8 @@ def read_halves(path: str) -> Halves:
     return found
 
 
-def attach(unet: Any, files: Sequence[Halves], device: torch.device | None = None) -> None:
-    """Let the cross-attention of a UNet read pictures through these, in the types that they are stored in.
+def attach(unet: Any, files: Sequence[Halves]) -> None:
+    """Let the cross-attention of a UNet read pictures through these, in the types that they are stored in, on the CPU.
 
     Raises RuntimeError, KeyError or ValueError where the sizes are others; then nothing is changed.
     """
@@ -46,13 +47,14 @@ def attach(unet: Any, files: Sequence[Halves], device: torch.device | None = Non
     reading = {name: one for name, one in made.items() if isinstance(one, nn.Module)}
     added = MultiIPAdapterImageProjection(projections)
     for module in (added, *reading.values()):
-        module.eval().requires_grad_(False).to(device)
+        module.eval().requires_grad_(False)
     _fit(unet, reading)
     unet.__dict__[_BEFORE] = (before, unet.config.encoder_hid_dim_type)
     unet.set_attn_processor({**before, **reading})
     unet.encoder_hid_proj = added
     unet.config.encoder_hid_dim_type = "ip_image_proj"
     forget_input_casts(unet)
+    forget_place(unet)
 
 
 def _fit(unet: Any, reading: Mapping[str, nn.Module]) -> None:
@@ -73,6 +75,7 @@ def detach(unet: Any) -> None:
         unet.set_attn_processor(dict(processors))
         unet.config.encoder_hid_dim_type = kind
         forget_input_casts(unet)
+        forget_place(unet)
 
 
 def weigh(unet: Any, scales: Sequence[float]) -> None:

@@ -76,7 +76,7 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
 def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     files = [_read(one.path) for one in adapters]
     try:
-        attach(loaded.pipe.unet, files, loaded.device)
+        attach(loaded.pipe.unet, files)
     except (RuntimeError, KeyError, ValueError) as error:
         detail = "its layers have other sizes or places than the model's"
         raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error

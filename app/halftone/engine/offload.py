@@ -140,6 +140,11 @@ class Placed:
         if self._laid != wanted:
             self._lay_out(*wanted)
 
+    def forget(self) -> None:
+        """Lay it out anew when it is next placed."""
+        self.settle()
+        self._laid = None
+
     def onload(self) -> None:
         """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
         self.place()
@@ -302,6 +307,12 @@ def told_packing(modules: Mapping[str, nn.Module]) -> tuple[str, ...]:
         for name, own in placed.items()
         if own is not None and own.packed
     )
+
+
+def forget_place(module: nn.Module) -> None:
+    """Layers of a component came or went: it is laid out anew when it is next placed."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.forget()
 
 
 def runs_on(module: nn.Module) -> torch.device:
