@@ -172,7 +172,8 @@ def test_an_image_encoder_that_overflows_is_found_and_cured(
     engine: DiffusersEngine, models: dict[str, Path], files: Path, tmp_path: Path
 ) -> None:
     folder = save_encoder(tmp_path)
-    scaled(folder / "model.safetensors", folder / "model.safetensors", "layers.1.mlp.fc1.weight", 3e5)
+    for end, factor in (("layers.1.mlp.fc1.weight", 3e5), ("layers.1.mlp.fc2.weight", 1e-5)):  # too large between the two alone
+        scaled(folder / "model.safetensors", folder / "model.safetensors", end, factor)
     save_adapter(models["sd15"], tmp_path / "mine.safetensors", "plus")
     wanted = (IpAdapter(path=str(tmp_path / "mine.safetensors"), images=(str(files / "one.png"),)),)
     found, _ = check(engine, models["sd15"], ip_adapters=wanted)
