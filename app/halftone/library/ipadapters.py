@@ -48,7 +48,11 @@ def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[AdapterFile, ...]:
 
 
 def _encoder_version(path: str) -> str:
-    folder = _folder(path)
+    """ "" where the file or its image encoder is not there any more, or cannot be read."""
+    try:
+        folder = _folder(path)
+    except (HalftoneError, OSError):
+        return ""
     return "" if folder is None else vae_version(str(folder))
 
 

@@ -16,7 +16,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known, ask_picture
 from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_folded import FoldedPart, below
-from halftone.gui.text import ip_adapter_words, short
+from halftone.gui.text import ip_adapter_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.ipadapters import KIND, check_files_fit
 from halftone.library.vaes import vae_name
@@ -95,7 +95,7 @@ class IpAdapterPart(FoldedPart):
         return made
 
     def _picture(self, index: int, place: int, image: str) -> QLayout:
-        name = ElidedLabel(short(vae_name(image)))
+        name = ElidedLabel(vae_name(image))
         name.setToolTip(image)
         remove = icon_button("x", tr("Remove {0}", vae_name(image)), size=14, clicked=partial(self._leave_out, index, place))
         made = row(name, remove, spacing=6)
