@@ -286,28 +286,16 @@ def part_words(path: str | None) -> str:
     return tr("Model's own") if path is None else short(vae_name(path).removesuffix(".safetensors"))
 
 
-def control_list(controls: Sequence[Control]) -> str:
+def net_list(nets: Sequence[Control | IpAdapter]) -> str:
     """All of them with their strengths; "" without any."""
-    return listed(*(f"{control.name} {control.scale:.2f}" for control in controls))
+    return listed(*(f"{net.name} {net.scale:.2f}" for net in nets))
 
 
-def control_words(controls: Sequence[Control]) -> str:
-    """Which ControlNets are in use, in a few letters."""
-    if len(controls) != 1:
-        return tr("{0} in use", len(controls)) if controls else tr("None")
-    return f"{short(controls[0].name)} {controls[0].scale:.2f}"
-
-
-def ip_adapter_list(adapters: Sequence[IpAdapter]) -> str:
-    """All of them with their strengths; "" without any."""
-    return listed(*(f"{one.name} {one.scale:.2f}" for one in adapters))
-
-
-def ip_adapter_words(adapters: Sequence[IpAdapter]) -> str:
-    """Which IP-Adapters are in use, in a few letters."""
-    if len(adapters) != 1:
-        return tr("{0} in use", len(adapters)) if adapters else tr("None")
-    return f"{short(adapters[0].name)} {adapters[0].scale:.2f}"
+def net_words(nets: Sequence[Control | IpAdapter]) -> str:
+    """Which ControlNets or IP-Adapters are in use, in a few letters."""
+    if len(nets) != 1:
+        return tr("{0} in use", len(nets)) if nets else tr("None")
+    return f"{short(nets[0].name)} {nets[0].scale:.2f}"
 
 
 def short(name: str) -> str:

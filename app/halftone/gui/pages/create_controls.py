@@ -16,7 +16,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known, ask_picture
 from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_folded import FoldedPart, below
-from halftone.gui.text import control_words, short
+from halftone.gui.text import net_words, short
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.controlnets import check_fit
 from halftone.library.vaes import vae_name
@@ -65,7 +65,7 @@ class ControlPart(FoldedPart):
 
     def _take(self, controls: tuple[Control, ...]) -> None:
         self._controls = controls
-        self.row.value.setText(control_words(controls))
+        self.row.value.setText(net_words(controls))
         self._controller.choose_controls(control for control in controls if control.image)
         self.say(self.problem())
 
@@ -78,7 +78,7 @@ class ControlPart(FoldedPart):
         clear(self._list)
         for index, control in enumerate(self._controls):
             self._list.addWidget(self._entry(index, control))
-        self.row.value.setText(control_words(self._controls))
+        self.row.value.setText(net_words(self._controls))
 
     def _entry(self, index: int, control: Control) -> QWidget:
         name = ElidedLabel(control.name)

@@ -16,7 +16,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known, ask_picture
 from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_folded import FoldedPart, below
-from halftone.gui.text import ip_adapter_words
+from halftone.gui.text import net_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.ipadapters import KIND, check_files_fit
 from halftone.library.vaes import vae_name
@@ -65,7 +65,7 @@ class IpAdapterPart(FoldedPart):
 
     def _take(self, adapters: tuple[IpAdapter, ...]) -> None:
         self._adapters = adapters
-        self.row.value.setText(ip_adapter_words(adapters))
+        self.row.value.setText(net_words(adapters))
         self._controller.choose_ip_adapters(one for one in adapters if one.images)
         self.say(self.problem())
 
@@ -78,7 +78,7 @@ class IpAdapterPart(FoldedPart):
         clear(self._list)
         for index, one in enumerate(self._adapters):
             self._list.addWidget(self._entry(index, one))
-        self.row.value.setText(ip_adapter_words(self._adapters))
+        self.row.value.setText(net_words(self._adapters))
 
     def _entry(self, index: int, one: IpAdapter) -> QWidget:
         name = ElidedLabel(one.name)

@@ -24,9 +24,9 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     rows.append((tr("VAE"), "" if request.vae is None else vae_name(request.vae)))
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
     rows.append((tr("Sampler"), request.sampler or ""))
-    rows.append((tr("ControlNet"), text.control_list(request.controls)))
+    rows.append((tr("ControlNet"), text.net_list(request.controls)))
+    rows.append((tr("IP-Adapter"), text.net_list(request.ip_adapters)))
     rows.append((tr("Hires fix"), hires_line(request.hires)))
-    rows.append((tr("IP-Adapter"), text.ip_adapter_list(request.ip_adapters)))
     rows.append((tr("LoRA"), text.lora_list(request.loras)))
     rows += start_rows(request)
     rows = [(name, value) for name, value in rows if value]

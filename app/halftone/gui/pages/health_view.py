@@ -287,8 +287,8 @@ def model_tags(model: ModelFacts, extras: Extras) -> tuple[str, ...]:
     parts = ((tr("Transformer"), extras.transformer), (tr("VAE"), extras.vae))
     replaced = tuple(f"{name}: {text.part_words(path)}" for name, path in parts if path is not None)
     added = (f"{tr('LoRA')}: {text.lora_words(extras.loras)}",) if extras.loras else ()
-    nets = (f"{tr('ControlNet')}: {text.control_words(extras.controls)}",) if extras.controls else ()
-    shown = (f"{tr('IP-Adapter')}: {text.ip_adapter_words(extras.ip_adapters)}",) if extras.ip_adapters else ()
+    nets = (f"{tr('ControlNet')}: {text.net_words(extras.controls)}",) if extras.controls else ()
+    shown = (f"{tr('IP-Adapter')}: {text.net_words(extras.ip_adapters)}",) if extras.ip_adapters else ()
     return (
         *replaced,
         *nets,
