@@ -14,7 +14,7 @@ from tests.helpers.tiny import load_tiny
 from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import IpAdapter
+from halftone.contract.request import IpAdapter, Start
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.precision import damaged, exact_weights
 from halftone.engine.quiet import quiet_libraries
@@ -192,7 +192,7 @@ def test_an_image_to_image_picture_and_the_vae_stay_as_they_are(
         models["sd15"],
         ip_adapters=(adapter(files, "sd15 plain"),),
         image=str(files / "one.png"),
-        options={"strength": 0.7},
+        start=Start(strength=0.7),
     )
     assert report.images[0].state == "clean"
     assert isinstance(of(engine).pipe.vae, AutoencoderKL)
