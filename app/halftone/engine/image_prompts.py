@@ -78,6 +78,11 @@ def detach(unet: Any) -> None:
         forget_place(unet)
 
 
+def reads_pictures(unet: Any) -> bool:
+    """Whether something is attached to it."""
+    return _BEFORE in unet.__dict__
+
+
 def weigh(unet: Any, scales: Sequence[float]) -> None:
     """How strongly the pictures of each count from now on."""
     for processor in unet.attn_processors.values():

@@ -13,7 +13,7 @@ from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
-from halftone.engine.image_prompts import Halves, attach, detach, read_halves, weigh
+from halftone.engine.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
 from halftone.engine.load import UNET, Loaded, make_ready, stored_dtypes, told_loading
 from halftone.engine.plans import HALF_DONE
 from halftone.engine.precision import ComponentState
@@ -30,7 +30,7 @@ def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     not read again. Raises HalftoneError ip-adapter-*, model-load-failed.
     """
     wanted = adapter_files(adapters)
-    if wanted != loaded.ip_adapters:
+    if wanted != loaded.ip_adapters or (wanted and not reads_pictures(loaded.pipe.unet)):  # another UNet may be there now
         _forget(loaded)
         if wanted:
             _take(loaded, adapters)
