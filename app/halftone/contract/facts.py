@@ -310,6 +310,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     its loop cannot be kept.
     cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
     passes: those that were made, of a picture made in several; steps and seconds are of all, room_bits is the smallest.
+    variation_seed: towards whose noise that of the seed was turned; prompt, negative: as they were drawn, "" where nothing was.
     peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
     made it in tiles. shortages: where the memory ended, in order; after a last one that stopped it there is no picture.
     """
@@ -336,6 +337,9 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     fps: int | None = None
     flat_frames: tuple[int, ...] = ()
     broken_frames: tuple[int, ...] = ()
+    variation_seed: int | None = None
+    prompt: str = ""
+    negative: str = ""
     passes: tuple[PassFacts, ...] = ()
     peak_memory: int | None = None
     tiled: bool = False

@@ -8,6 +8,8 @@ SIZE_RANGE: Final = (8, 16384)
 STEPS_RANGE: Final = (1, 1000)
 BATCH_RANGE: Final = (1, 1000)
 SEED_RANGE: Final = (0, 2**63 - 1)
+RANDOM_SEED: Final = -1
+"""How users of other programs write that any seed will do."""
 FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 LORA_RANGE: Final = (-2.0, 2.0)

@@ -137,6 +137,14 @@ class IpAdapter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         return PurePath(self.path.replace("\\", "/")).name.removesuffix(".safetensors") or self.path
 
 
+class Style(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Words that are put around the prompts; `{prompt}` in them is the place of the user's own, which else come first."""
+
+    name: str
+    prompt: str = ""
+    negative: str = ""
+
+
 class Extras(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is used with a model beside its own parts: numbers that were learned with some of it belong to just that."""
 
@@ -211,6 +219,16 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     hires: Hires | None = None
     """A second, larger pass."""
     ip_adapters: tuple[IpAdapter, ...] = ()
+    variation_seed: int | None = None
+    variation_strength: float = 0.0
+    seed_size: tuple[int, int] | None = None
+    """The noise is that of `seed`, turned towards that of `variation_seed` (None: a random one) by a share from 0 to 1, and drawn
+    as for a picture of `seed_size`, (width, height) in pixels."""
+    styles: tuple[Style, ...] = ()
+    wildcards: tuple[str, ...] = ()
+    draws: bool = True
+    """Styles are put around the prompts; then, if `draws`, `{a|b}` and `__name__`, a line of name.txt in the folders `wildcards`,
+    are drawn for each picture."""
     numerics: Numerics = Numerics()
 
     @property
@@ -250,6 +268,14 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     hires: Hires | None = None
     """width, height and steps are those of the first pass."""
     ip_adapters: tuple[IpAdapter, ...] = ()
+    variation_seed: int = 0
+    variation_strength: float = 0.0
+    seed_size: tuple[int, int] | None = None
+    styles: tuple[str, ...] = ()
+    """Names."""
+    written: str = ""
+    written_negative: str = ""
+    """The prompts as the user wrote them, before styles and draws; "" where they are the same."""
     image: str | None = None
     mask: str | None = None
     start: Start = Start()

@@ -24,6 +24,7 @@ from halftone.engine.saving import write_frames
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.unfinished import Loop, NotKeptError
 from halftone.health.kept import Kept, given_files
+from halftone.library.spoken import fixed
 from halftone.library.videos import video_format
 from halftone.metadata.parameters import a1111_text, receipt_json
 from halftone.metadata.picture import VIDEOS, next_name, numbered, output_error
@@ -65,7 +66,7 @@ class Delivery:
         facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
 
         width, height = facts.first_size
-        made = msgspec.structs.replace(resolved, width=width, height=height, seed=facts.seed)
+        made = msgspec.structs.replace(_alone(resolved, facts), width=width, height=height, batch=resolved.batch)
 
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))
@@ -128,7 +129,7 @@ class Delivery:
         what a decoder takes.
         """
         told = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
-        asked = msgspec.structs.replace(self._request, seed=facts.seed, batch=1, resume_latents=None)
+        asked = fixed(self._request, facts)
         record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked)
         try:
             path = keep_if_possible(loop(good), record, self.handed())
@@ -158,8 +159,7 @@ class Delivery:
         return str(path)
 
     def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
-        alone = msgspec.structs.replace(resolved, seed=facts.seed, batch=1)
-        path, version = self._model.path, self._model.fingerprint
+        alone, path, version = _alone(resolved, facts), self._model.path, self._model.fingerprint
         return Kept(request=alone, picture=facts, plan=plan, path=path, fingerprint=version, given=self._given)
 
     def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
@@ -188,3 +188,8 @@ class Delivery:
         bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
         self.pictures.append(facts)
         self._emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
+
+
+def _alone(resolved: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:
+    """What was resolved for this picture of the batch."""
+    return msgspec.structs.replace(resolved, seed=facts.seed, variation_seed=facts.variation_seed or 0, batch=1)

@@ -147,6 +147,10 @@ class Flight:
         known = [latents for latents in known if latents.shape[1:] == known[-1].shape[1:]]
         return None if not known else known[0] if len(known) == 1 else torch.cat(known)
 
+    def read_anew(self) -> None:
+        """The next picture has other prompts."""
+        self._reading.forget()
+
     def watch_every_step(self) -> None:
         """From now on look at every step, whatever the setting said: a failure is to be located."""
         self._every_step = True

@@ -36,17 +36,28 @@ from halftone.engine.picture import OutOfRoom, Picture, PictureStopped, picture_
 from halftone.engine.plans import any_component, apply_plan, merged
 from halftone.engine.preview import Previewer
 from halftone.engine.recover import ASSUMED, Recovery, only
-from halftone.engine.resolve import Inputs, of_request, pipeline_arguments, refused, resolve, start_canvas, task_pipeline
+from halftone.engine.resolve import (
+    Inputs,
+    of_request,
+    pipeline_arguments,
+    refused,
+    resolve,
+    start_canvas,
+    task_pipeline,
+    with_prompts,
+)
 from halftone.engine.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.tensors import tensors_in
 from halftone.engine.torch_settings import torch_settings, without_effect
 from halftone.engine.unfinished import plan_fits, read_loop
+from halftone.engine.variation import Variation, varied_noise
 from halftone.engine.video_inputs import expected_frames, fps_of
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
+from halftone.library.spoken import says_otherwise, seeds_of, spoken
 from halftone.measure.peak import PeakMemory
 from halftone.measure.sentinel import Health
 
@@ -99,6 +110,11 @@ class Generation:
             self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons, start)
         else:
             self._resolved = self._kept.request
+        if self._unfinished is not None:  # its words are fixed by now; what they were written as is told on
+            then = self._unfinished.request
+            self._resolved = msgspec.structs.replace(
+                self._resolved, styles=then.styles, written=then.written, written_negative=then.written_negative
+            )
         told = request.fps or (None if self._kept is None else self._kept.picture.fps)
         self._fps = fps_of(pipe, told, request.options, loaded.facts)
         self._plan, self._stored = first_plan(self._loaded, device, dtype, request.numerics)
@@ -199,12 +215,27 @@ class Generation:
 
     def _begun(self, index: int) -> Picture:
         """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
-        picture = Picture(self._resolved.seed + index, index + self._handover.index)
+        seeds = seeds_of(self._resolved, index)
+        picture = Picture(seeds.seed, index + self._handover.index, seeds.variation)
+        if self._kept is None and says_otherwise(self._request):
+            self._speak(picture)
         kept = self._kept or self._unfinished
         if kept is not None:
             picture.events += [event for event in kept.picture.events if event.action in _BEFORE_DECODING]
             picture.steps = kept.picture.kept_step or 0  # where they were the last, no other is counted
         return picture
+
+    def _speak(self, picture: Picture) -> None:
+        """Styles and draws give each picture its own words."""
+        picture.words = prompt, negative = spoken(self._request, picture.seed)
+        self._inputs = replace(self._inputs, prompt=prompt, negative=negative or None)
+        self._arguments = with_prompts(self._loaded.pipe, self._arguments, self._inputs)
+        self._guard.flight.read_anew()
+        self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
+
+    def _variation(self) -> Variation:
+        now = self._resolved
+        return Variation(self._picture.variation_seed or 0, now.variation_strength, (now.width, now.height), now.seed_size)
 
     def _one(self, flight: Flight) -> bool:
         """False where the memory does not hold such a picture: no other of the job would fit either."""
@@ -229,7 +260,8 @@ class Generation:
         while True:
             generator = torch.Generator("cpu").manual_seed(self._picture.seed)
             try:
-                result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
+                with varied_noise(self._loaded.pipe, self._variation()):
+                    result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
             except (TypeError, ValueError, AssertionError) as error:
                 refused = self._refused(error)
                 if refused is error:

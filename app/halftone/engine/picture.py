@@ -36,6 +36,9 @@ class Picture:
 
     seed: int
     index: int
+    variation_seed: int | None = None
+    words: tuple[str, str] = ("", "")
+    """The prompts, where they are not as they were written."""
     started: float = field(default_factory=time.perf_counter)
     events: list[GuardEvent] = field(default_factory=list[GuardEvent])
     failed: torch.Tensor | None = None
@@ -78,6 +81,9 @@ def picture_facts(
         seconds=time.perf_counter() - now.started,
         steps=now.steps,
         events=tuple(now.events),
+        variation_seed=now.variation_seed,
+        prompt=now.words[0],
+        negative=now.words[1],
         cures={name: kind for name, state in loaded.states.items() if (kind := _cure(state)) is not None},
         frames=1 if seen is None else seen.frames,
         flat_frames=seen.flat if seen is not None and several else (),

@@ -34,6 +34,10 @@ class Reading:
         self._asked = 0
         self._encoded: list[Encoded] = []
 
+    def forget(self) -> None:
+        """What follows has other prompts."""
+        self._encoded.clear()
+
     def begin(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """A pass begins; its inputs, with a callback where the prompt may change with the step."""
         pipe = self._loaded.pipe

@@ -26,6 +26,7 @@ from halftone.engine.video_inputs import with_rate
 from halftone.health.requests import FIELDS, check_multiple
 from halftone.library.options import Kind
 from halftone.library.prompt_syntax import notes, plain
+from halftone.library.spoken import spoken
 from halftone.metadata.given import picture_size, read_picture
 
 PLAIN: Final = Start()
@@ -215,6 +216,15 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     return given
 
 
+def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """The pipeline's arguments with the prompts of other inputs."""
+    names = ("prompt", "negative_prompt")
+    wanted = {name: value for name, value in _heeded(pipe, inputs).items() if name in names and value is not None}
+    if not takes_weights(pipe):
+        wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
+    return {name: value for name, value in arguments.items() if name not in names} | wanted
+
+
 def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
     """The picture, its mask and its strength; a pipeline that scales what it is given is told their size."""
     if start is None:
@@ -353,10 +363,9 @@ def resolve(
     """What will run, without a None; every automatic choice with its reason. start: what it starts from."""
     why = [*reasons, *(() if start is None else start.notes)]
     facts = loaded.facts
-    seed = request.seed
-    if seed is None:
-        seed = secrets.randbelow(2**32)
-        why.append(f"Seed {seed}: drawn at random.")
+    seed = _seed(request.seed, "Seed", why)
+    variation = _seed(request.variation_seed, "Variation seed", why) if request.variation_strength else 0
+    prompt, negative = spoken(request, seed)
     if start is not None and request.start.strength is None and _strength(pipe, inputs) is not None:
         why.append("Strength: the pipeline's own default.")
     if inputs.steps is None:
@@ -367,10 +376,10 @@ def resolve(
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
-    why += notes((request.prompt, request.negative), weights=takes_weights(pipe))
+    why += notes((prompt, negative), weights=takes_weights(pipe))
     return ResolvedRequest(
-        prompt=request.prompt,
-        negative=request.negative,
+        prompt=prompt,
+        negative=negative,
         model=facts.id,
         device=str(loaded.device),
         dtype=dtype,
@@ -395,4 +404,18 @@ def resolve(
         image=request.image,
         mask=request.mask,
         start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),
+        variation_seed=variation,
+        variation_strength=request.variation_strength,
+        seed_size=request.seed_size,
+        styles=tuple(style.name for style in request.styles),
+        written=request.prompt if prompt != request.prompt else "",
+        written_negative=request.negative if negative != request.negative else "",
     )
+
+
+def _seed(wanted: int | None, name: str, why: list[str]) -> int:
+    if wanted is not None:
+        return wanted
+    seed = secrets.randbelow(2**32)
+    why.append(f"{name} {seed}: drawn at random.")
+    return seed

@@ -26,8 +26,10 @@ from halftone.library.denoisers import check_transformer
 from halftone.library.inversions import check_inversions
 from halftone.library.ipadapters import check_ip_adapters
 from halftone.library.loras import check_loras
+from halftone.library.styles import styled
 from halftone.library.vaes import check_vae
 from halftone.library.videos import check_video, reads_prompt
+from halftone.library.wildcards import check_wildcards
 from halftone.metadata.given import check_mask
 from halftone.metadata.picture import check_output, check_room_for_text
 
@@ -60,16 +62,20 @@ FIELDS: Final[dict[str, str]] = {
 
 
 def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> None:
-    """Raise HalftoneError for a picture request that cannot work: prompt-*, value-out-of-range, size-not-multiple,
+    """Raise HalftoneError for a picture request that cannot work: prompt-*, wildcard-*, value-out-of-range, size-not-multiple,
     setting-bad-value, image-*, video-*, input-changed, lora-*, vae-*, transformer-*, control-*, latents-*, output-*,
     disk-full. Of a picture that goes on, it looks at what was asked for then. facts: of its model, where they are known.
     """
     check_kept(request)
     request, only_decode = going_on(request)
-    if not request.prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
+    prompt, negative = styled(request.prompt, request.negative, request.styles)
+    if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
         raise HalftoneError("prompt-empty")
     _check_numbers(request)
     _range("Number of pictures", request.batch, *BATCH_RANGE)
+    _check_noise(request)
+    if request.draws and not only_decode:
+        check_wildcards((prompt, negative), request.wildcards)
     if not only_decode:  # neither reaches the decoder
         check_loras(request.loras)
         check_inversions(request.inversions)
@@ -86,7 +92,16 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     if request.output is not None:
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
-        check_room_for_text(Path(request.output), request.prompt + request.negative)
+        check_room_for_text(Path(request.output), prompt + negative)
+
+
+def _check_noise(request: PictureRequest) -> None:
+    _range("Variation strength", request.variation_strength, 0, 1)
+    if request.variation_seed is not None:
+        _range("Variation seed", request.variation_seed, *SEED_RANGE)
+    for size in request.seed_size or ():
+        _range("Size that the noise is drawn at", size, *SIZE_RANGE)
+        check_multiple("Size that the noise is drawn at", size)
 
 
 def check_inputs(inputs: CheckInputs) -> None:

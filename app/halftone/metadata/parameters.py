@@ -40,6 +40,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Model": model_name(request.model),
         "VAE": None if request.vae is None else _last(request.vae),
         "Transformer": None if request.transformer is None else _last(request.transformer),
+        **_variation(request),
         "Clip skip": _clip_skip(request),
         **_start(request),
         **_hires(request),
@@ -47,6 +48,9 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
         "Cure": ", ".join(dict.fromkeys(event.cure for event in picture.events if event.cure)) or None,
+        "Styles": ", ".join(request.styles) or None,
+        "Template": request.written or None,
+        "Negative Template": request.written_negative or None,
         "Version": f"Halftone {__version__}",
     }
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
@@ -83,6 +87,17 @@ def _start(request: ResolvedRequest) -> dict[str, str | None]:
         "Inpaint area": None if only is None else "Only masked",
         "Masked area padding": None if only is None else str(only),
         "Outpaint": ", ".join(map(str, start.outpaint)) if start.extends else None,
+    }
+
+
+def _variation(request: ResolvedRequest) -> dict[str, str | None]:
+    """In A1111's words."""
+    varied = request.variation_strength > 0
+    size = request.seed_size
+    return {
+        "Variation seed": str(request.variation_seed) if varied else None,
+        "Variation seed strength": f"{request.variation_strength:g}" if varied else None,
+        "Seed resize from": None if size is None else f"{size[0]}x{size[1]}",
     }
 
 

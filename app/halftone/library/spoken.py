@@ -1,0 +1,55 @@
+"""What each picture of a request is made with: its seeds, and its prompts with styles and draws."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from halftone.contract.facts import PictureFacts
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.library.loras import without_tags
+from halftone.library.styles import styled
+from halftone.library.wildcards import Book, draw, is_drawn
+
+_NEGATIVE = "negative"
+
+
+class Seeds(NamedTuple):
+    """variation: None where no noise is turned."""
+
+    seed: int
+    variation: int | None
+
+
+def seeds_of(request: ResolvedRequest, index: int) -> Seeds:
+    """Of picture `index` (from 0) of a batch. With a variation its seed counts up and the other one stays, as in A1111."""
+    if request.variation_strength > 0:
+        return Seeds(request.seed, request.variation_seed + index)
+    return Seeds(request.seed + index, None)
+
+
+def says_otherwise(request: PictureRequest) -> bool:
+    """Whether the prompts that the model reads may not be those that were written."""
+    return bool(request.styles) or (request.draws and (is_drawn(request.prompt) or is_drawn(request.negative)))
+
+
+def spoken(request: PictureRequest, seed: int) -> tuple[str, str]:
+    """The prompt and the negative one of the picture with a seed. Raises wildcard-*, words-unreadable."""
+    prompt, negative = styled(request.prompt, request.negative, request.styles)
+    if not request.draws:
+        return prompt, negative
+    book = Book(request.wildcards)
+    return without_tags(draw(prompt, seed, book)), draw(negative, seed, book, _NEGATIVE)
+
+
+def again(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
+    """What makes one picture of a request again, or another like it: its seeds, and nothing of latents it was rescued from."""
+    variation = request.variation_seed if facts.variation_seed is None else facts.variation_seed
+    return msgspec.structs.replace(request, seed=facts.seed, variation_seed=variation, batch=1, resume_latents=None)
+
+
+def fixed(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
+    """The same, whatever becomes of the files of the wildcards: with the words that were drawn."""
+    one = again(request, facts)
+    if not facts.prompt and not facts.negative:
+        return one
+    return msgspec.structs.replace(one, prompt=facts.prompt, negative=facts.negative, styles=(), draws=False)

@@ -1,0 +1,314 @@
+"""Prompts that are drawn anew for each picture, as users of dynamic prompts write them. Pure text in, pure text out, but for the
+files of the wildcards.
+
+`{a|b|c}` is one of them, `{3::a|b}` three times as often a, `{2$$a|b|c}` two of them, `{1-3$$ and $$a|b|c}` one to three, joined
+by " and ". `__name__` is a line of name.txt in one of the folders, `__dir/name__` of one further inside, `__dir/*__` of all
+there. Empty lines and those that begin with # are left out, and a line may be written in the same ways. `\\{` is a bracket. All
+is drawn from the picture's seed. Variables (`${x=...}`), samplers by name (`{@a|b}`, `{~a|b}`) and Jinja are not followed.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.words import either
+
+_DEEPEST: Final = 20
+"""Wildcards inside wildcards."""
+_MOST: Final = 10_000
+"""Draws for one prompt."""
+_LONGEST: Final = 200_000
+"""Letters that a prompt may come to."""
+_NEAR: Final = 3
+_NAME: Final = r"__((?:(?!__)[\w\-./*])+)__"
+_TOKEN: Final = re.compile(rf"\\[{{}}|]|(?<!\$)\$\{{[^{{}}]*\}}|{_NAME}|[{{}}|]|[^\\{{}}|_$]+|.", re.DOTALL)
+_COUNT: Final = re.compile(r"\s*(\d*)(-?)(\d*)\s*\$\$")
+_WEIGHT: Final = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)::")
+_BY_NAME: Final = re.compile(r"\{\s*[@~]|__[@~]")
+_VARIABLE: Final = re.compile(r"(?<!\$)\$\{")
+_JINJA: Final = re.compile(r"\{%|\{#")
+
+
+class Wild(NamedTuple):
+    """`__name__`."""
+
+    name: str
+
+
+class Choice(NamedTuple):
+    """`{least-most$$joined by$$option|option}`; the options with the weight of each."""
+
+    options: tuple[tuple[float, "Row"], ...]
+    least: int = 1
+    most: int | None = 1
+    """None: as many as there are."""
+    between: str = ", "
+
+
+Row = tuple[str | Wild | Choice, ...]
+Lines = Callable[[str], tuple[tuple[float, Row], ...]]
+"""Name of a wildcard -> its lines, each with its weight. Raises wildcard-missing."""
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Row:
+    """What of a text is drawn, and what is not. A bracket without its partner is text."""
+    tokens = list(_TOKEN.finditer(text))
+    ends = _partners([token[0] for token in tokens])
+    return _row(tokens, 0, len(tokens), ends)
+
+
+def _partners(tokens: Sequence[str]) -> dict[int, int]:
+    opened: list[int] = []
+    found: dict[int, int] = {}
+    for index, token in enumerate(tokens):
+        if token == "{":
+            opened.append(index)
+        elif token == "}" and opened:
+            found[opened.pop()] = index
+    return _reachable(found)
+
+
+def _reachable(pairs: dict[int, int]) -> dict[int, int]:
+    """Those that are not too deep inside each other."""
+    depth: list[int] = []
+    kept: dict[int, int] = {}
+    for start in sorted(pairs):
+        while depth and depth[-1] < start:
+            depth.pop()
+        if len(depth) < _DEEPEST:
+            kept[start] = pairs[start]
+            depth.append(pairs[start])
+    return kept
+
+
+def _row(tokens: Sequence[re.Match[str]], start: int, end: int, ends: Mapping[int, int]) -> Row:
+    row: list[str | Wild | Choice] = []
+    index = start
+    while index < end:
+        token = tokens[index]
+        if index in ends:
+            row.append(_choice(tokens, index + 1, ends[index], ends))
+            index = ends[index]
+        elif token[1] is not None:
+            row.append(Wild(token[1]))
+        else:
+            _add(row, token[0][1] if len(token[0]) == 2 and token[0][0] == "\\" else token[0])
+        index += 1
+    return tuple(row)
+
+
+def _add(row: list[str | Wild | Choice], text: str) -> None:
+    if row and isinstance(row[-1], str):
+        row[-1] += text
+    else:
+        row.append(text)
+
+
+def _choice(tokens: Sequence[re.Match[str]], start: int, end: int, ends: Mapping[int, int]) -> Choice:
+    rows: list[Row] = []
+    begin = index = start
+    while index < end:
+        if index in ends:
+            index = ends[index]
+        elif tokens[index][0] == "|":
+            rows.append(_row(tokens, begin, index, ends))
+            begin = index + 1
+        index += 1
+    rows.append(_row(tokens, begin, end, ends))
+    least, most, between, rows[0] = _counted(rows[0])
+    return Choice(tuple(map(weighed, rows)), least, most, between)
+
+
+def _counted(row: Row) -> tuple[int, int | None, str, Row]:
+    """(least, most, what joins them, the first option) of `2$$a`, `1-3$$a`, `2-$$a`, `-3$$a` or `2$$ and $$a`."""
+    first = row[0] if row and isinstance(row[0], str) else ""
+    told = _COUNT.match(first)
+    if told is None or not (told[1] or told[3]):
+        return 1, 1, ", ", row
+    least = int(told[1][:6] or 0)
+    most = (int(told[3][:6]) if told[3] else None) if told[2] else least
+    rest = first[told.end() :]
+    between, joined, after = rest.partition("$$")
+    rest, between = (after, between) if joined else (rest, ", ")
+    return least, most, between, (rest, *row[1:]) if rest else row[1:]
+
+
+def weighed(row: Row) -> tuple[float, Row]:
+    """`3::a` -> (3, a); what names no weight has 1."""
+    told = _WEIGHT.match(row[0]) if row and isinstance(row[0], str) else None
+    if told is None:
+        return 1.0, row
+    assert isinstance(row[0], str)
+    rest = row[0][told.end() :]
+    return min(float(told[1]), 1e6), (rest, *row[1:]) if rest else row[1:]
+
+
+def is_drawn(text: str) -> bool:
+    """Whether a prompt may come out otherwise than it is written."""
+    return parse(text) != ((text,) if text else ())
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+class Book:
+    """The wildcards of some folders; where two have the same name, the first folder's."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
+        self._found: dict[str, Path] | None = None
+
+    @property
+    def names(self) -> dict[str, Path]:
+        """Name, with / between folders -> its file."""
+        if self._found is None:
+            self._found = {}
+            for folder in map(Path, self._folders):
+                for path in sorted(folder.rglob("*.txt")):
+                    self._found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
+        return self._found
+
+    def lines(self, name: str) -> tuple[tuple[float, Row], ...]:
+        """Raises wildcard-missing, with near names, and words-unreadable."""
+        wanted = name.casefold()
+        paths = [path for known, path in self.names.items() if fnmatchcase(known.casefold(), wanted)]
+        found = tuple(line for path in paths for line in _lines(path, path.stat().st_mtime_ns))
+        if not found:
+            raise self._missing(name, paths)
+        return found
+
+    def _missing(self, name: str, paths: Sequence[Path]) -> HalftoneError:
+        known = sorted(self.names)
+        near = get_close_matches(name.casefold(), [one.casefold() for one in known], n=_NEAR, cutoff=0.5)
+        near = [one for one in known if one.casefold() in near or one.casefold().endswith("/" + name.casefold())][:_NEAR]
+        if paths:
+            return HalftoneError("wildcard-empty", name=name, path=str(paths[0]))
+        if not known:
+            return HalftoneError("wildcard-none", name=name)
+        return HalftoneError("wildcard-missing", name=name, near=either(near or known[:_NEAR]))
+
+
+@lru_cache(maxsize=256)
+def _lines(path: Path, _changed: int) -> tuple[tuple[float, Row], ...]:
+    """Of one file."""
+    texts = (line.strip() for line in read_words(path).splitlines())
+    return tuple(weighed(parse(text)) for text in texts if text and not text.startswith("#"))
+
+
+def read_words(path: Path) -> str:
+    """The text of a file that a user wrote. Raises words-unreadable."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise HalftoneError("words-unreadable", path=str(path), detail=(error.strerror or "it cannot be read").lower()) from error
+    except UnicodeDecodeError as error:
+        raise HalftoneError("words-unreadable", str(error), path=str(path), detail="it is no text in UTF-8") from error
+
+
+# --- drawing -------------------------------------------------------------------------------------------------
+
+
+class _Draw:
+    """One prompt's draws. Only `random()` is used, whose numbers stay the same from one Python to the next."""
+
+    def __init__(self, lines: Lines, seed: str) -> None:
+        self._lines = lines
+        self._dice = random.Random(seed)
+        self._left = _MOST
+
+    def row(self, row: Row, within: tuple[str, ...] = ()) -> str:
+        parts = [piece if isinstance(piece, str) else self._piece(piece, within) for piece in row]
+        text = "".join(parts)
+        if len(text) > _LONGEST:
+            raise HalftoneError("wildcard-endless", name=within[0] if within else "{…}")
+        return text
+
+    def _piece(self, piece: Wild | Choice, within: tuple[str, ...]) -> str:
+        self._left -= 1
+        if isinstance(piece, Wild):
+            if self._left < 0 or len(within) >= _DEEPEST:
+                raise HalftoneError("wildcard-endless", name=piece.name)
+            return self.row(self._one(self._lines(piece.name)), (*within, piece.name))
+        options = piece.options
+        if len(options) == 1 and len(options[0][1]) == 1 and isinstance(wild := options[0][1][0], Wild):
+            options, within = self._lines(wild.name), (*within, wild.name)
+            if len(within) > _DEEPEST:
+                raise HalftoneError("wildcard-endless", name=wild.name)
+        most = len(options) if piece.most is None else piece.most
+        low, high = sorted((min(piece.least, len(options)), min(most, len(options))))
+        count = low + int(self._dice.random() * (high - low + 1)) if high > low else low
+        return piece.between.join(self.row(row, within) for row in self._some(options, count))
+
+    def _some(self, options: Sequence[tuple[float, Row]], count: int) -> Iterator[Row]:
+        """So many of them, none twice."""
+        left = list(options)
+        for _ in range(count):
+            yield left.pop(self._index(left))[1]
+
+    def _one(self, options: Sequence[tuple[float, Row]]) -> Row:
+        return options[self._index(options)][1]
+
+    def _index(self, options: Sequence[tuple[float, Row]]) -> int:
+        place = self._dice.random() * sum(weight for weight, _ in options)
+        for index, (weight, _) in enumerate(options):
+            place -= weight
+            if place < 0:
+                return index
+        return len(options) - 1
+
+
+def draw(text: str, seed: int, book: Book, which: str = "") -> str:
+    """What a prompt comes to with a seed. which: another word draws otherwise, the negative prompt for one.
+
+    Raises wildcard-missing, wildcard-none, wildcard-empty, wildcard-endless, words-unreadable.
+    """
+    return _Draw(book.lines, f"{which} {seed}").row(parse(text)) if is_drawn(text) else text
+
+
+def check_wildcards(texts: Sequence[str], folders: Sequence[str]) -> None:
+    """Raise, as `draw` does, for wildcards that are not there, be they named by a line of another."""
+    book, seen = Book(folders), set[str]()
+    left = [name for text in texts for name in _named(parse(text))]
+    while left:
+        name = left.pop()
+        if name not in seen:
+            seen.add(name)
+            left += [inner for _, row in book.lines(name) for inner in _named(row)]
+
+
+def _named(row: Row) -> Iterator[str]:
+    for piece in row:
+        if isinstance(piece, Wild):
+            yield piece.name
+        elif isinstance(piece, Choice):
+            for _, option in piece.options:
+                yield from _named(option)
+
+
+def unfollowed(texts: Sequence[str]) -> tuple[str, ...]:
+    """A sentence for each sign that users of dynamic prompts know and that is not followed here."""
+    found: list[str] = []
+    if any(_VARIABLE.search(text) for text in texts):
+        found.append("Variables (${…}) are not followed: they are read as words.")
+    if any(_BY_NAME.search(text) for text in texts):
+        found.append("@ and ~ before choices and wildcards are not followed: each picture draws for itself.")
+    if any(_JINJA.search(text) for text in texts):
+        found.append("Jinja templates are not followed: they are read as words.")
+    if any(_unclosed(text) for text in texts):
+        found.append("A curly bracket without its partner is read as a letter.")
+    return tuple(found)
+
+
+def _unclosed(text: str) -> bool:
+    tokens = [token[0] for token in _TOKEN.finditer(text)]
+    return tokens.count("{") != tokens.count("}") or len(_partners(tokens)) != tokens.count("{")
