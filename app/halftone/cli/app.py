@@ -25,6 +25,7 @@ from halftone.cli.inputs import (
 )
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
+from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
@@ -224,6 +225,7 @@ def generate(
     json: given.Json = False,
     *,
     inputs: given.Inputs,
+    words: given.Words,
     flags: given.Flags,
 ) -> None:
     """Make a picture. Its numbers are watched; a black one is recovered and explained.
@@ -234,7 +236,10 @@ def generate(
     saved = load()
     second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength)
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, **inputs)
-    base = new_request(asked, model, device, saved) if latents is None else kept_request(latents, asked, model, device, saved)
+    if latents is None:
+        base = new_request({**asked, **asked_words(words, saved)}, model, device, saved)
+    else:
+        base = kept_request(latents, {**asked, **words}, model, device, saved)
     facts = known_model(base.model, saved)
     hosted = host_note(asked, base.transformer, facts) if latents is None else ()
     request = replace(

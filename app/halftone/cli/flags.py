@@ -12,7 +12,9 @@ from typing import Annotated, Any, Final, NoReturn, get_args
 import msgspec
 import typer
 
+from halftone.cli.words import word_parameters
 from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
 from halftone.contract.words import MaskedContent, Resize, VideoFormat, either
 from halftone.library.loras import weight_of
@@ -47,6 +49,9 @@ Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=
 Inputs = dict[str, Any]
 """Inputs that were given: field of CheckInputs or PictureRequest -> value."""
 
+Words = dict[str, Any]
+"""Options of `halftone.cli.words` that were given."""
+
 Flags = dict[str, str | bool]
 """Numerics options that were given: parameter name -> value."""
 
@@ -57,7 +62,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True).parameters
     numerics = [parameter for setting in _settings() for parameter in _setting_parameters(setting)]
     numerics += [_alias_parameter(alias) for alias in ALIASES]
-    groups = {name: group for name, group in (("inputs", _input_parameters()), ("flags", numerics)) if name in own}
+    offered = (("inputs", _input_parameters()), ("words", word_parameters()), ("flags", numerics))
+    groups = {name: group for name, group in offered if name in own}
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> None:
@@ -65,6 +71,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             picked = {parameter.name: values.pop(parameter.name) for parameter in group}
             gathered[name] = {key: value for key, value in picked.items() if value is not None}
+        if gathered.get("inputs", {}).get("seed") == RANDOM_SEED:
+            del gathered["inputs"]["seed"]
         if "option" in gathered.get("inputs", {}):
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
         if "lora" in gathered.get("inputs", {}):
@@ -244,7 +252,7 @@ _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
     ("steps", int, ("--steps",), "Denoising steps."),
     ("width", int, ("--width",), "Pixels, a multiple of 8."),
     ("height", int, ("--height",), "Pixels, a multiple of 8."),
-    ("seed", int, ("--seed",), "Same seed and settings, same picture."),
+    ("seed", int, ("--seed",), "Same seed and settings, same picture. -1: a random one."),
     ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
     ("image", str, ("--image",), "A picture to start from."),
     ("strength", float, ("--strength",), "How much of it is made anew, 0 to 1."),

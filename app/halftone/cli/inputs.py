@@ -13,7 +13,7 @@ from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start
+from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
@@ -27,9 +27,11 @@ from halftone.library.models import POCKET, describe, list_models, runnable
 from halftone.library.options import check_options
 from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
+from halftone.library.styles import styled
 from halftone.library.tasks import check_given
 from halftone.library.tokens import cut_prompt, reading_length
 from halftone.library.videos import reads_prompt, refuse_still
+from halftone.library.wildcards import unfollowed
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
@@ -45,6 +47,8 @@ _FLAGS: Final = {
     "inversions": "--embedding",
     "controls": "--control",
     "ip_adapters": "--ip-adapter",
+    "draws": "--draw",
+    "seed_size": "--seed-resize-from",
 }
 """Of fields that are not called as their flag is."""
 _DEVICE: Final = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d{1,2})?")
@@ -110,18 +114,24 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     found = _with_named_loras(asked, saved)
     if not reads_in_chunks(facts.family):
         return found
-    texts = tuple(found.get(name) or "" for name in ("prompt", "negative"))
+    texts = styled(found.get("prompt") or "", found.get("negative") or "", found.get("styles", ()))
     return {**found, "inversions": named_in(texts, inversion_folders(saved), facts, found.get("inversions", ()))}
 
 
 def _with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
-    """The LoRAs are moved out of the prompt."""
-    written = asked.get("prompt") or ""
-    if not has_tags(written):
+    """The LoRAs are moved out of the prompt, and out of the styles."""
+    styles: tuple[Style, ...] = asked.get("styles", ())
+    written = (asked.get("prompt") or "", *(style.prompt for style in styles))
+    if not any(map(has_tags, written)):
         return dict(asked)
     folders = lora_folders(saved)
-    prompt, named = take_tags(written, known_loras(folders), folders)
-    return {**asked, "prompt": prompt, "loras": (*asked.get("loras", ()), *named)}
+    known = known_loras(folders)
+    (prompt, *behind), named = zip(*(take_tags(text, known, folders) for text in written), strict=True)
+    loras = (*asked.get("loras", ()), *(lora for several in named for lora in several))
+    found = {**asked, "prompt": prompt, "loras": loras}
+    if styles:
+        found["styles"] = tuple(replace(style, prompt=text) for style, text in zip(styles, behind, strict=True))
+    return found
 
 
 def kept_request(
@@ -195,15 +205,16 @@ def report_place(given: str, *, overwrite: bool) -> Path:
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
     """A sentence for each prompt of which the model reads only the beginning, and for what of its signs is not followed."""
-    texts = (request.prompt, request.negative)
+    texts = styled(request.prompt, request.negative, request.styles)
     cuts = [(name, cut_prompt(facts, text)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
-    return (*cut_notes, *notes(texts, weights=reads_in_chunks(facts.family)), *_unnamed(request))
+    signs = notes(texts, weights=reads_in_chunks(facts.family))
+    return (*cut_notes, *signs, *(unfollowed(texts) if request.draws else ()), *_unnamed(request))
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
     """Of embeddings that were given and are not used."""
-    written = spoken((request.prompt, request.negative))
+    written = spoken(styled(request.prompt, request.negative, request.styles))
     left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,))]
     return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)
 

@@ -27,6 +27,9 @@ _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _WHEN: Final = re.compile(rf"\s*{_NUMBER}\s*")
 _BREAK: Final = re.compile(r"\s*\bBREAK\b\s*")
 _AND: Final = re.compile(r"\bAND\b")
+_SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
+_BESIDE: Final = 20
+"""Letters that are shown beside a bracket."""
 _PARTNER: Final = {")": "(", "]": "["}
 
 
@@ -225,6 +228,23 @@ def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[str, ...]:
         found.append("This model's text encoder takes no weights: it reads the prompt without the brackets.")
     if not weights and any(map(changes, texts)):
         found.append("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
+    if left := next((left for text in texts for left in _left_open(text)), None):
+        found.append(f"A bracket without its partner is read as a letter: “{left}”.")
     if any(map(_AND.search, texts)):
         found.append("AND is read as a word: prompts are not weighed against each other.")
     return tuple(found)
+
+
+def _left_open(text: str) -> Iterator[str]:
+    """Brackets that have no partner, each with the words beside it; a smiley is none."""
+    pieces: list[str] = _PIECE.findall(text)
+    pairs = _pairs(pieces)
+    matched = {*pairs, *pairs.values()}
+    for index, piece in enumerate(pieces):
+        before = pieces[index - 1] if index else ""
+        if piece not in ("(", ")", "[", "]") or index in matched or _SMILEY.search(before):
+            continue
+        after = pieces[index + 1] if index + 1 < len(pieces) else ""
+        after = "" if after in _SIGNS else after
+        before = "" if before in _SIGNS else before
+        yield piece + after[:_BESIDE].rstrip() if piece in ("(", "[") else before[-_BESIDE:].lstrip() + piece

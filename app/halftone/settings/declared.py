@@ -18,8 +18,9 @@ class Choice(msgspec.Struct, frozen=True):
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """name: as in the settings file ("numerics.precision"); field: of Numerics, or of Settings for the other pages.
 
-    kind: "choice" (choices list all values), "switch", "text" (free, `choices` empty), or "folders" (a list of them). flags: on
-    the command line, each with the value it sets, None where the flag takes one. torch_name: PyTorch's own name of the switch.
+    kind: "choice" (choices list all values), "switch", "text" (free, `choices` empty), "folders" (a list of them) or "file".
+    flags: on the command line, each with the value it sets, None where the flag takes one. torch_name: PyTorch's own name of the
+    switch.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     sentence: str
     tooltip: str
-    kind: Literal["choice", "switch", "text", "folders"]
+    kind: Literal["choice", "switch", "text", "folders", "file"]
     default: str | bool | tuple[str, ...]
     choices: tuple[Choice, ...] = ()
     flags: tuple[str, ...] = ()
@@ -310,6 +311,29 @@ _PROGRAM: Final = (
         title="Embedding folders",
         sentence="Embeddings (textual inversions) are looked for here, and where LoRAs and models are.",
         tooltip="A prompt names them by the names of their files.",
+        kind="folders",
+        default=(),
+    ),
+    Setting(
+        name="folders.styles",
+        field="styles_file",
+        page="Folders",
+        section="Styles",
+        title="Styles",
+        sentence="Words to put around your prompts, from a styles.csv as A1111 writes it.",
+        tooltip="Halftone only reads it: styles that you save here go into a file of its own.",
+        kind="file",
+        default="",
+        flags=("--styles",),
+    ),
+    Setting(
+        name="folders.wildcards",
+        field="wildcard_folders",
+        page="Folders",
+        section="Wildcards",
+        title="Wildcard folders",
+        sentence="Text files of words: __name__ in a prompt becomes a line of name.txt.",
+        tooltip="Each picture draws its own line, by its seed.",
         kind="folders",
         default=(),
     ),

@@ -27,6 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model_folders: tuple[str, ...] = ()
     lora_folders: tuple[str, ...] = ()
     embedding_folders: tuple[str, ...] = ()
+    styles_file: str = ""
+    wildcard_folders: tuple[str, ...] = ()
     first_run_done: bool = False
     splitters: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -52,6 +54,8 @@ _FIELDS: Final[dict[str, str]] = {
     "folders.models": "model_folders",
     "folders.loras": "lora_folders",
     "folders.embeddings": "embedding_folders",
+    "folders.styles": "styles_file",
+    "folders.wildcards": "wildcard_folders",
     "window.splitters": "splitters",
     "window.geometry": "geometry",
     "window.form": "form",

@@ -563,7 +563,7 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["check", "--prompt", "\udcff"], "prompt-no-text"),
     (lambda folder: ["generate", "sun " * 9_000, "--output", str(folder / "a.JPG")], "prompt-too-long"),
     (lambda _: ["generate", "a", "--guidance", "nan"], "value-out-of-range"),
-    (lambda _: ["generate", "a", "--seed", "-1"], "value-out-of-range"),
+    (lambda _: ["generate", "a", "--seed", "-2"], "value-out-of-range"),
     (lambda _: ["generate", "a", "--batch", "0"], "value-out-of-range"),
     (lambda folder: ["generate", "a", "--output", str(folder / "no" / "a.png")], "output-folder-missing"),
     (lambda folder: ["generate", "a", "--output", str(folder / "mine.png" / "below" / "a.png")], "output-not-folder"),
@@ -739,3 +739,40 @@ def test_the_precision_flag_reaches_the_job(run: Run, model: str) -> None:
 
 def test_the_version(run: Run) -> None:
     assert run("--version").out == run("--version", "--help").out == "halftone 0.1.0\n"
+
+
+def test_words_and_seeds_become_the_request(run: Run, model: str, tmp_path: Path) -> None:
+    styles = tmp_path / "styles.csv"
+    styles.write_text('name,prompt,negative_prompt\nFilm,"{prompt}, film",ink\n', encoding="utf-8-sig")
+    (tmp_path / "colour.txt").write_text("red\n")
+    words = ["--styles", str(styles), "--style", "film", "--wildcards", str(tmp_path)]
+    words += ["--variation-seed", "9", "--variation-strength", "0.3", "--seed-resize-from", "64X128"]
+    assert run("generate", "a __colour__ sun", "-m", model, "--seed", "-1", *words).code == 0, run.err
+    with History() as history:
+        first = history.recent()[0].request
+    assert run("generate", "{a|b}", "-m", model, "--no-draw", "--variation-seed", "-1").code == 0, run.err
+    with History() as history:
+        second = history.recent()[0].request
+    assert first.seed is None
+    assert [style.prompt for style in first.styles] == ["{prompt}, film"]
+    assert first.wildcards == (str(tmp_path),)
+    assert (first.variation_seed, first.variation_strength, first.seed_size) == (9, 0.3, (64, 128))
+    assert first.draws
+    assert (second.draws, second.variation_seed, second.prompt) == (False, None, "{a|b}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a __nothing__"], "names the wildcard nothing, and no folder has any"),
+        (["a", "--wildcards", "/nowhere"], "The folder /nowhere does not exist"),
+        (["a", "--style", "Film"], "There is no style Film"),
+        (["a", "--styles", "/no.csv", "--style", "Film"], "There is no file of styles at /no.csv"),
+        (["a", "--styles", "/no.csv"], "--style NAME as well"),
+        (["a", "--seed-resize-from", "big"], "WIDTHxHEIGHT"),
+        (["a", "--variation-strength", "2"], "Variation strength cannot be 2"),
+    ],
+)
+def test_words_that_cannot_be_are_refused(run: Run, model: str, words: list[str], said: str) -> None:
+    assert run("generate", *words, "-m", model).code == 2
+    assert said in run.err

@@ -130,3 +130,27 @@ def test_ten_thousand_of_a_sign_are_read(sign: str) -> None:
 @given(st.text(st.sampled_from("abc, é"), max_size=30), st.floats(-MOST, MOST).map(lambda weight: round(weight, 3)))
 def test_a_weight_is_what_it_says(words: str, weight: float) -> None:
     assert flat(f"({words}:{weight})") == ([(words, weight)] if words else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a (red sun, over green hills", "“(red sun, over green”"),
+        ("a red sun), hills", "“a red sun)”"),
+        ("a [cat", "“[cat”"),
+        ("((a:1.2)", "“(”"),
+        ("a (b] c", "“(b”"),
+        ("a (red:1.3) [sun] \\( b", ""),
+        ("a happy dog :) and a sad one :-(", ""),
+        ("", ""),
+    ],
+)
+def test_a_bracket_without_its_partner_is_told(text: str, told: str) -> None:
+    found = [note for note in notes((text,), weights=True) if note.startswith("A bracket")]
+    assert found == ([f"A bracket without its partner is read as a letter: {told}."] if told else [])
+
+
+@given(st.text("ab()[]:;\\ ", max_size=30))
+def test_only_an_odd_bracket_is_told_of(text: str) -> None:
+    told = any(note.startswith("A bracket") for note in notes((text,), weights=False))
+    assert not told or set(text) & set("()[]")

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.gui.i18n import tr
 from halftone.gui.pages import health_files
@@ -51,3 +51,30 @@ class FoldersControl(QWidget):
 
     def _add(self, folder: str) -> None:
         self.changed.emit(tuple(dict.fromkeys((*self._folders, str(Path(folder))))))
+
+
+class FileControl(QWidget):
+    """One file. `changed`: the one that was chosen."""
+
+    changed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = ElidedLabel("", "small", "secondary")
+        self.choose = button(tr("Choose…"), "", "folder-open", clicked=self._ask)
+        self.setFixedWidth(WIDTH)
+        line = row(self.path, self.choose, spacing=8)
+        line.setStretch(0, 1)
+        self.setLayout(line)
+
+    def set_file(self, path: str) -> None:
+        """Show this one; "" for none."""
+        self.path.set_text(path)
+
+    def _ask(self) -> None:
+        dialog = QFileDialog(self, tr("Choose a styles file"))
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilter(f"{tr('Styles files')} (*.csv)")
+        dialog.fileSelected.connect(lambda path: self.changed.emit(str(Path(path))))
+        dialog.open()

@@ -13,7 +13,7 @@ from halftone import __version__
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages import health_files
-from halftone.gui.pages.settings_folders import FoldersControl
+from halftone.gui.pages.settings_folders import FileControl, FoldersControl
 from halftone.gui.pages.settings_rows import Control, GroupCard, SettingRow
 from halftone.gui.widgets.common import ElidedLabel, button, card, column, label, row
 from halftone.settings import places
@@ -74,6 +74,10 @@ class ProgramSection(QWidget):
     def _control(self, setting: Setting) -> QWidget:
         if setting.field == "pictures_folder":
             return FolderControl(self)
+        if setting.kind == "file":
+            file = FileControl()
+            file.changed.connect(partial(self.change, setting.field))
+            return file
         if setting.kind == "folders":
             folders = FoldersControl()
             folders.changed.connect(partial(self.change, setting.field))
@@ -119,6 +123,8 @@ class ProgramSection(QWidget):
                 one.control.refresh()
                 one.set_changed(changed=value is not None)
                 continue
+            if isinstance(one.control, FileControl):
+                one.control.set_file(value)
             if isinstance(one.control, FoldersControl):
                 one.control.set_folders(value)
             if isinstance(one.control, Control):
