@@ -1,5 +1,6 @@
 """A real worker with the real engine and the bundled model: from Hello to a picture, cancelled and killed."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,34 @@ def test_a_picture_is_on_the_disk(worker: Worker, tmp_path: Path) -> None:
     with Image.open(path) as picture:
         assert picture.size == (ready.facts.width, ready.facts.height)
         assert len(picture.getcolors(maxcolors=2**24) or []) > 1
+
+
+@pytest.fixture(scope="module")
+def another() -> Iterator[Worker]:
+    with Worker() as running:
+        running.ready()
+        yield running
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp"])
+def test_the_same_request_gives_the_same_file(worker: Worker, another: Worker, tmp_path: Path, ending: str) -> None:
+    """In one process, under another name, and in another process; all that a request may draw is drawn."""
+    words = {"prompt": "a {red|green|blue} sun", "variation_seed": 5, "variation_strength": 0.3, "sampler": "Euler a"}
+    (tmp_path / "other").mkdir()
+
+    def made(by: Worker, job: str, place: str) -> bytes:
+        path = tmp_path / place
+        by.send(paint(job, steps=3, seed=11, output=str(path), **words))
+        assert by.end(job).error is None
+        return path.read_bytes()
+
+    first = made(worker, f"first {ending}", f"a.{ending}")
+    assert made(worker, f"second {ending}", f"other/b.{ending}") == first
+    assert made(another, f"third {ending}", f"c.{ending}") == first
+    if ending == "png":
+        with Image.open(tmp_path / "a.png") as picture:
+            told = json.loads(picture.info["halftone"])["made_with"]
+        assert {"device", "backend", "torch", "diffusers", "transformers"} <= told.keys()
 
 
 def test_cancel_ends_within_a_step_and_writes_nothing(worker: Worker, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from halftone.cli.typed import command_line, extra_words
-from halftone.contract.facts import GuardEvent, PictureFacts
+from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts
+from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DType
 from halftone.health.explain import cure_words, damage, note_for
@@ -29,6 +30,8 @@ def event_line(event: GuardEvent) -> str:
         note = note_for(event)
         return f"{note.title.text()} {note.text.text()}"
     line = f"{_happened(event)} → {_DONE[event.action]} {cure_words(event).text()}. It took {elapsed(event.seconds)} more."
+    if event.remembered:
+        line += " The next pictures begin with this cure."
     causes = () if event.lora is None else cause_words(event.lora)
     return "".join((line, *(words.text() for words in causes)))
 
@@ -45,6 +48,16 @@ def what_to_do(events: Iterable[GuardEvent], model: str, dtype: DType, extras: E
     if cures == {"rescale"} and dtype == "float16" and extras.can_be_copied:
         return command_line("repair", model, *used, "--output", repaired_name(model))
     return command_line("check", model, *used, "--precision", dtype, "--apply")
+
+
+def cure_command(report: CheckReport, cure: Cure) -> str | None:
+    """The command that puts a cure of a check to use: only the suggested one, or FP32 for all."""
+    name, used = report.model.id, extra_words(report.extras)
+    if cure.refusal is not None:
+        return None
+    if cure.suggested:
+        return command_line("check", name, *used, "--precision", report.precision, "--apply")
+    return command_line("generate", "PROMPT", "-m", name, *used, "--precision", "float32") if cure.kind == "float32-all" else None
 
 
 def how_to_finish(picture: PictureFacts) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from halftone.cli.events import cure_command
 from halftone.cli.precision import ChosenPrecision
 from halftone.contract.facts import (
     CheckReport,
@@ -17,7 +18,7 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.plan import Plan, rescaled_modules
+from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.request import PictureRequest
 from halftone.health.troubles import known_on, known_on_device, trouble_object
 
@@ -55,6 +56,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         "findings": found,
         "known": [trouble_object(trouble) for trouble in known],
         "plan": plan_object(report.plan),
+        "cures": [_cure_object(report, cure) for cure in report.cures if cure.kind != "none"],
         "components": {name: msgspec.to_builtins(facts) for name, facts in report.components.items()},
         "seconds": report.seconds,
     }
@@ -74,6 +76,12 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]
     return content
+
+
+def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
+    """command: which applies it, None where only the suggested one can be had."""
+    names = ("kind", "suggested", "time_ratio", "memory_bytes", "disk_bytes", "psnr", "refusal")
+    return {**{name: getattr(cure, name) for name in names}, "command": cure_command(report, cure)}
 
 
 def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: tuple[str, ...]) -> dict[str, Any]:
@@ -108,10 +116,11 @@ def _more_object(event: GuardEvent) -> dict[str, Any]:
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
     """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
-    names = ("seed", "black", "finite", "latents", "kept_step", "peak_memory")
+    names = ("seed", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
+    drawn = [name for name in ("variation_seed", "prompt", "negative") if getattr(image, name)]
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
     made = {"passes": [msgspec.to_builtins(one) for one in image.passes]} if image.passes else {}
-    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *film)}, **made}
+    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *drawn, *film)}, **made}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from halftone.cli.events import event_line, how_to_finish, repaired_name, what_to_do
+from halftone.cli.events import cure_command, event_line, how_to_finish, repaired_name, what_to_do
 from halftone.cli.passes import passes_words
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.typed import command_line, extra_words
@@ -139,8 +139,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
         _put(out, used_words(report), 2)
         return
     name, used = report.model.id, extra_words(report.extras)
-    use = command_line("check", name, *used, "--precision", report.precision, "--apply")
-    out.print(Text(f"  Use it from now on:    {use}"), soft_wrap=True)
+    out.print(Text(f"  Use it from now on:    {cure_command(report, cure)}"), soft_wrap=True)
     if cure.kind == "rescale" and report.extras.can_be_copied:
         out.print(
             Text(f"  Write a repaired copy: {command_line('repair', name, *used, '--output', repaired_name(name))}"),

@@ -247,6 +247,7 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     lora: what makes the difference, None where the model fails alone or no LoRA is in use.
     frames: of a video decoded again, or kept as it is: those that were bad, from 1.
     in_pass: of a picture made in several passes the one (from 1) in which it happened, else 0.
+    remembered: the next pictures begin with this cure.
     """
 
     step: int | None
@@ -264,6 +265,7 @@ class GuardEvent(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     lora: LoraCause | None = None
     frames: tuple[int, ...] = ()
+    remembered: bool = False
     in_pass: int = 0
 
 

@@ -19,6 +19,7 @@ from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.film import Film, Reported
 from halftone.engine.frames import thumbnail, to_pixels
 from halftone.engine.latents import forget_latents, keep_if_possible
+from halftone.engine.made_with import made_with
 from halftone.engine.picture import Picture
 from halftone.engine.saving import write_frames
 from halftone.engine.snapshot import Snapshot
@@ -70,7 +71,7 @@ class Delivery:
 
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))
-            return a1111_text(made, there), receipt_json(made, there, plan)
+            return a1111_text(made, there), receipt_json(made, there, plan, made_with(made.device))
 
         try:
             frames, places = Reported(film, self._told), self._path(now, self._ending(film))

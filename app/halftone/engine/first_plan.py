@@ -80,8 +80,8 @@ def _allowed(loaded: Loaded, base: Plan, cure: Plan, dtype: DType, numerics: Num
     )
 
 
-def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics, plan: Plan, component: str) -> None:
-    """For the next pictures: only the component that was cured, beside what was learned before."""
+def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Numerics, plan: Plan, component: str) -> bool:
+    """For the next pictures: only the component that was cured, beside what was learned before. False where it cannot be kept."""
     part = Plan(
         dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
         rescale={component: plan.rescale.get(component, {})},
@@ -95,4 +95,4 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: N
     if component not in told_components(loaded.inversions):
         extras = msgspec.structs.replace(extras, inversions=())
     before = recall(loaded.facts, device, dtype, numerics, extras)
-    remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, extras)
+    return remember(loaded.facts, device, dtype, part if before is None else merged(before, part), numerics, extras)

@@ -229,7 +229,9 @@ class Guard:
             numerics = effective(self.request.numerics, cured.plan.settings)
             self.switches.enter_context(torch_settings(numerics, self.loaded.device))
         self.plan = cured.plan
-        remember_cure(self.loaded, self.device, self.dtype, self.request.numerics, cured.plan, diagnosis.component)
+        numerics = self.request.numerics
+        if remember_cure(self.loaded, self.device, self.dtype, numerics, cured.plan, diagnosis.component):
+            self.picture.events[-1] = msgspec.structs.replace(self.picture.events[-1], remembered=True)
 
 
 def _first(result: Any) -> torch.Tensor:

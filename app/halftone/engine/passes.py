@@ -91,9 +91,10 @@ class Passes:
         started = time.perf_counter()
         drawn = self._request.seed is None
         seed = secrets.randbelow(2**32) if self._request.seed is None else self._request.seed
+        self._request = msgspec.structs.replace(self._request, variation_seed=self._variation_seed())
         for index in range(self._request.batch):
             self._control.check()
-            self._picture(index, seed + index, drawn=drawn)
+            self._picture(index, seed + (0 if self._request.variation_strength else index), drawn=drawn)
         if self._unsaved is not None:
             raise self._unsaved
         return GenerateReport(
@@ -103,6 +104,11 @@ class Passes:
             seconds=time.perf_counter() - started,
             seconds_per_step=self._seconds_per_step,
         )
+
+    def _variation_seed(self) -> int | None:
+        """One for both passes and the whole batch, where the noise is turned."""
+        own = self._request.variation_seed
+        return secrets.randbelow(2**32) if own is None and self._request.variation_strength else own
 
     def _second_pipe(self) -> Any:
         """The pipeline of the second pass, to ask what it takes."""
@@ -122,7 +128,8 @@ class Passes:
     # --- one picture -------------------------------------------------------------------------------
 
     def _picture(self, index: int, seed: int, *, drawn: bool) -> None:
-        request = msgspec.structs.replace(self._request, seed=seed)
+        varied = (self._request.variation_seed or 0) + index if self._request.variation_strength else None
+        request = msgspec.structs.replace(self._request, seed=seed, variation_seed=varied)
         kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
         number, earlier, handover = self._begun(index, kept)
         if number == 1:

@@ -101,7 +101,7 @@ def _recovered_often(picture: PictureFacts, event: GuardEvent, price: str) -> Me
         level="warn",
         title=tr("This picture needed {0} repairs. Halftone recovered it.", len(picture.events)),
         text=sentences(*(_repair(alike) for alike in _alike(picture.events))) + _causes(picture.events),
-        strong=_took(sum(event.seconds for event in picture.events)),
+        strong=sentences(_took(sum(event.seconds for event in picture.events)), *_kept_in_mind(picture.events)),
         actions=_fix_actions(),
         price=price,
         details=(*details(event), *earlier(picture)),
@@ -139,6 +139,11 @@ def _repair(alike: Sequence[GuardEvent]) -> str:
     return sentences(at, _step_cure(first))
 
 
+def _kept_in_mind(events: Sequence[GuardEvent]) -> tuple[str, ...]:
+    """Whether a cure is in use from the next picture on."""
+    return (tr("The next pictures begin with this cure."),) if any(event.remembered for event in events) else ()
+
+
 def _took(seconds: float) -> str:
     return tr("Nothing was lost. It took {0} more.", elapsed(seconds))
 
@@ -148,7 +153,7 @@ def _recovered_decode(event: GuardEvent, price: str, steps: int) -> Message:
         level="warn",
         title=_title(event, _recovered_title(event)),
         text=_decode_words(event) + _causes((event,)),
-        strong=_took(event.seconds),
+        strong=sentences(_took(event.seconds), *_kept_in_mind((event,))),
         actions=_fix_actions(),
         price=price,
         details=details(event, steps),
@@ -225,7 +230,7 @@ def _recovered_steps(event: GuardEvent, price: str) -> Message:
         level="warn",
         title=_title(event, title),
         text=_step_cure(event) + _causes((event,)),
-        strong=tr("It took {0} more.", elapsed(event.seconds)),
+        strong=sentences(tr("It took {0} more.", elapsed(event.seconds)), *_kept_in_mind((event,))),
         actions=_fix_actions(),
         price=price,
         details=details(event),

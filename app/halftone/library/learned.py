@@ -75,10 +75,12 @@ def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numer
 
 def remember(
     model: ModelFacts, device: DeviceFacts, dtype: DType, plan: Plan, numerics: Numerics, extras: Extras = ALONE
-) -> None:
-    """Keep it for the next time. A full disk costs only the memory, not the picture."""
+) -> bool:
+    """Keep it for the next time. A full disk costs only the memory, not the picture: False then."""
     learned = Learned(plan=plan, driver=device.driver, numerics=numerics)
     try:
         write_atomically(_file(model, device, dtype, extras), msgspec.json.encode(learned))
     except OSError as error:
         log.info("The cure could not be remembered: %s", error)
+        return False
+    return True

@@ -5,8 +5,9 @@ as JSON if it holds a comma, a colon or a newline.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -47,7 +48,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
-        "Cure": ", ".join(dict.fromkeys(event.cure for event in picture.events if event.cure)) or None,
+        "Cure": _cures(picture),
         "Styles": ", ".join(request.styles) or None,
         "Template": request.written or None,
         "Negative Template": request.written_negative or None,
@@ -112,6 +113,12 @@ def _ip_adapter(one: IpAdapter) -> str:
     return f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {len(one.images)}"
 
 
+def _cures(picture: PictureFacts) -> str | None:
+    """Those that were in use and those that came in, each once."""
+    came = (event.cure for event in picture.events if event.cure)
+    return ", ".join(dict.fromkeys((*picture.cures.values(), *came))) or None
+
+
 def _clip_skip(request: ResolvedRequest) -> str | None:
     """As A1111 counts it: 1 for no layer left out, which it does not write."""
     left_out = request.options.get("clip_skip")
@@ -127,8 +134,13 @@ def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:
     return "\n".join(lines).strip()
 
 
-def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) -> str:
-    """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names."""
+def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, made_with: Mapping[str, str] | None = None) -> str:
+    """Request, plan and numerics receipt of one picture as JSON; numbers are finite or null, and no folder names. made_with: the
+    device and the versions of the libraries.
+
+    Neither the file's name nor any time stands in it: the same request on the same machine gives the same bytes. The history
+    has them.
+    """
     loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
     vae, transformer = (None if path is None else _last(path) for path in (request.vae, request.transformer))
     inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
@@ -149,15 +161,31 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan) ->
         shown = msgspec.structs.replace(
             shown, hires=msgspec.structs.replace(request.hires, upscaler=_last(request.hires.upscaler))
         )
-    latents = PurePath(picture.latents).name if picture.latents else None
-    receipt = msgspec.structs.replace(picture, path=PurePath(picture.path).name, latents=latents)
-    content = {"schema": 1, "version": __version__, "request": shown, "plan": plan, "receipt": receipt}
+    content = {
+        "schema": 1,
+        "version": __version__,
+        "made_with": made_with or {},
+        "request": shown,
+        "plan": plan,
+        "receipt": _timeless(msgspec.to_builtins(picture)),
+    }
     return msgspec.json.encode(content).decode()
 
 
 def without_places(one: IpAdapter) -> IpAdapter:
     """Without the folders of its files."""
     return msgspec.structs.replace(one, path=one.name, images=tuple(map(_last, one.images)))
+
+
+_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory")
+"""What is not of the picture but of the moment it was made: where it lay, which of a batch it was, what time and memory it took."""
+
+
+def _timeless(facts: Any) -> Any:
+    if isinstance(facts, dict):
+        held = cast("dict[str, Any]", facts)
+        return {name: _timeless(value) for name, value in held.items() if name not in _PASSING}
+    return [_timeless(value) for value in cast("list[Any]", facts)] if isinstance(facts, list | tuple) else facts
 
 
 def model_name(model: str) -> str:

@@ -42,7 +42,25 @@ def test_cures_are_told_once_and_folders_never() -> None:
     receipt = receipt_json(request, picture, Plan(verified=True))
     assert "someone" not in receipt
     assert "somewhere" not in receipt
-    assert json.loads(receipt)["receipt"]["path"] == "00001-7.png"
+    assert "00001-7.png" not in receipt, "a copy of the request makes a copy of the file, whatever its name"
+
+
+def test_cures_in_use_are_told_of_a_picture_that_was_not_watched() -> None:
+    picture = picture_facts(state="unwatched", cures={"vae": "upcast-region", "unet": "rescale"})
+    fields = parse_parameters(a1111_text(resolved(), picture)).fields
+    assert (fields["Numerics"], fields["Cure"]) == ("unwatched", "upcast-region, rescale")
+
+
+def test_neither_a_name_nor_a_time_stands_in_the_receipt() -> None:
+    event = GuardEvent(step=None, component="vae", module="x", kind="nonfinite", action="decoded-again", cure="rescale")
+    first = picture_facts(events=(event,), seconds=1.0, path="/a/1.png", index=0)
+    later = msgspec.structs.replace(first, seconds=9.0, path="/b/2.png", index=3)
+    later = msgspec.structs.replace(later, events=(msgspec.structs.replace(event, seconds=4.0),))
+    with_these = {"device": "a card", "torch": "2"}
+    receipts = [receipt_json(resolved(), picture, Plan(verified=True), with_these) for picture in (first, later)]
+    assert receipts[0] == receipts[1]
+    assert json.loads(receipts[0])["made_with"] == with_these
+    assert json.loads(receipts[0])["receipt"]["events"][0]["cure"] == "rescale"
 
 
 def test_numbers_in_the_receipt_are_finite_or_null() -> None:

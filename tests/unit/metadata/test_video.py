@@ -84,6 +84,13 @@ def test_a_long_video_takes_no_more_memory_than_a_short_one(tmp_path: Path, endi
     assert sum(1 for _ in read_frames(tmp_path / f"a{ending}")) == 300
 
 
+@pytest.mark.parametrize("ending", [".mp4", ".webp"])
+def test_the_same_frames_give_the_same_file(tmp_path: Path, ending: str) -> None:
+    for name in ("a", "b"):
+        save_video(clip(), 7, tmp_path / f"{name}{ending}", TEXT, RECEIPT)
+    assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+
+
 def test_nothing_of_yours_is_overwritten_unasked(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"mine")
