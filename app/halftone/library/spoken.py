@@ -33,7 +33,10 @@ def says_otherwise(request: PictureRequest) -> bool:
 
 
 def spoken(request: PictureRequest, seed: int) -> tuple[str, str]:
-    """The prompt and the negative one of the picture with a seed. Raises wildcard-*, words-unreadable."""
+    """The prompt and the negative one of the picture with a seed. LoRAs that were drawn with the words are no words: they go.
+
+    Raises wildcard-*, words-unreadable.
+    """
     prompt, negative = styled(request.prompt, request.negative, request.styles)
     if not request.draws:
         return prompt, negative

@@ -178,7 +178,7 @@ def without_places(one: IpAdapter) -> IpAdapter:
 
 
 _PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory")
-"""What is not of the picture but of the moment it was made: where it lay, which of a batch it was, what time and memory it took."""
+"""What is of the moment, not of the picture: where it lay, which of a batch it was, what time and memory it took."""
 
 
 def _timeless(facts: Any) -> Any:

@@ -106,6 +106,7 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "findings",
         "known",
         "plan",
+        "cures",
         "components",
         "seconds",
     ]

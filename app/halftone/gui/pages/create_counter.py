@@ -17,6 +17,7 @@ from halftone.library.inversions import Inversion
 from halftone.library.loras import without_tags
 from halftone.library.prompt_syntax import notes
 from halftone.library.tokens import Counter, make_counter, room_for
+from halftone.library.wildcards import unfollowed
 
 
 class PromptCounter(QLabel):
@@ -46,7 +47,8 @@ class PromptCounter(QLabel):
         used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words})
         room = room_for(self._model, used)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
-        told = [reason(note) for note in notes((prompt,), weights=reads_in_chunks(self._model.family))]
+        signs = (*notes((prompt,), weights=reads_in_chunks(self._model.family)), *unfollowed((prompt,)))
+        told = [reason(note) for note in signs]
         if used > room:
             told.append(tr("The model reads only the first {0} parts of words.", room))
         set_tone(self, "warn" if told else "muted")

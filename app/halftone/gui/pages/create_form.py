@@ -28,8 +28,10 @@ from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_parts import PromptEdit
 from halftone.gui.pages.create_sampling import SamplingPart
 from halftone.gui.pages.create_start import StartPart
+from halftone.gui.pages.create_styles import StylePart
 from halftone.gui.pages.create_transformer import TransformerPart
 from halftone.gui.pages.create_vae import VaePart
+from halftone.gui.pages.create_variation import VariationPart
 from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import WordsNote
 from halftone.gui.widgets.common import (
@@ -81,13 +83,16 @@ class CreateForm(QWidget):
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.hires_part = HiresPart(self.size_field)
         self.ip_adapter_part = IpAdapterPart(self._controller)
+        self.style_part, self.variation_part = StylePart(self._controller), VariationPart()
         self.numerics_part = NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
+            self.style_part,
             self.start_part,
             self.lora_part,
             self.control_part,
             self.hires_part,
             self.ip_adapter_part,
+            self.variation_part,
             self.vae_part,
             self.transformer_part,
             self.video_part,
@@ -161,6 +166,7 @@ class CreateForm(QWidget):
         for text in (self.prompt, self.negative):
             text.textChanged.connect(self._read)
         self.prompt.textChanged.connect(self.lora_part.hush)
+        self.style_part.changed.connect(self._read)
         self.size_field.changed.connect(self._refresh_footer)
         self.steps.changed.connect(self._refresh_footer)
         self._room.known.connect(self._refresh_footer)
@@ -262,6 +268,8 @@ class CreateForm(QWidget):
             return False
         if prompt != written:
             self.prompt.setPlainText(prompt)
+        if not self.style_part.take_tags(self.lora_part.take_tags):
+            return False
         request = self.request()
         if count is not None:
             request = msgspec.structs.replace(request, batch=count)
@@ -269,6 +277,7 @@ class CreateForm(QWidget):
             request = msgspec.structs.replace(request, numerics=msgspec.structs.replace(request.numerics, precision=precision))
         self.submitted.emit(request, endless)
         self.seed.after_picture()
+        self.variation_part.after_picture()
         return True
 
     def _dare(self, count: int | None, endless: bool, precision: Precision | None) -> None:
@@ -296,8 +305,10 @@ class CreateForm(QWidget):
     def _read(self) -> None:
         """What the prompts say now."""
         prompt, words = self.prompt.toPlainText(), self._controller.words.fitting
-        self.counter.count(prompt, words)
-        self.words_note.show_named(words, prompt, self.negative.toPlainText())
+        self.style_part.follow(prompt.strip(), self.negative.toPlainText().strip())
+        said = self.style_part.said()
+        self.counter.count(said[0], words)
+        self.words_note.show_named(words, *said)
 
     # --- model ------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QImage
 
@@ -17,6 +16,7 @@ from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
 from halftone.gui.player import first_frame
 from halftone.health.video_words import video_seconds
+from halftone.library.spoken import again
 from halftone.settings.places import data_dir
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Made:
 
 def request_of(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
     """What makes this one picture again, or another like it: its seed, and nothing of the latents it was rescued from."""
-    return msgspec.structs.replace(request, seed=facts.seed, batch=1, resume_latents=None)
+    return again(request, facts)
 
 
 def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:

@@ -19,7 +19,13 @@ from halftone.library.vaes import vae_name
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
-    rows = [(tr("Prompt"), request.prompt), (tr("Negative prompt"), request.negative), (tr("Model"), request.model)]
+    said, left_out = (picture.prompt or request.prompt), (picture.negative or request.negative)
+    rows = [(tr("Prompt"), said), (tr("Negative prompt"), left_out), (tr("Model"), request.model)]
+    if said != request.prompt:
+        rows.insert(1, (tr("Written as"), request.prompt))
+    rows.append((tr("Styles"), listed(*(style.name for style in request.styles)) if request.styles else ""))
+    varied = "" if picture.variation_seed is None else figures.group(picture.variation_seed)
+    rows.append((tr("Variation"), varied and f"{varied} · {request.variation_strength:g}"))
     rows.append((tr("Transformer"), "" if request.transformer is None else vae_name(request.transformer)))
     rows.append((tr("VAE"), "" if request.vae is None else vae_name(request.vae)))
     rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
