@@ -1,6 +1,7 @@
 """The sampler of the next pictures: its method, and how the noise levels lie between the steps."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QWidget
@@ -11,6 +12,9 @@ from halftone.gui.pages.create_fields import combo
 from halftone.gui.widgets.common import column, label, row
 from halftone.library.samplers import METHODS, sampler_called
 
+_NARROW: Final = 92
+"""Pixels of each list in the narrowest form."""
+
 
 class SamplerField(QWidget):
     """Two lists. What does not go with the model, or with the method, stands in them and cannot be chosen."""
@@ -20,6 +24,8 @@ class SamplerField(QWidget):
         self._names: tuple[str, ...] = ()
         self.method = combo(tr("Sampler"), tr("How noise is removed at each step."))
         self.schedule = combo(tr("Schedule"), tr("How the noise levels lie between the steps."))
+        for box in (self.method, self.schedule):
+            box.setMinimumWidth(_NARROW)
         self.note = label("", "caption", "warn", wrap=True)
         self.note.hide()
         fields = row(

@@ -34,7 +34,7 @@ class VariationPart(FoldedPart):
         self.wide, self.high = SizeBox(tr("Width of the noise")), SizeBox(tr("Height of the noise"))
         for box in (self.wide, self.high):
             box.setRange(0, SIZE_RANGE[1])
-            box.setSpecialValueText(tr("as the picture"))
+            box.setSpecialValueText("–")
             box.setToolTip(tr("What a seed makes in one size is kept in another: the noise is drawn as for this size."))
             box.setValue(0)
         strength = row(label(tr("Variation strength"), "small", "secondary"), -1, self.strength, spacing=8)
