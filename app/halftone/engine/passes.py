@@ -228,7 +228,7 @@ class Passes:
 
         emit = self._told(len(earlier.passes) + 1, self._ahead(request, earlier))
         delivery = PassDelivery(
-            msgspec.structs.replace(self._request, seed=request.seed),
+            msgspec.structs.replace(self._request, seed=request.seed, variation_seed=request.variation_seed),
             self._loaded.facts,
             emit,
             kept,
