@@ -19,23 +19,34 @@ from halftone.library.vaes import vae_name
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
+    rows = [*_asked_rows(picture, request), *_found_rows(picture), *_made_rows(picture, request)]
+    return [(name, value) for name, value in rows if value]
+
+
+def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     said, left_out = (picture.prompt or request.prompt), (picture.negative or request.negative)
-    rows = [(tr("Prompt"), said), (tr("Negative prompt"), left_out), (tr("Model"), request.model)]
-    if said != request.prompt:
-        rows.insert(1, (tr("Written as"), request.prompt))
-    rows.append((tr("Styles"), listed(*(style.name for style in request.styles)) if request.styles else ""))
     varied = "" if picture.variation_seed is None else figures.group(picture.variation_seed)
-    rows.append((tr("Variation"), varied and f"{varied} · {request.variation_strength:g}"))
-    rows.append((tr("Transformer"), "" if request.transformer is None else vae_name(request.transformer)))
-    rows.append((tr("VAE"), "" if request.vae is None else vae_name(request.vae)))
-    rows.append((tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)))
-    rows.append((tr("Sampler"), request.sampler or ""))
-    rows.append((tr("ControlNet"), text.net_list(request.controls)))
-    rows.append((tr("IP-Adapter"), text.net_list(request.ip_adapters)))
-    rows.append((tr("Hires fix"), hires_line(request.hires)))
-    rows.append((tr("LoRA"), text.lora_list(request.loras)))
-    rows += start_rows(request)
-    rows = [(name, value) for name, value in rows if value]
+    return [
+        (tr("Prompt"), said),
+        (tr("Written as"), request.prompt if said != request.prompt else ""),
+        (tr("Negative prompt"), left_out),
+        (tr("Model"), request.model),
+        (tr("Styles"), listed(*(style.name for style in request.styles)) if request.styles else ""),
+        (tr("Variation"), varied and f"{varied} · {request.variation_strength:g}"),
+        (tr("Transformer"), "" if request.transformer is None else vae_name(request.transformer)),
+        (tr("VAE"), "" if request.vae is None else vae_name(request.vae)),
+        (tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)),
+        (tr("Sampler"), request.sampler or ""),
+        (tr("ControlNet"), text.net_list(request.controls)),
+        (tr("IP-Adapter"), text.net_list(request.ip_adapters)),
+        (tr("Hires fix"), hires_line(request.hires)),
+        (tr("LoRA"), text.lora_list(request.loras)),
+        *start_rows(request),
+    ]
+
+
+def _found_rows(picture: PictureFacts) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
     for name, dtype in picture.dtypes.items():
         cure = picture_details.cure_name(picture.cures.get(name, ""))
         rows.append((capital(text.component_name(name)), ", ".join(filter(None, [text.TYPE_NAMES[dtype], cure]))))
@@ -49,6 +60,11 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
         rows.append((where, f"{done}, {picture_details.elapsed(event.seconds)}" if event.seconds else done))
         if event.lora is not None:
             rows.append((tr("Cause"), tr("LoRA: {0}", listed(*event.lora.names))))
+    return rows
+
+
+def _made_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
     if was_stopped(picture, request):
         rows.append((tr("Steps"), tr("stopped at step {0} of {1}", picture.steps, request.steps)))
     elif not picture.passes:
@@ -64,8 +80,7 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     if picture.peak_memory is not None:
         tiled = tr("decoded in tiles") if picture.tiled else ""
         rows.append((tr("Peak memory"), listed(figures.size(picture.peak_memory), tiled)))
-    if picture.path:
-        rows.append((tr("File"), picture.path))
+    rows.append((tr("File"), picture.path))
     return rows
 
 
