@@ -40,8 +40,9 @@ class Change:
     def finite(self) -> bool:
         return all(bool(tensor.isfinite().all()) for tensor in self.factors.values())
 
-    def pair(self, _weight: float) -> None:
+    def pair(self, weight: float) -> None:
         """Whatever it adds, it is told in whole."""
+        del weight
 
     def merged(self, held: Tensors, weight: float) -> dict[str, torch.Tensor]:
         """The layer's weight and bias with this in them. held: they, exactly, in float32; weight: how much of it. Raises
