@@ -173,7 +173,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "styles-missing": ("There is no file of styles at {path}.", "Choose a styles.csv, as A1111 writes it."),
     "styles-not-one": (
         "{path} is no file of styles.",
-        "Its first line has to be name,prompt,negative_prompt.",
+        "Its first line has to be {columns}.",
     ),
     "picture-needed": (
         "{model} starts from a picture, and none was given.",

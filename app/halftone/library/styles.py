@@ -43,7 +43,7 @@ def read_styles(path: Path) -> StyleBook:
         head = [name.strip().casefold() for name in next(reader, [])]
         prompt = "prompt" if "prompt" in head else _OLD_PROMPT
         if "name" not in head or prompt not in head:
-            raise HalftoneError("styles-not-one", path=str(path))
+            raise HalftoneError("styles-not-one", path=str(path), columns=",".join(_COLUMNS))
         found, broken = dict[str, Style](), list[int]()
         places = [head.index(name) if name in head else -1 for name in ("name", prompt, "negative_prompt")]
         while True:
@@ -58,7 +58,7 @@ def read_styles(path: Path) -> StyleBook:
             elif words or negative:  # else a line that parts the list
                 found[name] = Style(name=name, prompt=words, negative=negative)
     except csv.Error as error:
-        raise HalftoneError("styles-not-one", str(error), path=str(path)) from error
+        raise HalftoneError("styles-not-one", str(error), path=str(path), columns=",".join(_COLUMNS)) from error
 
 
 def known_styles(chosen: str | None) -> StyleBook:

@@ -74,7 +74,8 @@ class ModelList(QObject):
         """Take these models in place of those known before; who is gone though the folder around it is there, is forgotten."""
         self._models, self._errors = found
         settings = self._keeper.settings
-        gone = [name for name, error in found[1].items() if _is_gone(name, error) and name != settings.last_model]
+        listed = set(settings.model_folders) - {settings.last_model}  # what was forgotten meanwhile is not told again
+        gone = [name for name, error in found[1].items() if _is_gone(name, error) and name in listed]
         if gone:
             self._write(tuple(folder for folder in settings.model_folders if folder not in gone), settings.last_model)
             self._holder.take(Noted(kind="models-gone", facts=tuple(Path(name).name for name in gone)))
