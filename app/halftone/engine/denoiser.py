@@ -69,7 +69,8 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
     # nothing from here on can fail
     loaded.pipe.register_modules(**{name: module})
     loaded.stored[name] = dtype
-    loaded.states[name] = HALF_DONE if name in changed_components(loaded.adapters) else ComponentState(dtype=NAMES[dtype])
+    as_read = name not in changed_components(loaded.adapters) and not (read is None and loaded.fp8)
+    loaded.states[name] = ComponentState(dtype=NAMES[dtype]) if as_read else HALF_DONE
     if read is None:
         loaded.sources.pop(name, None)
         loaded.file_names.pop(name, None)
@@ -78,6 +79,13 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
     vars(loaded).pop("sizes", None)  # counted of the one before
     loaded.transformer = wanted
     log.info("%s: %s", name, path or "the model's own")
+
+
+def told_as_it_is(loaded: Loaded) -> tuple[str, ...]:
+    """That FP8 storage does nothing with a file of its own."""
+    if not loaded.fp8 or loaded.transformer is None:
+        return ()
+    return ("FP8 storage leaves a transformer of its own file as that file has it.",)
 
 
 def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:

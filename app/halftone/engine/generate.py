@@ -22,6 +22,7 @@ from halftone.contract.words import DType, Phase, ReceiptState
 from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import effective
 from halftone.engine.delivery import Delivery
+from halftone.engine.denoiser import told_as_it_is
 from halftone.engine.film import Film, Seen
 from halftone.engine.first_plan import first_plan
 from halftone.engine.flight import Flight, Hooks, StepFailed, decoded, is_finite
@@ -136,7 +137,7 @@ class Generation:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
             self._settle()
             apply_plan(self._loaded, self._plan)
-            self._tell(*told_packing(self._loaded.modules))
+            self._tell(*told_packing(self._loaded.modules), *told_as_it_is(self._loaded))
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(
                 self._loaded,

@@ -283,7 +283,7 @@ def without_loras(loaded: Loaded, name: str) -> nn.Module:
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
     if name == UNET and loaded.ip_adapters:
         attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
-    if loaded.fp8 and role(name, found) == "denoise":
+    if source is None and loaded.fp8 and role(name, found) == "denoise":  # a file of its own stays as it is
         round_weights(found)
     if name in told_components(loaded.inversions):
         add_words(loaded.inversions, name, found, _exponents(loaded.facts, name))

@@ -1,6 +1,7 @@
 """Plans and the loaded pipeline: which plan a request starts from, and how a pipeline is brought into the state a plan wants."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 Masters = Mapping[str, Mapping[str, torch.Tensor]]
 
+_KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
 HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
 """Of a component whose change of state was broken off, or whose LoRAs changed: it equals no state that can be wanted, and is
 never exact."""
@@ -90,7 +92,9 @@ def permitted(loaded: Loaded, plan: Plan, numerics: Numerics) -> Plan:
 
 
 def fitting(loaded: Loaded, plan: Plan) -> Plan:
-    """A plan from a file without modules and tensors that the model has not: another version may have given it."""
+    """A plan from a file without modules and tensors that the model has not: another version may have given it. What it says of
+    keys and values holds for those of IP-Adapters.
+    """
     upcast: dict[str, tuple[str, ...]] = {}
     rescale: dict[str, dict[str, int]] = {}
     for name, module in loaded.modules.items():
@@ -104,7 +108,20 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
     )
     if (kept.upcast, kept.rescale) != (plan.upcast, plan.rescale):
         log.warning("a plan names parts that %s has not: they are left out", loaded.facts.name)
-    return kept
+    added = {name: _with_adapters(own, exact_weights(loaded.modules[name])) for name, own in kept.rescale.items()}
+    return msgspec.structs.replace(kept, rescale=added)
+
+
+def _with_adapters(own: Mapping[str, int], tensors: Iterable[str]) -> dict[str, int]:
+    """An IP-Adapter's keys meet the model's own queries, and its values are added to the model's own: both are scaled as those,
+    also by a plan that was made without it.
+    """
+    names, added = tuple(name for name in tensors if "_ip." in name), dict[str, int]()
+    for tensor, k in own.items() if names else ():
+        if (found := _KEYS_OR_VALUES.fullmatch(tensor)) is not None:
+            start, rows = f"{found[1]}.processor.{found[2]}_ip.", found[3] or ""
+            added |= {name + rows: k for name in names if name.startswith(start)}
+    return {**added, **own}
 
 
 def merged(base: Plan, cure: Plan) -> Plan:

@@ -105,6 +105,7 @@ TEMPLATES: Final = (
     "Offload has no effect on {0}: the weights are in its memory already.",
     "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
     "{0}: {1} layers are stored in FP8.",
+    "FP8 storage leaves a transformer of its own file as that file has it.",
 )
 MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor {0} in {1}")
 """Parts that a folder lacks, alone or in a list with files."""

@@ -14,11 +14,15 @@ from tests.helpers.tiny import load_tiny
 from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import IpAdapter, Start
+from halftone.contract.plan import Plan
+from halftone.contract.request import IpAdapter, Numerics, Start
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.precision import damaged, exact_weights
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.library.learned import remember
+from halftone.measure.devices import find_device
+from halftone.measure.pictures import psnr
 
 FORMS = ("plain", "plus", "full face")
 
@@ -124,6 +128,22 @@ def test_without_them_the_model_is_as_it_was_bit_for_bit(
             assert torch.equal(value, before[name][key]), f"{name}.{key}"
     assert (pixels(first) == pixels(again)).all()
     assert not (pixels(first) == pixels(during)).all()
+
+
+def test_a_cure_of_the_model_alone_holds_for_what_an_adapter_adds(
+    engine: DiffusersEngine, models: dict[str, Path], files: Path
+) -> None:
+    one = (adapter(files, "sd15 plain"),)
+    before, _ = generate(engine, models["sd15"], "float32", ip_adapters=one)
+    loaded = of(engine)
+    values = [name for name in exact_weights(loaded.modules["unet"]) if name.endswith("attn2.to_v.weight")]
+    scaled = dict.fromkeys(values, -3) | {name.replace("to_v", "to_out.0"): 3 for name in values}
+    remember(
+        loaded.facts, find_device("cpu"), "float32", Plan(rescale={"unet": scaled}, verified=True), Numerics(precision="float32")
+    )
+    after, _ = generate(engine, models["sd15"], "float32", ip_adapters=one)
+    assert of(engine).states["unet"].rescale.items() >= scaled.items()
+    assert psnr(pixels(after), pixels(before)) > 60
 
 
 @pytest.mark.parametrize("settings", [{"upcast_cross_attention": "always"}, {"attention_backend": "math"}])

@@ -23,10 +23,12 @@ from tests.helpers.transformer_files import ltx_names, save_float8, save_gguf, s
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Lora
-from halftone.engine.load import Loaded
+from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.packed import PackedLinear, packed_layers
+from halftone.engine.precision import damaged, exact_weights
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.gui.reasons import recognised
 from halftone.library.gguf_header import read_any
 from halftone.measure.pictures import psnr
 
@@ -290,6 +292,23 @@ def test_bad_numbers_of_the_file_are_named_as_the_network_calls_them(engine: Dif
     assert (finding.code, finding.component) == ("weights-nonfinite", "transformer")
     assert finding.module == "transformer_blocks.0.attn1.to_q"
     assert (finding.facts["count"], finding.facts["read"]) == (32, True)
+
+
+def test_fp8_storage_leaves_a_file_of_its_own_as_it_is_and_is_there_again_without_it(
+    engine: DiffusersEngine, flux: Path, other: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.gguf"
+    save_gguf(other.state_dict(), path, "F16")
+    plain = made(engine, flux, transformer=str(path))
+    eight = made(engine, flux, transformer=str(path), fp8_storage=True)
+    assert (pixels(eight) == pixels(plain)).all()
+    (told,) = [reason for reason in eight.plan.reasons if "FP8" in reason]
+    assert recognised(told)
+    masters = exact_weights(fresh_component(of(engine), "transformer"))
+    assert damaged(of(engine).modules["transformer"], masters, of(engine).states["transformer"]) == []
+    back, alone = made(engine, flux, fp8_storage=True), made(DiffusersEngine(), flux, fp8_storage=True)
+    assert (pixels(back) == pixels(alone)).all()
+    assert not (pixels(back) == pixels(made(engine, flux))).all()
 
 
 def test_packed_weights_stay_as_they_are_where_the_others_are_stored_in_eight_bits(
