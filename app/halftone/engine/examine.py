@@ -33,8 +33,9 @@ from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.lora import lora_damage
 from halftone.engine.lora_cause import with_lora_causes
+from halftone.engine.memory import put_tiling
 from halftone.engine.offload import put_offload, settle_weights
-from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
+from halftone.engine.plans import any_component, apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing
 from halftone.engine.prompts import pictures_to_check, prompts_to_read
@@ -106,6 +107,8 @@ class Examination:
         self.wide: Range | None = None
         """The range pass, once it was made."""
         put_offload(loaded.places, command.numerics.offload)
+        if (decoder := any_component(loaded, "decode")) is not None:
+            put_tiling(decoder[1], 0)  # tiles of a large picture before would have other peaks
         for module in loaded.modules.values():
             settle_weights(module)
         self._masters = {

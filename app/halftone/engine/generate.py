@@ -385,7 +385,10 @@ class Generation:
             return facts
         before, decoder = self._kept.picture, self._decoder()
         dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
-        return msgspec.structs.replace(facts, dtypes=dtypes, steps=before.steps, room_bits=before.room_bits, passes=before.passes)
+        cures = {name: cure for name, cure in before.cures.items() if name != decoder}
+        cures |= {name: cure for name, cure in facts.cures.items() if name == decoder}
+        of_then = {name: getattr(before, name) for name in ("steps", "room_bits", "passes", "prompt", "negative")}
+        return msgspec.structs.replace(facts, dtypes=dtypes, cures=cures, **of_then)
 
     def _whole_plan(self) -> Plan:
         """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""

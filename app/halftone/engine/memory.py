@@ -55,19 +55,21 @@ class Room:
         )
 
     def settle(self, free: int) -> tuple[str, ...]:
-        """Choose the cheapest way that fits into the free bytes and put it into force; the reasons of all that is not plain."""
+        """Choose the cheapest way that fits into the free bytes and put it into force; the reasons of all that is not plain, in
+        words that are the same each time: they stand in the picture's file.
+        """
         plain, tiled = self.needs(0), self.needs(self.tile)
         self.put(choose(self._ways, plain, tiled, free if self.networks else None))
-        numerics, free_words = self.request.numerics, size_text(free)
+        numerics = self.request.numerics
         reasons: list[str] = []
         if self.way.offload != "none" and numerics.offload == "auto":
             named, all_at_once = _NAMES[self.way.offload], size_text(plain.peak)
-            reasons.append(f"Offload ({named}): all at once would need about {all_at_once}, and {free_words} are free.")
+            reasons.append(f"Offload ({named}): all at once would need about {all_at_once}, more than is free.")
         if self.way.tiled and numerics.vae_tiling == "always":
             reasons.append("The VAE decodes in tiles: VAE tiling is set to Always.")
         elif self.way.tiled:
             whole = size_text(bytes_in(plain, tiled, Way(self.way.offload)))
-            reasons.append(f"The VAE decodes in tiles: without them about {whole} would be needed, and {free_words} are free.")
+            reasons.append(f"The VAE decodes in tiles: without them about {whole} would be needed, more than is free.")
         return tuple(reasons)
 
     def needs(self, tile: int) -> Need:

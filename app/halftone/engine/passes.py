@@ -95,6 +95,8 @@ class Passes:
         for index in range(self._request.batch):
             self._control.check()
             self._picture(index, seed + (0 if self._request.variation_strength else index), drawn=drawn)
+            if self._pictures and any(shortage.then == "stopped" for shortage in self._pictures[-1].shortages):
+                break  # no other picture of the job fits either
         if self._unsaved is not None:
             raise self._unsaved
         return GenerateReport(

@@ -21,7 +21,7 @@ from halftone.engine.offload import place, settle_weights
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.engine.tensors import DTYPES, NAMES
-from halftone.measure.giving_back import give_back
+from halftone.measure.giving_back import trim_heap
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> No
             raise_if_too_large(error, loaded.facts, loaded.device)
             raise
     if loaded.states != before:
-        give_back()
+        trim_heap()
 
 
 def apply_state(

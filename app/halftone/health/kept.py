@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -109,16 +110,17 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
 
 
 def _left_to_decode(request: PictureRequest, kept: Kept) -> PictureRequest:
-    """With the VAE of then, and with the start picture where the result is laid over it."""
+    """With the VAE of then, and with the start picture where the result is laid over it; of what the steps were given nothing."""
     then = kept.request
+    nothing_else: dict[str, Any] = {"controls": (), "ip_adapters": (), "options": {}}
     if not then.masked:
-        return msgspec.structs.replace(request, vae=then.vae, image=None, mask=None, start=Start())
+        return msgspec.structs.replace(request, **nothing_else, vae=then.vae, image=None, mask=None, start=Start())
     pictures = tuple(path for path in (then.image, then.mask) if path is not None)
     _check_same(pictures, {path: _digest(Path(path)) for path in pictures}, kept)
     whole = then.start.extends and then.start.only_masked is None
     width, height = (None, None) if whole else (then.width, then.height)
     laid = {"image": then.image, "mask": then.mask, "start": then.start, "width": width, "height": height}
-    return msgspec.structs.replace(request, vae=then.vae, **laid)
+    return msgspec.structs.replace(request, **nothing_else, vae=then.vae, **laid)
 
 
 def _check_same(pictures: tuple[str, ...], given: dict[str, str], kept: Kept) -> None:

@@ -182,7 +182,7 @@ class Book:
         """Raises wildcard-missing, with near names, and words-unreadable."""
         wanted = name.casefold()
         paths = [path for known, path in self.names.items() if fnmatchcase(known.casefold(), wanted)]
-        found = tuple(line for path in paths for line in _lines(path, path.stat().st_mtime_ns))
+        found = tuple(line for path in paths for line in _lines(path, _changed_at(path)))
         if not found:
             raise self._missing(name, paths)
         return found
@@ -203,6 +203,14 @@ def _lines(path: Path, _changed: int) -> tuple[tuple[float, Row], ...]:
     """Of one file."""
     texts = (line.strip() for line in read_words(path).splitlines())
     return tuple(weighed(parse(text)) for text in texts if text and not text.startswith("#"))
+
+
+def _changed_at(path: Path) -> int:
+    """0 for what cannot be asked: reading it says why."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read_words(path: Path) -> str:

@@ -44,7 +44,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         **_variation(request),
         "Clip skip": _clip_skip(request),
         **_start(request),
-        **_hires(request),
+        **_hires(request, picture),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
@@ -60,13 +60,17 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
 
 
-def _hires(request: ResolvedRequest) -> dict[str, str | None]:
-    """The second pass in A1111's words."""
+_PASSES: Final = 2
+
+
+def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
+    """The second pass in A1111's words, if there was one."""
     hires = request.hires
-    if hires is None:
+    if hires is None or len(picture.passes) < _PASSES:
         return {}
+    strength = "Denoising strength" if request.image is None else "Hires denoising strength"  # the other is the start picture's
     return {
-        "Denoising strength": None if hires.strength is None else f"{hires.strength:g}",
+        strength: None if hires.strength is None else f"{hires.strength:g}",
         "Hires upscale": f"{hires.scale:g}",
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
@@ -177,7 +181,7 @@ def without_places(one: IpAdapter) -> IpAdapter:
     return msgspec.structs.replace(one, path=one.name, images=tuple(map(_last, one.images)))
 
 
-_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory")
+_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory", "shortages")
 """What is of the moment, not of the picture: where it lay, which of a batch it was, what time and memory it took."""
 
 

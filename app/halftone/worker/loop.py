@@ -16,6 +16,7 @@ from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
+from halftone.measure.giving_back import give_back
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
@@ -61,7 +62,7 @@ class _Worker:
         """The exit status."""
         log.info("worker %d starts", os.getpid())
         threading.Thread(target=self._read, name="halftone-commands", daemon=True).start()
-        self._runner.run()
+        self._runner.run(give_back)
         self._writer.close(_FLUSH_SECONDS)
         log.info("worker %d leaves", os.getpid())
         if self._commands_broke:

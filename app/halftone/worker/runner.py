@@ -153,10 +153,12 @@ class JobRunner:
             case Hello() | Load() | Unload():
                 self._file(command)
 
-    def run(self) -> None:
-        """Work until Quit, or until the device is lost."""
+    def run(self, between: Callable[[], None] | None = None) -> None:
+        """Work until Quit, or until the device is lost. between: done after each command that leaves nothing to do."""
         while (command := self._take(wait=True)) is not None:
             self._carry_out(command)
+            if between is not None and not self._waiting:
+                between()
 
     def run_until_idle(self) -> None:
         """Work until nothing waits any more."""
