@@ -51,6 +51,7 @@ TEMPLATES: Final = (
     "Not available on this device.",
     "Gives wrong results on this device.",
     "Changes nothing while the numbers are sound.",
+    "Depends on the model and the size.",
     "Costs and saves nothing until {0}.",
     "The whole model runs in {0}. It reaches as far as FP32 and keeps 8 bits of detail instead of 11.",
     "The whole model runs in {0}.",

@@ -254,7 +254,11 @@ def _look(latents: Tensor, steps: int) -> None:
 
 
 def _without_price() -> list[SettingEffect]:
-    return [_note("on_black", value, "Changes nothing while the numbers are sound.") for value in ("quiet", "ask", "stop")]
+    of_the_model = (*_values("offload", "model", "group", "sequential"), ("fp8_storage", "true"), ("vae_tiling", "always"))
+    return [
+        *(_note("on_black", value, "Changes nothing while the numbers are sound.") for value in ("quiet", "ask", "stop")),
+        *(_note(setting, value, "Depends on the model and the size.") for setting, value in of_the_model),
+    ]
 
 
 def _denoiser(bench: Bench, dtype: DType) -> Piece:

@@ -16,7 +16,7 @@ from tests.helpers.interrupted import stopped
 from tests.helpers.loras import make_lora
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Lora
+from halftone.contract.request import Lora, Start
 from halftone.engine import snapshot as snapshots
 from halftone.engine.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
@@ -182,7 +182,7 @@ def test_another_picture_of_the_same_name_is_not_gone_on_with(
     for number, which in enumerate(("image", "mask")):
         Image.new("RGB", (32, 32), (250 - number, 200, 40)).save(tmp_path / f"{which}.png")
         given[which] = str(tmp_path / f"{which}.png")
-    latents = stopped(engine, models["sd15"], options={"strength": 0.9}, **given).latents
+    latents = stopped(engine, models["sd15"], start=Start(strength=0.9), **given).latents
     Image.new("RGB", (48, 32), (0, 200, 9)).save(given[name])
     with pytest.raises(HalftoneError) as caught:
         generate(engine, models["sd15"], "float16", resume_latents=latents)
