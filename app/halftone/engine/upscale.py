@@ -4,6 +4,8 @@ spandrel recognises and builds the models. Two of its architectures, of which ne
 builds are bound to PyTorch's: `_spandrel` lets it be imported without. Only safetensors are read; a pickle never is.
 """
 
+import copy
+import dataclasses
 import logging
 import sys
 import time
@@ -113,17 +115,17 @@ def _in_tiles(
     scale = upscaler.scale
     made = np.empty((height * scale, width * scale, 3), np.uint8)
     events: list[GuardEvent] = []
-    upscaler.net.to(DTYPES[run])
+    narrow = _in_type(upscaler, run)
     places = [(top, left) for top in range(0, height, tile) for left in range(0, width, tile)]
     for done, (top, left) in enumerate(places, 1):
         check()
         bottom, right = min(top + tile, height), min(left + tile, width)
         above, before = max(0, top - MARGIN), max(0, left - MARGIN)
         given = pixels[above : min(bottom + MARGIN, height), before : min(right + MARGIN, width)]
-        result, event = _tile(given, upscaler, run)
+        result, event = _tile(given, upscaler, narrow, run)
         if event is not None:
             events.append(event)
-            run = "float32"
+            run, narrow = "float32", upscaler
         rows = slice((top - above) * scale, (bottom - above) * scale)
         columns = slice((left - before) * scale, (right - before) * scale)
         made[top * scale : bottom * scale, left * scale : right * scale] = result[rows, columns]
@@ -131,15 +133,19 @@ def _in_tiles(
     return Enlarged(Image.fromarray(made), run, tuple(events))
 
 
-def _tile(given: Any, upscaler: Upscaler, run: DType) -> tuple[Any, GuardEvent | None]:
+def _in_type(upscaler: Upscaler, run: DType) -> Upscaler:
+    """A narrow one is a copy: what FP32 computes with is never rounded."""
+    return upscaler if run == "float32" else dataclasses.replace(upscaler, net=copy.deepcopy(upscaler.net).to(DTYPES[run]))
+
+
+def _tile(given: Any, upscaler: Upscaler, narrow: Upscaler, run: DType) -> tuple[Any, GuardEvent | None]:
     """(height, width, 3) bytes of a tile made larger, and what had to be done again."""
-    result = _run(given, upscaler)
+    result = _run(given, narrow)
     kind = _fault(given, result)
     if kind is None:
         return _bytes(result), None
     started = time.perf_counter()
     if run != "float32":
-        upscaler.net.to(torch.float32)
         again = _run(given, upscaler)
         if _fault(given, again) is None:
             seconds = time.perf_counter() - started
