@@ -86,6 +86,5 @@ def test_the_folders_files_of_the_family_are_offered(qtbot: QtBot, tmp_path: Pat
     stage = Stage(qtbot, settings=Settings(model_folders=(str(tmp_path),)))
     part = stage.page.form.transformer_part
     part.row.click()
-    stage.wait(lambda: bool(part.known()))
-    assert part.known() == {"unet.safetensors": path}
+    stage.wait(lambda: part.known() == {"unet.safetensors": path})
     stage.close()
