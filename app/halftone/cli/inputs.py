@@ -31,7 +31,7 @@ from halftone.library.styles import styled
 from halftone.library.tasks import check_given
 from halftone.library.tokens import cut_prompt, reading_length
 from halftone.library.videos import reads_prompt, refuse_still
-from halftone.library.wildcards import unfollowed
+from halftone.library.wildcards import is_drawn, unfollowed
 from halftone.metadata.picture import check_output, check_picture, output_error, refuse_type
 from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
@@ -105,30 +105,33 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
-    given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved)
+    given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
     return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
 
 
-def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings) -> dict[str, Any]:
-    """What was asked for, with the LoRAs and the embeddings that its texts name. Raises HalftoneError as `take_tags`."""
-    found = _with_named_loras(asked, saved)
+def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings, *, draws: bool = False) -> dict[str, Any]:
+    """What was asked for, with the LoRAs and the embeddings that its texts name. draws: those LoRAs that are drawn stay in their
+    place. Raises HalftoneError as `take_tags`.
+    """
+    found = _with_named_loras(asked, saved, draws=draws)
     if not reads_in_chunks(facts.family):
         return found
     texts = styled(found.get("prompt") or "", found.get("negative") or "", found.get("styles", ()))
     return {**found, "inversions": named_in(texts, inversion_folders(saved), facts, found.get("inversions", ()))}
 
 
-def _with_named_loras(asked: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
+def _with_named_loras(asked: Mapping[str, Any], saved: Settings, *, draws: bool) -> dict[str, Any]:
     """The LoRAs are moved out of the prompt, and out of the styles."""
     styles: tuple[Style, ...] = asked.get("styles", ())
     written = (asked.get("prompt") or "", *(style.prompt for style in styles))
-    if not any(map(has_tags, written)):
-        return dict(asked)
     folders = lora_folders(saved)
+    found = {**asked, "lora_folders": folders} if draws and any(map(is_drawn, written)) else dict(asked)
+    if not any(map(has_tags, written)):
+        return found
     known = known_loras(folders)
-    (prompt, *behind), named = zip(*(take_tags(text, known, folders) for text in written), strict=True)
+    (prompt, *behind), named = zip(*(take_tags(text, known, folders, draws=draws) for text in written), strict=True)
     loras = (*asked.get("loras", ()), *(lora for several in named for lora in several))
-    found = {**asked, "prompt": prompt, "loras": loras}
+    found |= {"prompt": prompt, "loras": loras}
     if styles:
         found["styles"] = tuple(replace(style, prompt=text) for style, text in zip(styles, behind, strict=True))
     return found

@@ -312,7 +312,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     its loop cannot be kept.
     cures: component -> "rescale" or "upcast-region", where it ran under one; other types are told by dtypes.
     passes: those that were made, of a picture made in several; steps and seconds are of all, room_bits is the smallest.
-    variation_seed: towards whose noise that of the seed was turned; prompt, negative: as they were drawn, "" where nothing was.
+    variation_seed: towards whose noise that of the seed was turned; prompt, negative: as they were drawn, "" where nothing was;
+    loras: those that the drawn words named.
     peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
     made it in tiles. shortages: where the memory ended, in order; after a last one that stopped it there is no picture.
     """
@@ -342,6 +343,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     variation_seed: int | None = None
     prompt: str = ""
     negative: str = ""
+    loras: tuple[Lora, ...] = ()
     passes: tuple[PassFacts, ...] = ()
     peak_memory: int | None = None
     tiled: bool = False

@@ -226,6 +226,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     as for a picture of `seed_size`, (width, height) in pixels."""
     styles: tuple[Style, ...] = ()
     wildcards: tuple[str, ...] = ()
+    lora_folders: tuple[str, ...] | None = None
+    """Where the LoRAs are looked for that drawn words name, for each picture its own; None: they are left out."""
     draws: bool = True
     """Styles are put around the prompts; then, if `draws`, `{a|b}` and `__name__`, a line of name.txt in the folders `wildcards`,
     are drawn for each picture."""

@@ -20,6 +20,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone
+from halftone.contract.request import PictureRequest
 from halftone.engine.controls import with_controls
 from halftone.engine.denoiser import put_transformer
 from halftone.engine.examine import Examination
@@ -28,6 +29,7 @@ from halftone.engine.generate import Generation
 from halftone.engine.ip_adapter import put_ip_adapters
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.offload import put_offload
+from halftone.engine.one_by_one import make_one_by_one, pictures_of
 from halftone.engine.passes import Passes
 from halftone.engine.plans import apply_plan, put_fp8, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
@@ -37,6 +39,7 @@ from halftone.health.kept import going_on
 from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
 from halftone.health.requests import check_inputs, check_request
+from halftone.library.drawn_loras import may_draw_loras
 from halftone.library.fitting import check_extras_fit
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras
@@ -78,6 +81,17 @@ class DiffusersEngine:
         facts = describe(command.request.model)
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
+        if only_decode or not may_draw_loras(request):
+            return self._make(request, facts, only_decode, emit, control)
+        pictures = pictures_of(request)
+        for one, _ in pictures:
+            check_extras_fit(one.extras, facts)
+        return make_one_by_one(pictures, lambda one, tell: self._make(one, facts, False, tell, control), emit)
+
+    def _make(
+        self, request: PictureRequest, facts: ModelFacts, only_decode: bool, emit: Emit, control: Control
+    ) -> GenerateReport:
+        """Pictures with the same parts beside the model's own. only_decode: nothing else is left of them."""
         check_vae_fit(request.vae, facts)
         if not only_decode:
             check_extras_fit(request.extras, facts)

@@ -23,6 +23,7 @@ from halftone.health.kept import check_kept, going_on
 from halftone.health.passes import check_passes
 from halftone.library.controlnets import check_controls
 from halftone.library.denoisers import check_transformer
+from halftone.library.drawn_loras import check_drawn_loras
 from halftone.library.inversions import check_inversions
 from halftone.library.ipadapters import check_ip_adapters
 from halftone.library.loras import check_loras
@@ -78,6 +79,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         check_wildcards((prompt, negative), request.wildcards)
     if not only_decode:  # neither reaches the decoder
         check_loras(request.loras)
+        check_drawn_loras(request)
         check_inversions(request.inversions)
         check_controls(request.controls)
         check_passes(request, facts)

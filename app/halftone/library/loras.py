@@ -15,6 +15,7 @@ from halftone.library.lycoris import FOREIGN, UNDERSTOOD
 from halftone.library.models import PICKLES, list_models
 from halftone.library.recognise import recognise
 from halftone.library.why import instead
+from halftone.library.wildcards import Span, drawn_spans
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -87,14 +88,29 @@ def without_tags(prompt: str) -> str:
     return _TAG.sub("", prompt).strip() if has_tags(prompt) else prompt
 
 
-def take_tags(prompt: str, known: Mapping[str, str], folders: Sequence[str]) -> tuple[str, tuple[Lora, ...]]:
-    """The prompt without the LoRAs that it names, and those. known: name -> path; folders: that these were looked for in.
+def take_tags(
+    prompt: str, known: Mapping[str, str], folders: Sequence[str], *, draws: bool = False
+) -> tuple[str, tuple[Lora, ...]]:
+    """The prompt without the LoRAs that it names, and those. known: name -> path; folders: that these were looked for in; draws:
+    those in `{a|b}`, and those with a wildcard in them, stay: which of them a picture has is told when its words are drawn.
 
     Raises HalftoneError lora-unknown, lora-none-found or lora-no-folder, or setting-bad-value for a weight that is no number, and
     for a second one, which in A1111 sets the text encoder and the rest apart.
     """
-    loras = tuple(_named(match[1].strip(), match[2], match[3], known, folders) for match in _TAG.finditer(prompt))
-    return without_tags(prompt), loras
+    spans = drawn_spans(prompt) if draws else ()
+    taken = [match for match in _TAG.finditer(prompt) if not _is_drawn(match, spans, known)]
+    loras = tuple(_named(match[1].strip(), match[2], match[3], known, folders) for match in taken)
+    rest = prompt
+    for match in reversed(taken):
+        rest = rest[: match.start()] + rest[match.end() :]
+    return (rest.strip() if taken else prompt), loras
+
+
+def _is_drawn(tag: re.Match[str], spans: Iterable[Span], known: Mapping[str, str]) -> bool:
+    """Names with two underscores at both ends of a word are written like wildcards."""
+    start, end = tag.start(1), tag.end()
+    over = [span for span in spans if span.start < end and start < span.end]
+    return any(span.is_choice for span in over) or (bool(over) and tag[1].strip() not in known)
 
 
 def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, str], folders: Sequence[str]) -> Lora:

@@ -33,7 +33,7 @@ def says_otherwise(request: PictureRequest) -> bool:
 
 
 def spoken(request: PictureRequest, seed: int) -> tuple[str, str]:
-    """The prompt and the negative one of the picture with a seed. LoRAs that were drawn with the words are no words: they go.
+    """The prompt and the negative one of the picture with a seed. LoRAs that they name are no words: they go.
 
     Raises wildcard-*, words-unreadable.
     """
@@ -48,6 +48,11 @@ def again(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
     """What makes one picture of a request again, or another like it: its seeds, and nothing of latents it was rescued from."""
     variation = request.variation_seed if facts.variation_seed is None else facts.variation_seed
     return msgspec.structs.replace(request, seed=facts.seed, variation_seed=variation, batch=1, resume_latents=None)
+
+
+def as_made(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
+    """With the LoRAs that the picture's words named."""
+    return msgspec.structs.replace(request, loras=(*request.loras, *facts.loras)) if facts.loras else request
 
 
 def fixed(request: PictureRequest, facts: PictureFacts) -> PictureRequest:

@@ -285,22 +285,48 @@ def draw(text: str, seed: int, book: Book, which: str = "") -> str:
 
 def check_wildcards(texts: Sequence[str], folders: Sequence[str]) -> None:
     """Raise, as `draw` does, for wildcards that are not there, be they named by a line of another."""
+    for _ in drawn_from(texts, folders):
+        pass
+
+
+def drawn_from(texts: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
+    """Every piece of text that may be drawn for these: those between the signs, and those of the lines that are named.
+
+    Raises as `check_wildcards`.
+    """
     book, seen = Book(folders), set[str]()
-    left = [name for text in texts for name in _named(parse(text))]
+    left = [parse(text) for text in texts]
     while left:
-        name = left.pop()
-        if name not in seen:
-            seen.add(name)
-            left += [inner for _, row in book.lines(name) for inner in _named(row)]
+        for piece in left.pop():
+            if isinstance(piece, str):
+                yield piece
+            elif isinstance(piece, Choice):
+                left += [option for _, option in piece.options]
+            elif piece.name not in seen:
+                seen.add(piece.name)
+                left += [line for _, line in book.lines(piece.name)]
 
 
-def _named(row: Row) -> Iterator[str]:
-    for piece in row:
-        if isinstance(piece, Wild):
-            yield piece.name
-        elif isinstance(piece, Choice):
-            for _, option in piece.options:
-                yield from _named(option)
+class Span(NamedTuple):
+    """Where in a text something is drawn. start, end: its letters; is_choice: it is in curly brackets."""
+
+    start: int
+    end: int
+    is_choice: bool
+
+
+def drawn_spans(text: str) -> tuple[Span, ...]:
+    """The places in a text that are drawn, in order; what is inside of one is not told."""
+    tokens = list(_TOKEN.finditer(text))
+    ends = _partners([token[0] for token in tokens])
+    found: list[Span] = []
+    index = 0
+    while index < len(tokens):
+        end = ends.get(index, index)
+        if index in ends or tokens[index][1] is not None:
+            found.append(Span(tokens[index].start(), tokens[end].end(), index in ends))
+        index = end + 1
+    return tuple(found)
 
 
 def unfollowed(texts: Sequence[str]) -> tuple[str, ...]:

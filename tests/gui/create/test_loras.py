@@ -74,6 +74,11 @@ def test_a_prompt_that_names_one_as_a1111_does(qtbot: QtBot, folder: Path) -> No
     assert form.submit()
     assert (jobs[0].prompt, [(lora.name, lora.weight) for lora in jobs[0].loras]) == ("a sun", [("sepia", 0.4)])
     assert form.prompt.toPlainText() == "a sun"
+    assert jobs[0].lora_folders is None
+    form.prompt.setPlainText("{a sun <lora:Soft grain>|b} <lora:sepia:0.4>")
+    assert form.submit()
+    assert (jobs[1].prompt, jobs[1].lora_folders) == ("{a sun <lora:Soft grain>|b}", (str(folder),))
+    assert [lora.name for lora in jobs[1].loras] == ["sepia", "sepia"], "the second one was named again"
     form.prompt.setPlainText("a sun <lora:nothing:1>")
     assert not form.submit()
     said = f"There is no LoRA called nothing in {folder}. There are: sepia, Soft grain."

@@ -12,6 +12,7 @@ from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import JobStarted, PictureReady
 from halftone.contract.request import Lora
 from halftone.engine.load import Loaded
 from halftone.engine.plans import put_loras
@@ -134,6 +135,40 @@ def test_the_picture_says_which_were_used(engine: DiffusersEngine, models: dict[
     assert parse_parameters(found.parameters or "").prompt == "a red sun <lora:sd15:0.25>"
     assert '"loras":[{"path":"sd15","weight":0.25}]' in (found.receipt or "")
     assert str(loras["sd15"].parent) not in (found.receipt or "")
+
+
+def test_pictures_of_a_batch_have_each_those_that_were_drawn(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = (str(loras["sd15"].parent),)
+    prompt = "a red sun{ <lora:sd15:1.5>| <lora:sd15-kohya:1.5>|}"
+    run: Any = {"prompt": prompt, "lora_folders": folder, "seed": 0, "steps": 2}
+    report, heard = generate(engine, models["sd15"], **run, batch=3, output=str(tmp_path / "sun.png"))
+    names = [[lora.name for lora in picture.loras] for picture in report.images]
+    assert sorted(map(len, names)) == [0, 1, 1]
+    assert [event.facts for event in heard.of(PictureReady)] == list(report.images)
+    assert [(one.index, one.seed, Path(one.path).name) for one in report.images] == [
+        (0, 0, "sun.png"), (1, 1, "sun-2.png"), (2, 2, "sun-3.png")
+    ]  # fmt: skip
+    assert len(heard.of(JobStarted)) == 1
+    for index, picture in enumerate(report.images):
+        assert picture.prompt == "a red sun"
+        plain: Any = {"prompt": "a red sun", "seed": picture.seed, "steps": 2, "loras": picture.loras}
+        alone, _ = generate(engine, models["sd15"], **plain)
+        assert (pixels(alone) == pixels(report, index)).all()
+        text = parse_parameters(read_picture(Path(picture.path)).parameters or "").prompt
+        assert text == " ".join(("a red sun", *(f"<lora:{lora.name}:1.5>" for lora in picture.loras)))
+
+
+def test_one_that_does_not_fit_is_told_before_the_first_picture(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], tmp_path: Path
+) -> None:
+    output = str(tmp_path / "sun.png")
+    run: Any = {"prompt": "{<lora:sdxl>|a}", "lora_folders": (str(loras["sdxl"].parent),), "output": output, "batch": 8}
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], **run)
+    assert caught.value.code == "lora-other-base"
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_that_does_not_fit_is_refused_and_changes_nothing(

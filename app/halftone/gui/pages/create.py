@@ -25,6 +25,7 @@ from halftone.gui.picture_report import copy_details
 from halftone.gui.state import Ended, Noted
 from halftone.gui.widgets.common import column, surface
 from halftone.gui.widgets.splitter import LineSplitter
+from halftone.library.spoken import as_made
 from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
@@ -213,7 +214,7 @@ class CreatePage(QWidget):
                 if key == "check":
                     self._check()
             case "copy":
-                facts, extras = (made.facts, made.request.extras) if made is not None else (None, ALONE)
+                facts, extras = (made.facts, as_made(made.request, made.facts).extras) if made is not None else (None, ALONE)
                 said = copy_details(facts, controller.model, controller.state.device, extras=extras)
                 QGuiApplication.clipboard().setText(said)
                 controller.take(Noted(kind="copied"))
@@ -231,7 +232,7 @@ class CreatePage(QWidget):
     def _as_made(self) -> None:
         """What follows is about the shown picture: in the precision and with what it was asked for with."""
         if self.centre.shown is not None:
-            self.form.take_extras(self.centre.shown.request)
+            self.form.take_extras(as_made(self.centre.shown.request, self.centre.shown.facts))
 
     def _toolbar_act(self, key: str) -> None:
         match key:

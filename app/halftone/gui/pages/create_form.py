@@ -264,11 +264,12 @@ class CreateForm(QWidget):
             self.prompt.setPlainText(examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
         written = self.prompt.toPlainText()
-        if (prompt := self.lora_part.take_tags(written)) is None:
+        take_tags = partial(self.lora_part.take_tags, draws=self.style_part.draws.isChecked())
+        if (prompt := take_tags(written)) is None:
             return False
         if prompt != written:
             self.prompt.setPlainText(prompt)
-        if not self.style_part.take_tags(self.lora_part.take_tags):
+        if not self.style_part.take_tags(take_tags):
             return False
         request = self.request()
         if count is not None:

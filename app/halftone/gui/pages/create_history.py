@@ -16,7 +16,7 @@ from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
 from halftone.gui.player import first_frame
 from halftone.health.video_words import video_seconds
-from halftone.library.spoken import again
+from halftone.library.spoken import again, as_made
 from halftone.settings.places import data_dir
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def request_of(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
 
 def unsaved(facts: PictureFacts, request: PictureRequest, failed: bytes) -> Made:
     """A picture that came out black and is no file: it is shown, but not put on the list."""
-    thumb = Thumb("", QImage(), facts.state, datetime.now(UTC), request.prompt, request.loras)
+    thumb = Thumb("", QImage(), facts.state, datetime.now(UTC), request.prompt, as_made(request, facts).loras)
     return Made(facts, request, thumb, QImage.fromData(failed) if failed else QImage())
 
 
@@ -107,7 +107,7 @@ def _made(entry: Entry, failed: bytes = b"") -> Made:
         entry.facts.state,
         _moment(entry.made_at),
         entry.request.prompt,
-        entry.request.loras,
+        as_made(entry.request, entry.facts).loras,
         video_seconds(entry.facts),
     )
     shown = QImage.fromData(failed) if failed else QImage()

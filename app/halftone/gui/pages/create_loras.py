@@ -20,6 +20,7 @@ from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_folded import FoldedPart, below
 from halftone.gui.text import lora_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, row
+from halftone.library.drawn_loras import draws_words
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras, has_tags, lora_folders, take_tags
 
@@ -47,7 +48,9 @@ class LoraPart(FoldedPart):
     # --- the list ---------------------------------------------------------------------------------------------------
 
     def put(self, request: PictureRequest) -> PictureRequest:
-        return msgspec.structs.replace(request, loras=self._loras)
+        """Where drawn words may name more of them, with the folders to look in."""
+        folders = lora_folders(self._controller.settings) if draws_words(request) else None
+        return msgspec.structs.replace(request, loras=self._loras, lora_folders=folders)
 
     def take(self, request: PictureRequest) -> None:
         self.set_loras(request.loras)
@@ -135,20 +138,22 @@ class LoraPart(FoldedPart):
         model = self._controller.model
         self._controller.background.run(lambda: _check_all(loras, model), lambda _none: then(), self.refused, receiver=self)
 
-    def take_tags(self, prompt: str) -> str | None:
-        """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them.
+    def take_tags(self, prompt: str, *, draws: bool) -> str | None:
+        """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them. draws: those stay
+        that only some pictures have, as what names them is drawn.
 
         None, with a word below the list, if one of them is not known.
         """
         if not has_tags(prompt):
             return prompt
         try:
-            rest, named = take_tags(prompt, self._known, self._folders)
+            rest, named = take_tags(prompt, self._known, self._folders, draws=draws)
             _check_all(named, self._controller.model)
         except HalftoneError as error:
             self.refused(error)
             return None
-        self.set_loras((*self._loras, *named))
+        if named:
+            self.set_loras((*self._loras, *named))
         return rest
 
     def _open_menu(self) -> None:

@@ -14,6 +14,7 @@ from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, c
 from halftone.gui.widgets.dots import RoomGauge
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import capital
+from halftone.library.spoken import as_made
 from halftone.library.vaes import vae_name
 
 
@@ -40,7 +41,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("ControlNet"), text.net_list(request.controls)),
         (tr("IP-Adapter"), text.net_list(request.ip_adapters)),
         (tr("Hires fix"), hires_line(request.hires)),
-        (tr("LoRA"), text.lora_list(request.loras)),
+        (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
         *start_rows(request),
     ]
 

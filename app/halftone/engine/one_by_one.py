@@ -1,0 +1,80 @@
+"""Pictures of one job that do not have the same LoRAs: each made as a job of its own would make it, told as one."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from halftone.contract.engine import Emit
+from halftone.contract.facts import GenerateReport, PictureFacts
+from halftone.contract.messages import AnyEvent, JobStarted, PictureReady
+from halftone.contract.request import Lora, PictureRequest
+from halftone.library.drawn_loras import drawn_loras
+from halftone.metadata.picture import absolute, numbered
+
+Make = Callable[[PictureRequest, Emit], GenerateReport]
+
+
+def pictures_of(request: PictureRequest) -> list[tuple[PictureRequest, tuple[Lora, ...]]]:
+    """Each picture's own request, with the LoRAs that its words name among the others, and those. Raises as `drawn_loras`."""
+    seed = secrets.randbelow(2**32) if request.seed is None else request.seed
+    varies, other = request.variation_strength > 0, request.variation_seed
+    if varies and other is None:
+        other = secrets.randbelow(2**32)
+    seeds = [seed + (0 if varies else index) for index in range(request.batch)]
+    found: list[tuple[PictureRequest, tuple[Lora, ...]]] = []
+    for index, (own, loras) in enumerate(zip(seeds, drawn_loras(request, seeds), strict=True)):
+        one = replace(
+            request,
+            seed=own,
+            variation_seed=other + index if varies and other is not None else other,
+            batch=1,
+            output=_output(request.output, index),
+            loras=(*request.loras, *loras),
+            lora_folders=None,
+        )
+        found.append((one, loras))
+    return found
+
+
+def _output(output: str | None, index: int) -> str | None:
+    return output if output is None or absolute(output).is_dir() else str(numbered(Path(output), index))
+
+
+def make_one_by_one(pictures: list[tuple[PictureRequest, tuple[Lora, ...]]], make: Make, emit: Emit) -> GenerateReport:
+    """All of them, until one does not fit into the memory. Raises as `make`."""
+    reports: list[GenerateReport] = []
+    for index, (request, loras) in enumerate(pictures):
+        report = make(request, _told(emit, index, loras))
+        reports.append(replace(report, images=tuple(_placed(facts, index, loras) for facts in report.images)))
+        if any(shortage.then == "stopped" for facts in report.images for shortage in facts.shortages):
+            break
+    return replace(
+        reports[-1],
+        images=tuple(facts for report in reports for facts in report.images),
+        events=tuple(event for report in reports for event in report.events),
+        seconds=sum(report.seconds for report in reports),
+        seconds_per_step=next(_times(reports), None),
+    )
+
+
+def _times(reports: list[GenerateReport]) -> Iterator[float]:
+    return (report.seconds_per_step for report in reports if report.seconds_per_step is not None)
+
+
+def _placed(facts: PictureFacts, index: int, loras: tuple[Lora, ...]) -> PictureFacts:
+    return replace(facts, index=index, loras=loras)
+
+
+def _told(emit: Emit, index: int, loras: tuple[Lora, ...]) -> Emit:
+    """Events of one picture as those of the one job."""
+
+    def tell(event: AnyEvent, blob: bytes = b"") -> None:
+        if isinstance(event, JobStarted) and index:
+            return
+        if isinstance(event, PictureReady):
+            event = replace(event, facts=_placed(event.facts, index, loras))
+        emit(event, blob)
+
+    return tell
