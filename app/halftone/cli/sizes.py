@@ -40,7 +40,7 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
 
 
 def _memory(request: PictureRequest, facts: ModelFacts, now: Conditions, made: Iterable[Made]) -> str:
-    networks = known_networks(facts, request.vae, request.controls)
+    networks = known_networks(facts, request.extras)
     backend = "cpu" if "cpu" in now.devices else "cuda"
     found = forecast(networks, Next(request, facts, now.dtype, backend), None, made)
     if found is None:

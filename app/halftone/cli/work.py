@@ -83,7 +83,7 @@ def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype
     if request.image is not None or request.resume_latents is not None:
         return  # their own files tell the size
     device = _chosen(list_devices(tools), request.device)
-    networks = known_networks(facts, request.vae, request.controls)
+    networks = known_networks(facts, request.extras)
     most = most_memory(device)
     room = None if most is None else MemoryFacts(total=most, own=0, others=0)
     found = forecast(networks, Next(request, facts, dtype, device.backend), room)

@@ -4,7 +4,7 @@ import msgspec
 
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, extras_of
-from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, Phase, ReceiptState, Verdict
+from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, OffloadMode, Phase, ReceiptState, Verdict
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -315,7 +315,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     variation_seed: towards whose noise that of the seed was turned; prompt, negative: as they were drawn, "" where nothing was;
     loras: those that the drawn words named.
     peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
-    made it in tiles. shortages: where the memory ended, in order; after a last one that stopped it there is no picture.
+    made it in tiles. offload: which parts of the model waited outside the device. shortages: where the memory ended, in order;
+    after a last one that stopped it there is no picture.
     """
 
     path: str
@@ -347,6 +348,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     passes: tuple[PassFacts, ...] = ()
     peak_memory: int | None = None
     tiled: bool = False
+    offload: OffloadMode = "none"
     shortages: tuple[Shortage, ...] = ()
 
     @property

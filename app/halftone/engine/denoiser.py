@@ -29,6 +29,7 @@ from halftone.library.denoisers import (
     denoiser_tensors,
     is_scale,
     read_transformer,
+    stays_packed,
     transformer_name,
     transformer_version,
 )
@@ -126,8 +127,7 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
     scale = next((scales[key] for key in (f"{owner}.scale_weight", f"{owner}.weight_scale") if key in scales), None)
     rows = shape[0] if len(shape) > 1 else 1
     packed = Packed.of(data.reshape(rows, -1), tensor.dtype, None if scale is None else scale.reshape(-1, 1))
-    # convolutions, tables and small vectors are few numbers: unpacked once
-    return packed if len(shape) == 2 and name.endswith(_WEIGHT) else packed.unpacked().reshape(shape)
+    return packed if stays_packed(name, tensor) else packed.unpacked().reshape(shape)
 
 
 def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:

@@ -378,7 +378,7 @@ class Generation:
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
         peak = self._peak.read(weight_bytes(self._loaded))
-        facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=self._room.way.tiled)
+        facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=self._room.way.tiled, offload=self._room.way.offload)
         if facts.frames > 1 or (seen is None and self._expected > 1):
             facts = msgspec.structs.replace(facts, fps=self._fps)
         if self._kept is None:

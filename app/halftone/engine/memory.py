@@ -18,7 +18,19 @@ from halftone.engine.parts import role
 from halftone.engine.plans import any_component
 from halftone.health.activations import Size
 from halftone.health.faults import forget_frames
-from halftone.health.memory import Job, Need, Way, allowed, bytes_in, choose, decoder_scale, largest_size, need, tile_edge
+from halftone.health.memory import (
+    Job,
+    Need,
+    Way,
+    allowed,
+    bytes_in,
+    choose,
+    decoder_scale,
+    kept_in_eight,
+    largest_size,
+    need,
+    tile_edge,
+)
 from halftone.health.passes import last_size
 from halftone.library.networks import Network, known_networks
 from halftone.measure.devices import memory
@@ -46,7 +58,7 @@ class Room:
     tried: set[Way] = field(default_factory=set[Way])
 
     def __post_init__(self) -> None:
-        self.networks = known_networks(self.loaded.facts, self.request.vae, self.request.controls)
+        self.networks = known_networks(self.loaded.facts, self.loaded.extras)
         self._ways = allowed(
             self.request.numerics.vae_tiling,
             self.request.numerics.offload,
@@ -129,7 +141,7 @@ class Room:
             Job(size, guided=self.guided, tile=tile),
             self._dtype,
             self.device.backend,
-            packed=self.request.numerics.fp8_storage,
+            packed=kept_in_eight(self.request),
         )
 
     def _dtype(self, network: Network) -> DType:

@@ -18,13 +18,14 @@ from halftone.health.memory import (
     choose,
     decoder_scale,
     fit,
+    kept_in_eight,
     largest_size,
     need,
     predict,
     tile_edge,
 )
 from halftone.health.passes import last_size
-from halftone.library.networks import Network
+from halftone.library.networks import Network, files_in
 
 Made = tuple[PictureFacts, PictureRequest]
 
@@ -59,16 +60,12 @@ def forecast(
     if not any(one.work == "denoise" for one in networks):
         return None
     size = _size(picture.request, picture.model)
-    tile = tile_edge(size, decoder_scale(networks))
     ways = _ways(picture)
     free = None if memory is None else max(0, memory.total - memory.others)
-    plain, tiled = (_need(networks, picture, picture.request, size, edge) for edge in (0, tile))
+    plain, tiled = _needs(networks, picture, picture.request, size)
     way = choose(ways, plain, tiled, free)
-    known = [_measured(networks, picture, facts, request, tile) for facts, request in made if _alike(picture.request, request)]
-    if way.offload == "none":
-        told = predict(tiled if way.tiled else plain, filter(None, known))
-    else:
-        told = predict(Need((), 0, bytes_in(plain, tiled, way)), ())
+    known = (_measured(networks, picture, way, *one) for one in made if _alike(picture.request, one[1]))
+    told = predict(_need_in(plain, tiled, way), filter(None, known))
     fits = None if free is None else fit(told.peak, free)
     largest = None
     if fits == "no" and free is not None:
@@ -86,6 +83,18 @@ def _size(request: PictureRequest, model: ModelFacts) -> Size:
     return Size(*last_size(request.hires, *first), request.num_frames or 1)
 
 
+def _needs(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size) -> tuple[Need, Need]:
+    """Decoded at once, and in tiles."""
+    edges = 0, tile_edge(size, decoder_scale(networks))
+    plain, tiled = (_need(networks, picture, request, size, edge) for edge in edges)
+    return plain, tiled
+
+
+def _need_in(plain: Need, tiled: Need, way: Way) -> Need:
+    """Offloaded, no weights are there all the time."""
+    return (tiled if way.tiled else plain) if way.offload == "none" else Need((), 0, bytes_in(plain, tiled, way))
+
+
 def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size, tile: int) -> Need:
     guidance = picture.model.default_guidance if request.guidance is None else request.guidance
     wide = request.numerics.vae_float32 == "always"
@@ -93,31 +102,27 @@ def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, s
     def dtype_of(network: Network) -> DType:
         return "float32" if wide and network.work == "decode" else picture.dtype
 
-    return need(
-        networks, Job(size, guided=guidance > 1, tile=tile), dtype_of, picture.backend, packed=request.numerics.fp8_storage
-    )
+    return need(networks, Job(size, guided=guidance > 1, tile=tile), dtype_of, picture.backend, packed=kept_in_eight(request))
 
 
 def _measured(
-    networks: Sequence[Network], picture: Next, facts: PictureFacts, request: PictureRequest, tile: int
+    networks: Sequence[Network], picture: Next, way: Way, facts: PictureFacts, request: PictureRequest
 ) -> Measured | None:
-    """Of a finished picture; None where its memory was not measured, or ended."""
-    if facts.peak_memory is None or facts.shortages:
+    """Of a finished picture; None where its memory was not measured, or ended, or other parts of the model were there."""
+    if facts.peak_memory is None or facts.shortages or facts.offload != way.offload:
         return None
-    edge = tile if facts.tiled else 0
-    return Measured(_need(networks, picture, request, Size(facts.width, facts.height, facts.frames), edge), facts.peak_memory)
+    plain, tiled = _needs(networks, picture, request, Size(facts.width, facts.height, facts.frames))
+    return Measured(_need_in(plain, tiled, Way(facts.offload, tiled=facts.tiled)), facts.peak_memory)
 
 
 def _alike(wanted: PictureRequest, made: PictureRequest) -> bool:
     """Whether the same networks ran."""
-    same = wanted.vae == made.vae and wanted.numerics.vae_float32 == made.numerics.vae_float32
-    return same and [one.path for one in wanted.controls] == [one.path for one in made.controls]
+    return files_in(wanted.extras) == files_in(made.extras) and wanted.numerics.vae_float32 == made.numerics.vae_float32
 
 
 def _largest(networks: Sequence[Network], picture: Next, size: Size, ways: Sequence[Way], free: int) -> tuple[int, int] | None:
     def peak(wanted: Size) -> int:
-        tile = tile_edge(wanted, decoder_scale(networks))
-        plain, tiled = (_need(networks, picture, picture.request, wanted, edge) for edge in (0, tile))
+        plain, tiled = _needs(networks, picture, picture.request, wanted)
         return min(bytes_in(plain, tiled, way) for way in ways)
 
     found = largest_size(size, free, peak)

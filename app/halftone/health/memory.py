@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import floor, sqrt
 from typing import Final, Literal, NamedTuple
 
+from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType, Offload, OffloadMode, VaeTiling
 from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale
 from halftone.library.networks import Network
@@ -19,6 +20,8 @@ _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
 """
+_UNPACKING: Final = 4
+"""Bytes for each number of the layer that is being unpacked: float32, beside the type that it is computed in."""
 
 
 class Job(NamedTuple):
@@ -68,24 +71,36 @@ def need(
     networks: Sequence[Network], job: Job, dtype_of: Callable[[Network], DType], backend: str, *, packed: bool = False
 ) -> Need:
     """What a picture needs with all on the device. dtype_of: in which type a network computes; backend: "cpu", "cuda" …; packed:
-    the denoiser's weights are kept in eight bits.
+    the model's own denoiser keeps its weights in eight bits.
     """
     decoder = next((one for one in networks if one.work == "decode"), None)
     on_cpu = backend == "cpu"
     denoise = decode = beside = 0
+    eight = {one.name for one in networks if packed and one.work == "denoise" and not one.own_file}
     for one in networks:
         item = ITEM_BYTES[dtype_of(one)]
-        copied = one.largest if on_cpu else 0
+        copied = one.largest if on_cpu or one.packed or one.name in eight else 0
         if one.work == "denoise":
             alive = denoising(one, decoder, job.size, guided=job.guided, text=job.text)
-            denoise = max(denoise, item * (alive + copied))
+            denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
         elif one.work == "control":
             beside += item * controlling(one, decoder, job.size, guided=job.guided)
         elif one.work == "decode":
             decode = max(decode, round(item * (_decoded(one, job) * (_ON_A_CPU if on_cpu else 1.0) + copied)))
-    eight = {one.name for one in networks if packed and one.work == "denoise"}
-    weights = tuple((one, one.parameters * (1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
+    weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
     return Need(weights, denoise + beside, decode)
+
+
+def kept_in_eight(request: PictureRequest) -> bool:
+    """Whether eight bits are to be counted with. What LoRAs are added to is no longer held exactly by them and stays wide: of a
+    model with LoRAs that may be all of it.
+    """
+    return request.numerics.fp8_storage and not request.loras
+
+
+def _weights(network: Network, item: int) -> int:
+    """Bytes. item: of a number that is not packed."""
+    return network.packed_bytes + item * (network.parameters - network.packed)
 
 
 def _decoded(decoder: Network, job: Job) -> int:

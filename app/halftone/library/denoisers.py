@@ -37,6 +37,7 @@ CONVERTED: Final = frozenset(
     )
 )  # fmt: skip
 """Families whose own names diffusers can turn into its names; of the others only files in its names are read."""
+_STAY: Final = PACKED | FLOAT8
 _SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8)$")
 """Beside the weights of a file in scaled 8-bit numbers."""
 _NEAR: Final = 0.01
@@ -200,6 +201,11 @@ def _own_shapes(header: Header) -> tuple[tuple[str, tuple[int, ...]], ...]:
 def is_scale(name: str) -> bool:
     """Of 8-bit numbers, or of what a layer is given; no weight of the network."""
     return _SCALES.search(name) is not None
+
+
+def stays_packed(name: str, tensor: TensorInfo) -> bool:
+    """Whether a weight stays in memory as its file packs it; others are few numbers, and are unpacked once."""
+    return len(tensor.shape) == 2 and name.endswith(".weight") and tensor.dtype in _STAY
 
 
 def _shape_base(view: View) -> str:

@@ -1,6 +1,6 @@
 """What the memory of a model's networks depends on, from configurations and headers alone: sizes, channels, tokens."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -9,10 +9,12 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Control
-from halftone.library.controlnets import folder_config, weight_files
+from halftone.contract.request import ALONE, Control, Extras, IpAdapter, Lora
+from halftone.library.controlnets import denoiser_config, folder_config, weight_files
+from halftone.library.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
 from halftone.library.folder import read_part
 from halftone.library.header import TensorInfo, read_header
+from halftone.library.ipadapters import ENCODER, encoder_folder
 from halftone.library.single import SINGLES, configs, module_names
 from halftone.library.vaes import VAE, vae_config, vae_file
 
@@ -25,7 +27,9 @@ _ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """One network of a model. kind: its class in diffusers or transformers; config: as its files have it.
 
-    parameters: numbers of its weights; largest: of its largest layer; blocks: how many blocks its weights lie in.
+    parameters: numbers of its weights; largest: of its largest layer; blocks: how many blocks its weights lie in. own_file: it
+    took the place of the model's own, and its weights stay as its file has them: of `packed` of the numbers, which are unpacked
+    layer by layer to compute, in `packed_bytes`.
     """
 
     name: str
@@ -35,6 +39,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     largest: int = 0
     blocks: int = 1
     config: dict[str, Any] = {}
+    own_file: bool = False
+    packed: int = 0
+    packed_bytes: int = 0
 
     def number(self, *names: str, default: int = 0) -> int:
         """The first of these entries that is a number, or the first of a row of numbers."""
@@ -61,14 +68,54 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(str(item) for item in cast("list[Any]", value)) if isinstance(value, list) else ()
 
 
-def networks_of(model: ModelFacts, vae: str | None = None, controls: Iterable[Control] = ()) -> tuple[Network, ...]:
+def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:
     """Of a model as it is used with these. Raises HalftoneError as their headers do, and OSError."""
     path = Path(model.path)
-    found = _in_folder(path, model.components) if path.is_dir() else _in_file(model, path)
-    if vae is not None:
-        own = network(VAE, vae_config(vae, model), read_header(vae_file(vae)).tensors)
-        found = (*(one for one in found if one.name != VAE), own)
-    return (*found, *(_control(index, control) for index, control in enumerate(controls)))
+    replaced = None if extras.transformer is None else denoiser_name(model)
+    own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
+    found = [one for one in (_in_folder(path, own) if path.is_dir() else _in_file(model, path)) if one.name != replaced]
+    if extras.transformer is not None and replaced is not None:
+        found.append(_of_file(replaced, denoiser_config(model) or {}, extras.transformer, extras.loras))
+    if extras.vae is not None:
+        vae = network(VAE, vae_config(extras.vae, model), read_header(vae_file(extras.vae)).tensors)
+        found = [*(one for one in found if one.name != VAE), vae]
+    if extras.ip_adapters:
+        found = list(_reading_pictures(found, extras.ip_adapters))
+    return (*found, *(_control(index, control) for index, control in enumerate(extras.controls)))
+
+
+def files_in(extras: Extras) -> tuple[tuple[str, ...], ...]:
+    """Paths of what the networks of a model are told with: where they are the same, so are the networks."""
+    one = extras.transformer
+    return (
+        () if extras.vae is None else (extras.vae,),
+        () if one is None else (one, *(lora.path for lora in extras.loras)),
+        tuple(control.path for control in extras.controls),
+        tuple(adapter.path for adapter in extras.ip_adapters),
+    )
+
+
+def _of_file(name: str, config: Mapping[str, Any], path: str, loras: Sequence[Lora]) -> Network:
+    """The denoiser of a file. What LoRAs add to weights that are packed lies beside them in float32; to others it is added."""
+    tensors = [(own, tensor) for own, tensor in denoiser_tensors(read_transformer(path)) if not is_scale(own)]
+    packed = [tensor for own, tensor in tensors if stays_packed(own, tensor)]
+    size = sum(tensor.end - tensor.start for tensor in packed)
+    if packed:
+        size += sum(4 * prod(tensor.shape) for lora in loras for tensor in read_header(Path(lora.path)).tensors)
+    whole = network(name, config, [msgspec.structs.replace(tensor, name=own) for own, tensor in tensors])
+    numbers = sum(prod(tensor.shape) for tensor in packed)
+    return msgspec.structs.replace(whole, own_file=True, packed=numbers, packed_bytes=size)
+
+
+def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]) -> Iterable[Network]:
+    """IP-Adapters become part of the UNet; they share one image encoder, the model's own if it has one."""
+    added = sum(prod(tensor.shape) for one in adapters for tensor in read_header(Path(one.path)).tensors)
+    for one in networks:
+        grown = added if one.work == "denoise" else 0
+        yield msgspec.structs.replace(one, parameters=one.parameters + grown)
+    if all(one.name != ENCODER for one in networks):
+        folder = encoder_folder(adapters[0].path)
+        yield from _in_folder(folder.parent, [folder.name])
 
 
 def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
@@ -129,9 +176,9 @@ def _work(name: str) -> Work:
     return "decode" if name.startswith(_DECODERS) else "denoise"
 
 
-def known_networks(model: ModelFacts, vae: str | None = None, controls: Iterable[Control] = ()) -> tuple[Network, ...]:
+def known_networks(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...]:
     """The same; () where they cannot be read."""
     try:
-        return networks_of(model, vae, controls)
+        return networks_of(model, extras)
     except (HalftoneError, OSError):
         return ()

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.facts import MemoryFacts, PictureFacts, Shortage
-from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.request import Control, IpAdapter, Numerics, PictureRequest
 from halftone.health.forecast import Forecast, Next, forecast
 from halftone.health.memory import Way
 from halftone.health.memory_words import shortage_note
@@ -67,6 +67,33 @@ def test_what_was_measured_is_told() -> None:
     found = forecast(NETWORKS, Next(ASKED, POCKET, "float32", "cuda"), memory, [(picture, other)])
     assert found is not None
     assert found.pictures == 0, "another VAE ran"
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        {"transformer": "/other.gguf"},
+        {"ip_adapters": (IpAdapter(path="/adapter.safetensors", images=("/a.png",)),)},
+        {"controls": (Control(path="/net", image="/a.png"),)},
+    ],
+    ids=["transformer", "IP-Adapter", "ControlNet"],
+)
+def test_what_was_measured_with_other_networks_tells_nothing(used: dict[str, Any]) -> None:
+    picture = msgspec.structs.replace(samples.picture_facts("a.png"), frames=1, width=1024, height=1024, peak_memory=7 * G)
+    request = msgspec.structs.replace(ASKED, **used)
+    for wanted, made, known in ((ASKED, request, 0), (request, ASKED, 0), (request, request, 1)):
+        found = forecast(NETWORKS, Next(wanted, POCKET, "float32", "cuda"), None, [(picture, made)])
+        assert found is not None
+        assert found.pictures == known
+
+
+def test_what_was_measured_of_an_offloaded_model_tells_of_one_alone() -> None:
+    offloaded = msgspec.structs.replace(ASKED, numerics=Numerics(offload="model"))
+    picture = msgspec.structs.replace(
+        samples.picture_facts("a.png"), frames=1, width=1024, height=1024, peak_memory=G // 10, offload="model"
+    )
+    found = [forecast(NETWORKS, Next(one, POCKET, "float32", "cuda"), None, [(picture, one)]) for one in (ASKED, offloaded)]
+    assert [one.pictures for one in found if one is not None] == [0, 1]
 
 
 def test_of_a_model_that_is_not_known_nothing_is_told() -> None:

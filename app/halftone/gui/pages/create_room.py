@@ -15,9 +15,9 @@ from halftone.gui.pages.create_estimate import Shape, size_words
 from halftone.gui.widgets import figures
 from halftone.health.forecast import Forecast, Made, Next, forecast
 from halftone.health.memory import Fit
-from halftone.library.networks import Network, known_networks
+from halftone.library.networks import Network, files_in, known_networks
 
-_Key = tuple[str, str, str | None, tuple[str, ...]]
+_Key = tuple[str, str, tuple[tuple[str, ...], ...]]
 MARKS: Final[dict[Fit, tuple[str, str]]] = {
     "fits": ("circle-check", "ok"),
     "tight": ("triangle-alert", "warn"),
@@ -48,11 +48,11 @@ class Room(QObject):
     def _follow(self, request: PictureRequest) -> None:
         model = self._controller.model
         assert model is not None
-        key = model.id, model.fingerprint, request.vae, tuple(control.path for control in request.controls)
+        key = model.id, model.fingerprint, files_in(request.extras)
         if key == self._key:
             return
         self._key, self._networks = key, ()
-        read = partial(known_networks, model, request.vae, request.controls)
+        read = partial(known_networks, model, request.extras)
         self._controller.background.run(read, partial(self._read, key), receiver=self)
 
     def _read(self, key: _Key, networks: tuple[Network, ...]) -> None:
