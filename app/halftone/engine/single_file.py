@@ -1,13 +1,11 @@
-"""Brings a whole model in one file into memory: offline, every component by diffusers' own reader of that format.
+"""Brings a whole model in one file into memory: offline, every component built empty and given the tensors of the mapped file.
 
 What such a file does not hold (how the parts are built, the scheduler, the words of the tokenizer) comes with Halftone.
 """
 
-import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import torch
@@ -15,10 +13,11 @@ from safetensors import safe_open
 from torch import nn
 
 from halftone.contract.facts import ModelFacts
+from halftone.engine.mapped import mapped_component
 from halftone.engine.precision import split_rows
 from halftone.library.clip_words import merges, vocabulary
-from halftone.library.header import Header, read_header
-from halftone.library.single import Config, component_of, configs, place_of, places
+from halftone.library.header import read_header
+from halftone.library.single import Config, configs, of_component, place_of, places
 
 
 def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
@@ -30,8 +29,9 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     header = read_header(path)
     found = configs(facts.family, header)
     index = found.pop("model_index")
+    where = places(facts.family, header)
     parts: dict[str, Any] = {}
-    with _opened(path) as file, _written(found) as folder:
+    with _opened(path) as file:
         for name, value in index.items():
             if not isinstance(value, list):
                 continue
@@ -44,7 +44,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
                 parts[name] = getattr(diffusers, kind).from_config(found[name])
             else:
                 own = getattr(diffusers if library == "diffusers" else transformers, kind)
-                parts[name] = _component(own, name, _tensors(file, header, facts.family, name), folder, stored[name])
+                parts[name] = mapped_component(own, found[name], file, of_component(where, name), stored[name])
     options = {name: value for name, value in index.items() if not isinstance(value, list) and not name.startswith("_")}
     return getattr(diffusers, index["_class_name"])(**parts, **options)
 
@@ -53,8 +53,8 @@ def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: to
     """One component of such a file."""
     header = read_header(path)
     found = configs(family, header)
-    with _opened(path) as file, _written({name: found[name]}) as folder:
-        return _component(kind, name, _tensors(file, header, family, name), folder, dtype)
+    with _opened(path) as file:
+        return mapped_component(kind, found[name], file, of_component(places(family, header), name), dtype)
 
 
 def exponents_in_file(path: Path, family: str, rescale: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
@@ -86,37 +86,10 @@ def merged_in_file(path: Path, family: str, merged: Mapping[str, Mapping[str, to
     return tensors
 
 
-def _component(kind: Any, name: str, tensors: dict[str, torch.Tensor], folder: str, dtype: torch.dtype) -> nn.Module:
-    """No number is drawn for what the file gives anyway, which would take longer than reading it."""
-    from diffusers.loaders.single_file_utils import create_diffusers_clip_model_from_ldm
-    from transformers.initialization import no_init_weights
-
-    given: dict[str, Any] = {"config": folder, "subfolder": name, "torch_dtype": dtype, "local_files_only": True}
-    with no_init_weights():
-        if hasattr(kind, "from_single_file"):
-            return kind.from_single_file(tensors, **given)
-        return cast("Any", create_diffusers_clip_model_from_ldm)(kind, checkpoint=tensors, **given)
-
-
 @contextmanager
 def _opened(path: Path) -> Generator[Any]:
     with safe_open(path, "pt") as file:
         yield file
-
-
-def _tensors(file: Any, header: Header, family: str, name: str) -> dict[str, torch.Tensor]:
-    """Those of one component, under the names that the file gives them, mapped and not yet read."""
-    return {tensor.name: file.get_tensor(tensor.name) for tensor in header.tensors if component_of(family, tensor.name) == name}
-
-
-@contextmanager
-def _written(found: dict[str, Config]) -> Generator[str]:
-    """A folder with these configurations, where diffusers looks for them."""
-    with TemporaryDirectory(prefix="halftone-configs-") as folder:
-        for name, config in found.items():
-            (Path(folder) / name).mkdir()
-            (Path(folder) / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        yield folder
 
 
 def _tokenizer(config: Config) -> Any:

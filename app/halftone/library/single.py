@@ -120,6 +120,11 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
     return found
 
 
+def of_component(found: Mapping[tuple[str, str], Place], component: str) -> dict[str, Place]:
+    """Of one component: parameter -> where it lies."""
+    return {name: place for (part, name), place in found.items() if part == component}
+
+
 def place_of(found: Mapping[tuple[str, str], Place], component: str, parameter: str) -> Place:
     """Where a parameter of a loaded component lies; the libraries wrap some text encoders. Raises KeyError."""
     name = parameter if (component, parameter) in found else parameter.removeprefix("text_model.")

@@ -69,6 +69,35 @@ def test_every_number_of_the_file_is_where_it_belongs(saved: Callable[[str], tup
         assert all(torch.equal(value, theirs[key].half()) for key, value in module.state_dict().items()), name
 
 
+def test_what_the_file_joins_is_not_copied(saved: Callable[[str], tuple[Any, Path]]) -> None:
+    """OpenCLIP keeps three projections in one tensor: they still lie side by side, as the file has them."""
+    encoder = loaded_pipe(saved("sdxl")[1]).text_encoder_2.text_model
+    for layer in encoder.encoder.layers:
+        q, k, v = (getattr(layer.self_attn, name).weight for name in ("q_proj", "k_proj", "v_proj"))
+        assert (k.data_ptr() - q.data_ptr(), v.data_ptr() - k.data_ptr()) == (q.nbytes, k.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda _: None, "the file lacks conv_out.bias"),
+        (lambda bias: bias.repeat(2), "model.diffusion_model.out.2.bias has the shape (8,) where (4,) is needed"),
+    ],
+)
+@pytest.mark.logs("loading .* failed")
+def test_a_tensor_that_is_missing_or_misshapen_is_named(
+    saved: Callable[[str], tuple[Any, Path]], tmp_path: Path, change: Callable[[torch.Tensor], torch.Tensor | None], said: str
+) -> None:
+    tensors = load_file(saved("sd1")[1])
+    other = change(tensors.pop("model.diffusion_model.out.2.bias"))
+    if other is not None:
+        tensors["model.diffusion_model.out.2.bias"] = other
+    save_file(tensors, tmp_path / "odd.safetensors")
+    with pytest.raises(HalftoneError) as caught:
+        loaded_pipe(tmp_path / "odd.safetensors")
+    assert (caught.value.code, caught.value.facts["detail"]) == ("model-load-failed", said)
+
+
 def loaded_pipe(path: Path) -> Any:
     return load_pipeline(describe(str(path)), torch.device("cpu")).pipe
 

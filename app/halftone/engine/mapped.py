@@ -1,0 +1,54 @@
+"""A component whose parameters are the tensors of a mapped file: nothing is drawn or copied that the file has as it is.
+
+diffusers and transformers have readers of such files, too; they convert every name once more, copy what OpenCLIP joined, and set
+each parameter by itself, which takes longer than reading the file.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from halftone.library.single import Place
+
+
+def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mapping[str, Place], dtype: torch.dtype) -> nn.Module:
+    """kind: a model class of diffusers or transformers; file: open, of safetensors; places: parameter -> where it lies. Its
+    numbers are read when they are needed; those of another type than dtype are converted now.
+
+    Raises ValueError where the file lacks a parameter or has it in another shape.
+    """
+    module = _empty(kind, config)
+    for prefix, child in module.named_modules():
+        for name, empty in list(child.named_parameters(recurse=False)):
+            full = f"{prefix}.{name}" if prefix else name
+            place = places.get(full) or places.get(full.removeprefix("text_model."))  # some text encoders are wrapped
+            if place is None:
+                raise ValueError(f"the file lacks {full}")
+            value = _shaped(_tensor(file, place), empty.shape, place.tensor).to(dtype)
+            child.register_parameter(name, nn.Parameter(value, requires_grad=False))
+    return module
+
+
+def _empty(kind: Any, config: dict[str, Any]) -> nn.Module:
+    """Without memory for its parameters; what it computes when it is made (the positions of a text encoder) is there."""
+    from accelerate import init_empty_weights
+    from transformers.initialization import no_init_weights
+
+    with no_init_weights(), init_empty_weights(include_buffers=False):
+        return kind.from_config(config) if hasattr(kind, "from_config") else kind(kind.config_class.from_dict(config))
+
+
+def _tensor(file: Any, place: Place) -> torch.Tensor:
+    tensor: torch.Tensor = file.get_tensor(place.tensor)
+    if place.rows is not None:
+        tensor = tensor[slice(*place.rows)]
+    return tensor.T.contiguous() if place.tensor.endswith("text_projection") else tensor  # OpenCLIP multiplies from the left
+
+
+def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
+    """A convolution over one point is a linear layer and the other way round."""
+    if [size for size in tensor.shape if size != 1] != [size for size in shape if size != 1]:
+        raise ValueError(f"{name} has the shape {tuple(tensor.shape)} where {tuple(shape)} is needed")
+    return tensor if tensor.shape == shape else tensor.reshape(shape)
