@@ -63,7 +63,8 @@ def cure_command(report: CheckReport, cure: Cure) -> str | None:
 def how_to_finish(picture: PictureFacts) -> str:
     """The command that goes on with what is kept of a picture; empty where there is none, or where it would fail again."""
     last = picture.events[-1] if picture.events else None
-    if picture.latents is None or picture.state not in ("asking", "not-recovered") or (last and last.sound_in_float32 is False):
+    unfinished = picture.cut_short is not None or picture.state in ("asking", "not-recovered")
+    if picture.latents is None or not unfinished or (last and last.sound_in_float32 is False):
         return ""
     wide = ("--precision", "float32") if last is not None and last.why == "no-cure" else ()
     return command_line("generate", "--latents", picture.latents, "--on-black", "recover", *wide)

@@ -13,6 +13,7 @@ from halftone.cli.events import cure_command, event_line, how_to_finish, repaire
 from halftone.cli.passes import passes_words
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.typed import command_line, extra_words
+from halftone.contract.errors import say
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -202,6 +203,8 @@ def show_pictures(
         for shortage in picture.shortages:
             note = shortage_note(shortage)
             _put(out, f"{note.title.text()} {note.text.text()}", 2, "red" if shortage.then == "stopped" else "yellow")
+        if picture.cut_short is not None:
+            _put(out, f"The second pass could not be made; this is the first. {say(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
             _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)

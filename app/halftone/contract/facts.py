@@ -2,6 +2,7 @@
 
 import msgspec
 
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, extras_of
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, OffloadMode, Phase, ReceiptState, Verdict
@@ -314,6 +315,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     passes: those that were made, of a picture made in several; steps and seconds are of all, room_bits is the smallest.
     variation_seed: towards whose noise that of the seed was turned; prompt, negative: as they were drawn, "" where nothing was;
     loras: those that the drawn words named.
+    cut_short: why the next pass could not be made; what is saved is the picture of the one before.
     peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
     made it in tiles. offload: which parts of the model waited outside the device. shortages: where the memory ended, in order;
     after a last one that stopped it there is no picture.
@@ -350,6 +352,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     tiled: bool = False
     offload: OffloadMode = "none"
     shortages: tuple[Shortage, ...] = ()
+    cut_short: ErrorFacts | None = None
 
     @property
     def first_size(self) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class Delivery:
         self._unfinished = unfinished
         self._given = given_files(request)
         self._model = model
-        self._emit = emit
+        self.emit = emit
         self.pictures: list[PictureFacts] = []
         self.unsaved: HalftoneError | None = None
 
@@ -63,7 +63,7 @@ class Delivery:
 
         Kept latents that this picture was decoded from go, once it is written and sound.
         """
-        self._emit(PhaseChanged(phase="save"))
+        self.emit(PhaseChanged(phase="save"))
         facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
 
         width, height = facts.first_size
@@ -95,7 +95,7 @@ class Delivery:
     def _told(self, frame: int, frames: int) -> None:
         """How far the writing of a video is, about a hundred times."""
         if frames > 1 and (frame == frames or frame * _TOLD // frames != (frame - 1) * _TOLD // frames):
-            self._emit(PhaseChanged(phase="save", done=frame, total=frames))
+            self.emit(PhaseChanged(phase="save", done=frame, total=frames))
 
     def give_up(
         self,
@@ -111,13 +111,17 @@ class Delivery:
 
         What it went on from stays until that is written, and is what there is where nothing new came of it.
         """
+        self._hand_over(self._left(now, facts, resolved, plan, loop), b"", failed)
+
+    def _left(
+        self, now: Picture, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
+    ) -> PictureFacts:
+        """With the file of what is kept of an unfinished picture."""
         if now.decoder_input is None and now.good is not None:
-            facts = self._keep_steps(now.good, facts, resolved, plan, loop)
-        elif now.decoder_input is None and self._unfinished is not None:
-            facts = self._as_before(facts)
-        else:
-            facts = msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
-        self._hand_over(facts, b"", failed)
+            return self._keep_steps(now.good, facts, resolved, plan, loop)
+        if now.decoder_input is None and self._unfinished is not None:
+            return self._as_before(facts)
+        return msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
 
     def handed(self) -> dict[str, torch.Tensor]:
         """What the pass at hand was given by the one before, to be kept with its steps."""
@@ -188,7 +192,7 @@ class Delivery:
     def _hand_over(self, facts: PictureFacts, small: bytes, failed: torch.Tensor | None) -> None:
         bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
         self.pictures.append(facts)
-        self._emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
+        self.emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
 
 
 def _alone(resolved: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:

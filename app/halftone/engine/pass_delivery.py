@@ -8,6 +8,7 @@ import msgspec
 import torch
 
 from halftone.contract.engine import Emit
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
@@ -34,18 +35,23 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Made:
-    """What a pass gives to the next one. facts, resolved: of all so far."""
+    """What a pass gives to the next one. facts, resolved: of all so far; now, plan: of the pass."""
 
+    now: Picture
     facts: PictureFacts
-    resolved: ResolvedRequest
     film: Film
     latents: torch.Tensor | None
+    resolved: ResolvedRequest
+    plan: Plan
 
 
 class PassDelivery(Delivery):
     """Of the pass `number` (from 1) of a picture. request: of the whole picture; complete: makes the whole picture's request of
     the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, None where this one
     was the last.
+
+    falls_back: whether a pass that does not fit raises out-of-memory, for what was made before it is a picture; left: what was
+    kept of it then.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class PassDelivery(Delivery):
         handover: Handover,
         complete: Callable[[ResolvedRequest], ResolvedRequest],
         goes_on: Callable[[PictureFacts], bool],
+        falls_back: bool = False,
     ) -> None:
         super().__init__(request, model, emit, unfinished)
         self._kind = kind
@@ -67,7 +74,9 @@ class PassDelivery(Delivery):
         self._handover = handover
         self._complete = complete
         self._goes_on = goes_on
+        self._falls_back = falls_back
         self.made: Made | None = None
+        self.left: PictureFacts | None = None
 
     @property
     def number(self) -> int:
@@ -85,7 +94,7 @@ class PassDelivery(Delivery):
         going_on = self._goes_on(facts)
         facts, resolved = self._joined(now, facts), self._whole(resolved)
         if going_on:
-            self.made = Made(facts, resolved, film, latents)
+            self.made = Made(now, facts, film, latents, resolved, plan)
         else:
             super().save(now, facts, film, latents, resolved, plan)
 
@@ -98,7 +107,11 @@ class PassDelivery(Delivery):
         plan: Plan,
         loop: Callable[[Snapshot], Loop],
     ) -> None:
-        super().give_up(now, self._joined(now, facts), failed, self._whole(resolved), plan, loop)
+        joined, whole = self._joined(now, facts), self._whole(resolved)
+        if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
+            self.left = self._left(now, joined, whole, plan, loop)
+            raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
+        super().give_up(now, joined, failed, whole, plan, loop)
 
     def handed(self) -> dict[str, torch.Tensor]:
         return self._handover.tensors()
@@ -140,3 +153,30 @@ class PassDelivery(Delivery):
             state="recovered" if facts.state == "clean" and events else facts.state,
             cures={name: kind for each in passes for name, kind in each.cures.items()},
         )
+
+
+class CutShort(Delivery):
+    """Of a pass whose next one could not be made. why: that; left: what was kept of the next one."""
+
+    def __init__(
+        self, request: PictureRequest, model: ModelFacts, emit: Emit, why: ErrorFacts, left: PictureFacts | None
+    ) -> None:
+        super().__init__(request, model, emit, None)
+        self._why = why
+        self._kept = {} if left is None else {"latents": left.latents, "kept_step": left.kept_step}
+
+    def save(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        film: Film,
+        latents: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+    ) -> None:
+        facts = msgspec.structs.replace(facts, cut_short=self._why, **self._kept)
+        super().save(now, facts, film, latents, resolved, plan)
+
+    def keep(self, made: Made) -> str | None:
+        """The file of what is left to decode of it."""
+        return self._keep(made.latents, made.facts, made.resolved, made.plan)

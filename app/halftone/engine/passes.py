@@ -5,6 +5,7 @@ on between them, and how their receipts become one.
 """
 
 import inspect
+import logging
 import secrets
 import time
 from dataclasses import dataclass
@@ -12,25 +13,31 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import torch
 from PIL import Image
 
 from halftone.contract.engine import Control, Emit
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
+from halftone.engine.delivery import Delivery
 from halftone.engine.generate import Generation
 from halftone.engine.handover import Handover, check_takes_latents, from_tensors, larger_latents
 from halftone.engine.latents import read_handed
 from halftone.engine.load import Loaded
-from halftone.engine.pass_delivery import Earlier, Made, PassDelivery
-from halftone.engine.resolve import of_request, task_pipeline
-from halftone.engine.upscale import enlarge, load_upscaler
+from halftone.engine.memory import free_after
+from halftone.engine.pass_delivery import CutShort, Earlier, Made, PassDelivery
+from halftone.engine.resolve import of_request, size_multiple, task_pipeline
+from halftone.engine.upscale import Upscaler, enlarge, load_upscaler, on_device
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.kept import Kept, read_kept
 from halftone.health.passes import larger, steps_to_ask, strength_of
 from halftone.health.precision import granted_precision
 from halftone.library.upscalers import is_upscale_model
+
+log = logging.getLogger(__name__)
 
 _PASSES: Final = 2
 _FIRST: Final = "first"
@@ -70,7 +77,7 @@ class Passes:
         emit: Emit,
         control: Control,
     ) -> None:
-        """Raises hires-unsupported for a model that makes no second pass."""
+        """Raises hires-unsupported for a model that makes no second pass, upscaler-* for a file that is no upscale model."""
         assert request.hires is not None
         self._loaded = loaded
         self._device = device
@@ -80,6 +87,10 @@ class Passes:
         self._out = emit
         self._control = _Stopping(control)
         self._pipe = self._second_pipe()
+        kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
+        ahead = kept is None or kept.in_pass < _PASSES
+        self._upscaler = self._read_upscaler() if ahead and is_upscale_model(self._hires.upscaler) else None
+        self._left: PictureFacts | None = None
         self._told_plan = False
         self._seconds_per_step: float | None = None
         self._plan = Plan()
@@ -95,7 +106,7 @@ class Passes:
         for index in range(self._request.batch):
             self._control.check()
             self._picture(index, seed + (0 if self._request.variation_strength else index), drawn=drawn)
-            if self._pictures and any(shortage.then == "stopped" for shortage in self._pictures[-1].shortages):
+            if self._pictures and _ended_for_memory(self._pictures[-1]):
                 break  # no other picture of the job fits either
         if self._unsaved is not None:
             raise self._unsaved
@@ -106,6 +117,10 @@ class Passes:
             seconds=time.perf_counter() - started,
             seconds_per_step=self._seconds_per_step,
         )
+
+    def _read_upscaler(self) -> Upscaler:
+        """Beside the device until it is needed."""
+        return load_upscaler(self._hires.upscaler, torch.device("cpu"))
 
     def _variation_seed(self) -> int | None:
         """One for both passes and the whole batch, where the noise is turned."""
@@ -134,14 +149,53 @@ class Passes:
         request = msgspec.structs.replace(self._request, seed=seed, variation_seed=varied)
         kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
         number, earlier, handover = self._begun(index, kept)
-        if number == 1:
-            first = msgspec.structs.replace(request, hires=None, batch=1)
-            made = self._run(first, _FIRST, earlier, handover, kept, drawn=drawn)
-            if made is None:
-                return
+        if number == _PASSES:
+            self._run(self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept)
+            return
+        first = msgspec.structs.replace(request, hires=None, batch=1)
+        made = self._run(first, _FIRST, earlier, handover, kept, drawn=drawn)
+        if made is None:
+            return
+        self._left = None
+        try:
             handover, events = self._handed(index, made)
             earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started)
-        self._run(self._second(request, earlier, resuming=number == _PASSES), _SECOND, earlier, handover, kept)
+            second = self._second(request, earlier, resuming=False)
+            self._run(second, _SECOND, earlier, handover, kept, falls_back=True)
+        except JobCancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
+            self._save_first(index, first, made, error)
+
+    def _save_first(self, index: int, request: PictureRequest, made: Made, error: Exception) -> None:
+        """The picture of the first pass, with what befell the second. Raises the error if nobody foresaw it."""
+        log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
+        why = _told_to_user(error)
+        free_after(error)
+        try:
+            self._save_made(index, request, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
+        finally:
+            if why is None:
+                raise error
+
+    def _save_made(self, index: int, request: PictureRequest, made: Made, why: ErrorFacts) -> None:
+        """Latents that were never decoded are, now."""
+
+        def delivery(latents: str | None) -> CutShort:
+            asked = msgspec.structs.replace(request, resume_latents=latents)
+            return CutShort(asked, self._loaded.facts, self._told(1, 0.0), why, self._left)
+
+        if self._hires.upscaler != LATENT:
+            saved = delivery(None)
+            saved.save(made.now, made.facts, made.film, made.latents, made.resolved, made.plan)
+        else:
+            file = delivery(None).keep(made)
+            if file is None:
+                raise HalftoneError(why.code, why.details, **why.facts)
+            saved = delivery(file)
+            self._generate(msgspec.structs.replace(request, resume_latents=file), Handover(index), saved)
+        self._unsaved = self._unsaved or saved.unsaved
+        self._pictures += saved.pictures
 
     def _begun(self, index: int, kept: Kept | None) -> tuple[int, Earlier, Handover]:
         """(pass to begin with, what was before it, what it is handed): the first, or the one that was kept."""
@@ -161,7 +215,7 @@ class Passes:
     def _handed(self, index: int, made: Made) -> tuple[Handover, tuple[GuardEvent, ...]]:
         """What the second pass draws over, and what befell it on the way."""
         before = made.facts.width, made.facts.height
-        size = larger(*before, self._hires.scale)
+        size = self._larger(*before)
         if self._hires.upscaler == LATENT:
             assert made.latents is not None
             return Handover(index, Image.new("RGB", size), larger_latents(made.latents, *before, *size)), ()
@@ -170,6 +224,9 @@ class Passes:
             image, events = self._enlarged(image)
         return Handover(index, image.resize(size, Image.Resampling.LANCZOS)), events
 
+    def _larger(self, width: int, height: int) -> tuple[int, int]:
+        return larger(width, height, self._hires.scale, size_multiple(self._pipe))
+
     def _enlarged(self, image: Image.Image) -> tuple[Image.Image, tuple[GuardEvent, ...]]:
         """By the upscale model. Raises upscaler-*, out-of-memory."""
 
@@ -177,9 +234,10 @@ class Passes:
             self._out(PhaseChanged(phase="upscale", done=done, total=total))
 
         self._out(PhaseChanged(phase="upscale"))
+        assert self._upscaler is not None
         dtype, _ = granted_precision(self._request.numerics.precision, self._tested, self._device)
-        upscaler = load_upscaler(self._hires.upscaler, self._loaded.device)
-        made = enlarge(image, upscaler, dtype, self._control.check, told)
+        with on_device(self._upscaler, self._loaded.device):
+            made = enlarge(image, self._upscaler, dtype, self._control.check, told)
         return made.image, tuple(msgspec.structs.replace(event, in_pass=1) for event in made.events)
 
     def _second(self, request: PictureRequest, earlier: Earlier, *, resuming: bool) -> PictureRequest:
@@ -187,7 +245,7 @@ class Passes:
         assert earlier.resolved is not None
         assert earlier.resolved.hires is not None
         hires, first = earlier.resolved.hires, earlier.passes[0]
-        width, height = larger(first.width, first.height, hires.scale)
+        width, height = self._larger(first.width, first.height)
         taken = inspect.signature(self._pipe.__call__).parameters
         options = {name: value for name, value in request.options.items() if name in taken}
         strength = strength_of(hires)
@@ -215,6 +273,7 @@ class Passes:
         kept: Kept | None,
         *,
         drawn: bool = False,
+        falls_back: bool = False,
     ) -> Made | None:
         """What the pass hands on; None where the picture is at its end, in a file or given up."""
 
@@ -239,27 +298,31 @@ class Passes:
             handover=handover,
             complete=complete,
             goes_on=goes_on,
+            falls_back=falls_back,
         )
         try:
-            generation = Generation(
-                self._loaded,
-                self._device,
-                self._tested,
-                request,
-                emit,
-                self._control,
-                handover=handover,
-                delivery=delivery,
-            )
-            report = generation.run()
+            report = self._generate(request, handover, delivery)
+        finally:
+            self._left = delivery.left
+        if report is not None:
             self._plan = report.plan
             self._seconds_per_step = self._seconds_per_step or report.seconds_per_step
+        self._unsaved = self._unsaved or delivery.unsaved
+        self._pictures += delivery.pictures
+        return delivery.made
+
+    def _generate(self, request: PictureRequest, handover: Handover, delivery: Delivery) -> GenerateReport | None:
+        """None where its picture could not be written."""
+        emit, control = delivery.emit, self._control
+        try:
+            generation = Generation(
+                self._loaded, self._device, self._tested, request, emit, control, handover=handover, delivery=delivery
+            )
+            return generation.run()
         except HalftoneError as error:
             if error is not delivery.unsaved:
                 raise
-            self._unsaved = self._unsaved or error
-        self._pictures += delivery.pictures
-        return delivery.made
+            return None
 
     def _ahead(self, request: PictureRequest, earlier: Earlier) -> float:
         """The work of the second pass in steps of the first, as their pixels tell."""
@@ -282,3 +345,15 @@ class Passes:
             self._out(event, blob)
 
         return emit
+
+
+def _told_to_user(error: Exception) -> ErrorFacts | None:
+    """What can be said of it in a sentence; None for a fault."""
+    if isinstance(error, HalftoneError):
+        return error.as_facts()
+    return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None
+
+
+def _ended_for_memory(picture: PictureFacts) -> bool:
+    cut = picture.cut_short is not None and picture.cut_short.code == "out-of-memory"
+    return cut or any(shortage.then == "stopped" for shortage in picture.shortages)

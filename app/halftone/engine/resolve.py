@@ -181,7 +181,7 @@ def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
     """What the pipeline starts from, None where no picture was given. Raises image-unreadable, mask-*."""
     if inputs.image is None:
         return None
-    return canvas(inputs.image, inputs.mask, inputs.start, (inputs.width, inputs.height), _multiple(pipe))
+    return canvas(inputs.image, inputs.mask, inputs.start, (inputs.width, inputs.height), size_multiple(pipe))
 
 
 def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
@@ -339,7 +339,7 @@ def _check_size(pipe: Any, inputs: Inputs) -> None:
             check_multiple(name, value, multiple)
 
 
-def _multiple(pipe: Any) -> int:
+def size_multiple(pipe: Any) -> int:
     """Pixels of which a size that was not asked for is made a multiple: of those that one token of the denoiser stands for."""
     scale, own = int(getattr(pipe, "vae_scale_factor", 8)), getattr(getattr(pipe, "image_processor", None), "config", {})
     return max(8, scale * int(getattr(pipe, "patch_size", 1) or 1), int(own.get("vae_scale_factor", 8)))

@@ -75,6 +75,17 @@ def load_upscaler(path: str, device: torch.device) -> Upscaler:
     return Upscaler(Path(path).stem, int(found.scale), found.to(device).eval(), bool(found.supports_half))
 
 
+@contextmanager
+def on_device(upscaler: Upscaler, device: torch.device) -> Generator[None]:
+    """Brings it there, and takes it away again: between two pictures the room is the model's."""
+    before = next(upscaler.net.model.parameters()).device
+    try:
+        upscaler.net.to(device)
+        yield
+    finally:
+        upscaler.net.to(before)
+
+
 def enlarge(
     image: Image.Image,
     upscaler: Upscaler,

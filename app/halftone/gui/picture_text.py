@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.picture_details import cure_name, details, earlier, elapsed
+from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.explain import note_for, too_large
@@ -24,6 +26,8 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     """The banner of a picture: M1 to M6, None for a clean one. price: of the cure, "" if nothing was measured yet."""
     if picture.shortages and (picture.state in ("clean", "unwatched") or picture.shortages[-1].then == "stopped"):
         return _short_of_memory(picture, picture.shortages[-1])
+    if picture.cut_short is not None:
+        return _cut_short(picture, picture.cut_short)
     event = main_event(picture)
     if event is not None and event.action == "kept":
         return _one_colour(event)
@@ -59,6 +63,16 @@ def _short_of_memory(picture: PictureFacts, shortage: Shortage) -> Message:
         text=note.text.text(tr),
         strong=_what_is_kept(picture),
         actions=(*use, *go_on, Act("fold", tr("Not now"), "", "quiet")),
+    )
+
+
+def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
+    go_on = () if picture.latents is None else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
+    return Message(
+        level="warn",
+        title=tr("The second pass could not be made. The picture of the first pass is saved."),
+        text=sentences(error_sentence(why), error_remedy(why)),
+        actions=(*go_on, Act("fold", tr("Close"), "", "quiet")),
     )
 
 

@@ -114,6 +114,7 @@ FRAGMENTS: Final = (
     "the model {0} is larger than the free memory of {1}",
     "{0} tensors of {1} are not in its files, first {2}",
     "it does not hold {0}",
+    "the memory ended at {0} × {1}",
     "its plan names what the model lacks",
     "it is not clear what model it is",
     "its weights are quantised ({0}), which Halftone does not read; it holds only the denoiser of {1}",

@@ -36,9 +36,9 @@ def steps_to_ask(computed: int, strength: float) -> int:
     return asked if int(asked * strength) >= computed else asked + 1
 
 
-def larger(width: int, height: int, scale: float) -> tuple[int, int]:
-    """Pixels of a pass over a picture of width x height: as fine as the first pass's size is."""
-    multiple = _FINE if width % _COARSE or height % _COARSE else _COARSE
+def larger(width: int, height: int, scale: float, multiple: int = _FINE) -> tuple[int, int]:
+    """Pixels of a pass over a picture of width x height: as fine as the first one is. multiple: of its pipeline."""
+    multiple = math.lcm(multiple, _FINE if width % _COARSE or height % _COARSE else _COARSE)
     return _rounded(width * scale, multiple), _rounded(height * scale, multiple)
 
 

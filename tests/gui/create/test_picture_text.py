@@ -6,6 +6,8 @@ import msgspec
 import pytest
 from tests.helpers import samples
 
+from halftone.cli.events import how_to_finish
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import GuardEvent, LoraCause, PictureFacts, Shortage
 from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.words import ReceiptState
@@ -216,3 +218,15 @@ def test_a_picture_that_was_decoded_in_tiles_says_so_and_stays_clean() -> None:
     assert message is not None
     assert (message.level, message.title) == ("warn", "Not enough memory at 960 × 960. Halftone decodes in tiles instead.")
     assert receipt(picture)[2] == "Clean"
+
+
+@pytest.mark.parametrize("latents", [None, "/kept.safetensors"])
+def test_a_second_pass_that_was_not_made_is_told_with_the_first_picture(latents: str | None) -> None:
+    why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 1024 × 1024"})
+    picture = msgspec.structs.replace(samples.picture_facts("a.png", "clean"), cut_short=why, latents=latents)
+    message = picture_message(picture)
+    assert message is not None
+    assert message.title == "The second pass could not be made. The picture of the first pass is saved."
+    assert message.text.startswith("This size does not fit: the memory ended at 1024 × 1024. Choose")
+    assert [act.key for act in message.actions] == (["fold"] if latents is None else ["recover", "fold"])
+    assert bool(how_to_finish(picture)) == (latents is not None)

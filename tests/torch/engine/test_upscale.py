@@ -11,28 +11,14 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from tests.helpers.engine_runs import generate, pixels
+from tests.helpers.upscalers import make_upscaler
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Hires
-from halftone.engine import upscale
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.upscale import enlarge, load_upscaler
 
 CPU = torch.device("cpu")
-
-
-def make_upscaler(path: Path, *, scale: int = 2, nan: bool = False) -> Path:
-    """A tiny ESRGAN with random weights, as such files are."""
-    upscale._spandrel()
-    from spandrel.architectures.ESRGAN.__arch.RRDB import RRDBNet
-
-    torch.manual_seed(3)
-    net = RRDBNet(num_filters=8, num_blocks=1, scale=scale)
-    state = {name: tensor.contiguous() for name, tensor in net.state_dict().items()}
-    last = next(reversed([name for name in state if name.endswith("bias")]))
-    state[last] = torch.full_like(state[last], math.nan if nan else 0.4)
-    save_file(state, path)
-    return path
 
 
 def hills(width: int, height: int) -> Image.Image:

@@ -25,6 +25,12 @@ def test_a_larger_size_is_as_fine_as_the_first(size: tuple[int, int], scale: flo
     assert larger(*size, scale) == made
 
 
+def test_a_larger_size_is_one_that_its_pipeline_takes() -> None:
+    assert larger(512, 512, 1.3, 32) == (672, 672)
+    assert larger(1024, 1024, 1.3, 32) == (1344, 1344)
+    assert larger(1024, 1024, 1.3) == (1328, 1328)
+
+
 @pytest.mark.parametrize("strength", [0.01, 0.05, 0.1, 0.3, 0.33, 0.4, 0.7, 0.9, 1.0])
 @pytest.mark.parametrize("wanted", [1, 2, 7, 10, 28])
 def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, strength: float) -> None:

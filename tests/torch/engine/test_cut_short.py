@@ -1,0 +1,108 @@
+"""What befalls the second pass of a picture never costs the picture of the first one."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.helpers.engine_runs import Recorder, generate, pixels
+from tests.helpers.upscalers import make_upscaler
+from tests.torch.engine.test_out_of_memory import FULL, full, part
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import PictureReady, StepDone
+from halftone.contract.request import Hires
+from halftone.engine.service import DiffusersEngine
+
+LATENT = Hires(scale=2.0, steps=2, strength=0.5)
+LANCZOS = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=0.5)
+
+
+def is_second(latents: torch.Tensor) -> bool:
+    """Latents on a face, in the larger pass."""
+    return latents.shape[-1] > 16
+
+
+@pytest.fixture(scope="module")
+def first(engine: DiffusersEngine, models: dict[str, Path]) -> Any:
+    report, _ = generate(engine, models["sd15"])
+    return pixels(report)
+
+
+@pytest.mark.parametrize("hires", [LATENT, LANCZOS], ids=["latent", "lanczos"])
+def test_a_second_pass_that_does_not_fit_leaves_the_first_picture(
+    engine: DiffusersEngine, models: dict[str, Path], first: Any, hires: Hires
+) -> None:
+    with full(part(engine, "unet.conv_in"), FULL[0], is_second):
+        report, told = generate(engine, models["sd15"], hires=hires, batch=2)
+    (picture,) = report.images  # nor would another of the job fit
+    assert len(told.of(PictureReady)) == 1
+    assert picture.cut_short is not None
+    assert (picture.cut_short.code, picture.state, picture.width) == ("out-of-memory", "clean", 32)
+    assert [one.kind for one in picture.passes] == ["first"]
+    assert np.array_equal(pixels(report), first)
+
+
+def test_a_second_pass_that_stopped_in_its_steps_can_go_on_later(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    whole, _ = generate(engine, models["sd15"], hires=LANCZOS)
+    calls: list[int] = []
+
+    def its_second_step(latents: torch.Tensor) -> bool:
+        if is_second(latents):
+            calls.append(1)
+        return len(calls) > 1
+
+    with full(part(engine, "unet.conv_in"), FULL[0], its_second_step):
+        report, _ = generate(engine, models["sd15"], hires=LANCZOS)
+    (picture,) = report.images
+    assert Path(picture.path).is_file()
+    again, _ = generate(engine, models["sd15"], resume_latents=picture.latents)
+    assert np.array_equal(pixels(again), pixels(whole))
+
+
+def test_an_upscale_model_that_fails_leaves_the_first_pictures(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, first: Any
+) -> None:
+    upscaler = make_upscaler(tmp_path / "bad.safetensors", nan=True)
+    report, _ = generate(engine, models["sd15"], hires=Hires(scale=1.5, upscaler=str(upscaler)), batch=2)
+    assert [picture.cut_short and picture.cut_short.code for picture in report.images] == ["upscaler-broken"] * 2
+    assert np.array_equal(pixels(report), first)
+
+
+def test_what_is_no_upscale_model_is_told_before_the_first_step(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    from safetensors.torch import save_file
+
+    other, told = tmp_path / "other.safetensors", Recorder()
+    save_file({"some.weight": torch.zeros(4, 4)}, other)
+    with pytest.raises(HalftoneError) as refused:
+        generate(engine, models["sd15"], hires=Hires(upscaler=str(other)), emit=told)
+    assert refused.value.code == "upscaler-not-one"
+    assert not told.of(StepDone)
+
+
+@contextmanager
+def breaking(module: torch.nn.Module) -> Generator[None]:
+    def strike(_module: Any, args: tuple[torch.Tensor, ...]) -> None:
+        if is_second(args[0]):
+            raise RuntimeError("a shape")
+
+    handle = module.register_forward_pre_hook(strike)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def test_a_fault_that_nobody_foresaw_ends_the_job_after_the_first_picture_is_saved(
+    engine: DiffusersEngine, models: dict[str, Path]
+) -> None:
+    told = Recorder()
+    with breaking(part(engine, "unet.conv_in")), pytest.raises(RuntimeError, match="a shape"):
+        generate(engine, models["sd15"], hires=LANCZOS, emit=told)
+    (ready,) = told.of(PictureReady)
+    assert Path(ready.facts.path).is_file()
