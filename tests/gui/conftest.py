@@ -6,15 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(scope="session", autouse=True)
-def what_stays_is_not_searched() -> Iterator[None]:
-    """Modules and tests live until the end: taken out of the search, they do not slow a thousand collections down."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture(autouse=True)
 def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched: None) -> Iterator[None]:
     """What a test leaves is collected on this thread: collected on a thread of the pool, a QObject would end there. A test that

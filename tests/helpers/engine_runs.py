@@ -76,13 +76,15 @@ class Recorder:
 
 
 def generate(
-    engine: DiffusersEngine, model: Path, precision: Precision = "float32", *, family: str = "sd15", **changes: Any
+    engine: DiffusersEngine, model: Path, precision: Precision = "float32", *, family: str = "", **changes: Any
 ) -> tuple[GenerateReport, Recorder]:
-    """Three steps at 32 x 32. changes: fields of PictureRequest, or of Numerics; control and emit."""
+    """Three steps at 32 x 32. family: whose options it is given, as the model's folder is named if empty. changes: fields of
+    PictureRequest, or of Numerics; control and emit.
+    """
     numerics = {name: changes.pop(name) for name in list(changes) if name in Numerics.__struct_fields__}
     control = changes.pop("control", Steady())
     emit: Recorder = changes.pop("emit", None) or Recorder()
-    fields: dict[str, Any] = {"width": 32, "height": 32, "steps": 3, "seed": 5, "options": OPTIONS[family], **changes}
+    fields: dict[str, Any] = {"width": 32, "height": 32, "steps": 3, "seed": 5, "options": _options(family, model), **changes}
     request = PictureRequest(
         prompt=fields.pop("prompt", "a red sun"), model=str(model), numerics=Numerics(precision=precision, **numerics), **fields
     )
@@ -96,18 +98,22 @@ def check(
     model: Path,
     precision: Precision = "float16",
     *,
-    family: str = "sd15",
+    family: str = "",
     depth: Depth = "quick",
     **inputs: Any,
 ) -> tuple[CheckReport, Recorder]:
     emit = Recorder()
     numerics = {name: inputs.pop(name) for name in list(inputs) if name in Numerics.__struct_fields__}
-    given = CheckInputs(width=32, height=32, options=OPTIONS[family], **inputs)
+    given = CheckInputs(width=32, height=32, options=_options(family, model), **inputs)
     settings = Numerics(precision=precision, **numerics)
     command = Examine(job="c", model=str(model), depth=depth, numerics=settings, inputs=given)
     report = engine.examine(command, emit, Steady())
     emit(JobEnded(job="c", outcome="done", report=report))
     return report, emit
+
+
+def _options(family: str, model: Path) -> dict[str, OptionValue]:
+    return OPTIONS.get(family or model.name, OPTIONS["sd15"])
 
 
 def pixels(report: GenerateReport, index: int = 0) -> NDArray[np.uint8]:

@@ -16,7 +16,7 @@ from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
-from halftone.measure.giving_back import give_back
+from halftone.measure.giving_back import give_back, settle
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
@@ -116,11 +116,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _maker(engine: str) -> Callable[[], Engine]:
-    module, _, name = engine.partition(":")
+def _maker(place: str) -> Callable[[], Engine]:
+    module, _, name = place.partition(":")
 
     def make() -> Engine:
-        return cast("Engine", getattr(importlib.import_module(module), name)())
+        engine = cast("Engine", getattr(importlib.import_module(module), name)())
+        settle()
+        return engine
 
     return make
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.helpers.engine_runs import check, generate, pixels
+from tests.helpers.engine_runs import Recorder, check, generate, pixels
 
-from halftone.contract.facts import LayerPeak
+from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.borders import takes
@@ -24,10 +24,10 @@ from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 
 
-@pytest.fixture
-def timed(models: dict[str, Path], tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def timed(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its UNet's time embedding passes the limit of float16, and every residual block reads it through a nonlinearity."""
-    folder = tmp_path / "timed"
+    folder = tmp_path_factory.mktemp("fewest") / "timed"
     shutil.copytree(models["sd15"], folder)
     (file,) = (folder / "unet").glob("*.safetensors")
     tensors = load_file(file)
@@ -42,6 +42,14 @@ def timed(models: dict[str, Path], tmp_path: Path) -> Path:
 
 def test_a_check_finds_the_fewest_layers(engine: DiffusersEngine, timed: Path) -> None:
     report, events = check(engine, timed, "float16")
+    _check_the_search(report, events)
+    _check_what_passes_the_limit_beside_such_layers(report)
+    kept = engine.loaded
+    assert kept is not None
+    assert {parameter.dtype for parameter in kept.modules["unet"].parameters()} == {torch.float16}, "the weights come back"
+
+
+def _check_the_search(report: CheckReport, events: Recorder) -> None:
     attempts = [event.done for event in events.of(PhaseChanged) if event.phase == "plan"]
     assert attempts == list(range(len(attempts)))
     assert len(attempts) > 1, "the search tells that it goes on"
@@ -57,6 +65,14 @@ def test_a_check_finds_the_fewest_layers(engine: DiffusersEngine, timed: Path) -
     assert all(layer.peak <= FLOAT_LIMITS[held_in(layer, "float16", report.plan)] for layer in report.layers)
 
 
+def _check_what_passes_the_limit_beside_such_layers(report: CheckReport) -> None:
+    """It is held in float32."""
+    inside = LayerPeak(component="unet", module="mid_block", kind="UNetMidBlock2DCrossAttn", peak=1e6)
+    assert held_in(inside, "float16", report.plan) == "float32"
+    assert held_in(LayerPeak(component="unet", module="conv_in", kind="Conv2d", peak=3.0), "float16", report.plan) == "float16"
+    assert held_in(LayerPeak(component="vae", module="decoder", kind="Decoder", peak=1e6), "float16", report.plan) == "float16"
+
+
 def test_a_picture_goes_on_with_the_fewest_layers(engine: DiffusersEngine, timed: Path) -> None:
     wide, _ = generate(engine, timed, "float32")
     report, _ = generate(engine, timed, "float16")
@@ -69,21 +85,6 @@ def test_a_picture_goes_on_with_the_fewest_layers(engine: DiffusersEngine, timed
     again, _ = generate(engine, timed, "float16")
     assert again.images[0].state in {"clean", "cured"}, "what helped is kept for the next picture"
     assert (pixels(again) == pixels(report)).mean() > 0.9
-
-
-def test_what_passes_the_limit_beside_such_layers_is_held_in_float32(engine: DiffusersEngine, timed: Path) -> None:
-    report, _ = check(engine, timed, "float16")
-    inside = LayerPeak(component="unet", module="mid_block", kind="UNetMidBlock2DCrossAttn", peak=1e6)
-    assert held_in(inside, "float16", report.plan) == "float32"
-    assert held_in(LayerPeak(component="unet", module="conv_in", kind="Conv2d", peak=3.0), "float16", report.plan) == "float16"
-    assert held_in(LayerPeak(component="vae", module="decoder", kind="Decoder", peak=1e6), "float16", report.plan) == "float16"
-
-
-def test_the_weights_come_back(engine: DiffusersEngine, timed: Path) -> None:
-    check(engine, timed, "float16")
-    kept = engine.loaded
-    assert kept is not None
-    assert {parameter.dtype for parameter in kept.modules["unet"].parameters()} == {torch.float16}
 
 
 def _failing(timed: Path) -> tuple[Loaded, Call]:
