@@ -342,7 +342,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "out-of-memory": ("This size does not fit: {detail}.", "Choose a smaller size, or FP16 or BF16."),
     "model-too-large": (
         "The model {model} does not fit into the free memory of {device}.",
-        "Close other programs that use it, choose FP16 or BF16, or another device.",
+        "Close other programs that use it, set Offload to Auto in the settings, choose FP16 or BF16, or another device.",
     ),
     "nothing-to-repair": ("{model} holds in FP16 as it is.", "There is nothing to repair, and no copy was written."),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),

@@ -17,6 +17,7 @@ from halftone.contract.plan import Cure, Plan
 from halftone.contract.words import CureKind, DType
 from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.capture import Range, draw, effective, range_pass
+from halftone.engine.check_room import CheckRoom
 from halftone.engine.departure import departure_finding
 from halftone.engine.findings import (
     damage_findings,
@@ -33,9 +34,8 @@ from halftone.engine.frames import from_decoder, to_pixels
 from halftone.engine.load import Loaded, fresh_component
 from halftone.engine.lora import lora_damage
 from halftone.engine.lora_cause import with_lora_causes
-from halftone.engine.memory import put_tiling
-from halftone.engine.offload import put_offload, settle_weights
-from halftone.engine.plans import any_component, apply_plan, base_plan, is_exact, with_counts
+from halftone.engine.offload import settle_weights
+from halftone.engine.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.precision import ComponentState, exact_weights
 from halftone.engine.prices import QUICK, Pricing
 from halftone.engine.prompts import pictures_to_check, prompts_to_read
@@ -48,7 +48,6 @@ from halftone.health.explain import explain
 from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import granted_precision, states
 from halftone.library.scan import TensorScan, scan_weights
-from halftone.measure.devices import memory
 from halftone.measure.pictures import is_flat
 from halftone.measure.probe import Probe
 
@@ -102,13 +101,10 @@ class Examination:
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
-        self._layers_due = 0.0
-        self._attempts = 0
+        self._layers_due, self._attempts = 0.0, 0
         self.wide: Range | None = None
         """The range pass, once it was made."""
-        put_offload(loaded.places, command.numerics.offload)
-        if (decoder := any_component(loaded, "decode")) is not None:
-            put_tiling(decoder[1], 0)  # tiles of a large picture before would have other peaks
+        self._room = CheckRoom(loaded, device, command, [inputs for inputs, _ in self._pictures])
         for module in loaded.modules.values():
             settle_weights(module)
         self._masters = {
@@ -128,17 +124,10 @@ class Examination:
             return self._damaged(damage, base, started)
         try:
             with torch_settings(self._numerics, loaded.device):
-                wide = self.wide = self._range(masters)
-                apply_plan(loaded, base, masters)
-                targets = {name: self._target(name, wide) for name in loaded.modules}
+                wide = self.wide = self._room.run(lambda: self._range(masters))
+                targets = self._room.run(lambda: self._targets(wide, base))
                 findings = self._findings(scans, wide, targets, base)
-            bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
-            patience = QUICK if self._command.depth == "quick" else PATIENT
-            pricing = Pricing(
-                loaded, masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
-                self._searching, patience,
-            )  # fmt: skip
-            plan, cures = self._cures(pricing, findings)
+            pricing, plan, cures = self._room.run(lambda: self._priced(wide, base, targets, findings))
         finally:
             apply_plan(loaded, base, masters)
         return self._report(findings, plan, cures, self._layers(wide, pricing, plan), targets, base, started)
@@ -167,16 +156,11 @@ class Examination:
 
     def _range(self, masters: Mapping[str, Mapping[str, torch.Tensor]]) -> Range:
         """float32 where it fits into the memory that is free, else bfloat16 where the device really has it."""
-        dtype: DType = "float32" if self._fits() or self._states.get("bfloat16") != "works" else "bfloat16"
+        dtype: DType = "float32" if self._room.fits_wide() or self._states.get("bfloat16") != "works" else "bfloat16"
         self._emit(PhaseChanged(phase="range", total=self._expected()))
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
-        apply_plan(self._loaded, wide, masters)
+        self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
         return range_pass(self._loaded, self._pictures, self._prompts, dtype, self._control.check, self._progress)
-
-    def _fits(self) -> bool:
-        need = 4 * sum(self._loaded.sizes.values())
-        facts = memory(str(self._loaded.device))
-        return need < 0.9 * (facts.total - facts.others)
 
     def _expected(self) -> int:
         steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
@@ -191,6 +175,10 @@ class Examination:
         self._emit(LayersMeasured(layers=layers, done=len(found.calls), total=max(self._expected(), len(found.calls))))
         end = time.perf_counter()
         self._layers_due = end + max(_EVERY, (end - now) / _SHARE)
+
+    def _targets(self, wide: Range, base: Plan) -> dict[str, Target]:
+        apply_plan(self._loaded, base, self._masters)
+        return {name: self._target(name, wide) for name in self._loaded.modules}
 
     def _target(self, name: str, wide: Range) -> Target:
         """Every call of a component once more, bare, in the precision that was asked for; a failing one again under the probe."""
@@ -275,6 +263,18 @@ class Examination:
         self._attempts += 1
         self._emit(PhaseChanged(phase="plan", done=self._attempts))
 
+    def _priced(
+        self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
+    ) -> tuple[Pricing, Plan, tuple[Cure, ...]]:
+        apply_plan(self._loaded, base, self._masters)
+        bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
+        patience = QUICK if self._command.depth == "quick" else PATIENT
+        pricing = Pricing(
+            self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
+            self._searching, patience,
+        )  # fmt: skip
+        return pricing, *self._cures(pricing, findings)
+
     def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
         """The suggested plan (the plain one if nothing is wrong), and every cure with its prices.
 
@@ -352,7 +352,7 @@ class Examination:
             depth=self._command.depth,
             verdict=judge(findings, plan, base),
             findings=findings,
-            plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *plan.reasons)))),
+            plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *self._room.reasons, *plan.reasons)))),
             cures=cures,
             components={name: self._component(name, layers, targets.get(name, Target())) for name in self._loaded.modules},
             layers=layers,

@@ -136,7 +136,6 @@ class Generation:
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
             self._settle()
-            apply_plan(self._loaded, self._plan)
             self._tell(*told_packing(self._loaded.modules), *told_as_it_is(self._loaded))
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(
@@ -167,8 +166,8 @@ class Generation:
         )
 
     def _settle(self) -> None:
-        """Choose how the pictures are made to fit, and say why."""
-        self._tell(*self._room.settle(free_bytes(self._loaded)))
+        """Apply the plan in the way in which the pictures fit, and say why it is that one."""
+        self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
 
     def _new_guard(self) -> Guard:
         recovery = Recovery(

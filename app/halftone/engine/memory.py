@@ -2,20 +2,22 @@
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import torch
 from torch import nn
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, Shortage
-from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType, OffloadMode, Phase
 from halftone.engine.load import Loaded
 from halftone.engine.offload import put_offload
 from halftone.engine.parts import role
 from halftone.engine.plans import any_component
+from halftone.engine.video_inputs import expected_frames
 from halftone.health.activations import Size
 from halftone.health.faults import forget_frames
 from halftone.health.memory import (
@@ -44,6 +46,10 @@ _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "se
 """As the setting calls its choices."""
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass
 class Room:
     """Of one job. way: how its pictures are made now."""
@@ -66,12 +72,36 @@ class Room:
             can_tile=can_tile(self._decoder()),
         )
 
-    def settle(self, free: int) -> tuple[str, ...]:
-        """Choose the cheapest way that fits into the free bytes and put it into force; the reasons of all that is not plain, in
-        words that are the same each time: they stand in the picture's file.
+    def settle(self, free: int, place: Callable[[], object] = _nothing) -> tuple[str, ...]:
+        """Choose the cheapest way that fits into the free bytes and put it into force; its reasons. place: as `bring` has it."""
+        self.put(choose(self._ways, self.needs(0), self.needs(self.tile), free if self.networks else None))
+        return self.bring(place)
+
+    def bring(self, place: Callable[[], object]) -> tuple[str, ...]:
+        """The reasons of the way in which the weights were placed: where they find no room after all, it is the next cheaper
+        one. Raises model-too-large where none is left.
         """
+        while True:
+            try:
+                place()
+                return self.reasons()
+            except HalftoneError as error:
+                if not told_too_large(error):
+                    raise
+                free_after(error)
+                if not self.offload_more():
+                    raise
+
+    def offload_more(self) -> bool:
+        """The next way that offloads more is in force from now on, if there is one."""
+        way = self._cheaper("encode")
+        if way is not None:
+            self.put(way)
+        return way is not None
+
+    def reasons(self) -> tuple[str, ...]:
+        """Of all that is not plain now, in words that are the same each time: they stand in the picture's file."""
         plain, tiled = self.needs(0), self.needs(self.tile)
-        self.put(choose(self._ways, plain, tiled, free if self.networks else None))
         numerics = self.request.numerics
         reasons: list[str] = []
         if self.way.offload != "none" and numerics.offload == "auto":
@@ -165,8 +195,23 @@ def room_of(
     return Room(loaded, device, request, size, guided=resolved.guidance > 1, dtypes=dtypes)
 
 
+def settle_at_rest(
+    loaded: Loaded, device: DeviceFacts, numerics: Numerics, dtypes: Mapping[str, DType], place: Callable[[], object]
+) -> None:
+    """Place a model that was just loaded as its first picture will need it: one of its own size. Raises model-too-large."""
+    facts = loaded.facts
+    size = Size(facts.native_width, facts.native_height, expected_frames(loaded.pipe, None))
+    request = PictureRequest(prompt="", numerics=numerics)
+    Room(loaded, device, request, size, guided=facts.default_guidance > 1, dtypes=dtypes).settle(free_bytes(loaded), place)
+
+
 def can_tile(decoder: nn.Module | None) -> bool:
     return decoder is not None and hasattr(decoder, "use_tiling")
+
+
+def told_too_large(error: BaseException) -> bool:
+    """Whether it says that the device has no room for the weights."""
+    return isinstance(error, HalftoneError) and error.code == "model-too-large"
 
 
 def put_tiling(decoder: Any, edge: int) -> None:

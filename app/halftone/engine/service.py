@@ -28,7 +28,7 @@ from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
 from halftone.engine.ip_adapter import put_ip_adapters
 from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.offload import put_offload
+from halftone.engine.memory import settle_at_rest
 from halftone.engine.one_by_one import make_one_by_one, pictures_of
 from halftone.engine.passes import Passes
 from halftone.engine.plans import apply_plan, put_fp8, put_inversions, put_loras
@@ -151,8 +151,8 @@ class DiffusersEngine:
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
         with quiet_libraries():
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
-            put_offload(loaded.places, command.numerics.offload, packed=command.numerics.fp8_storage)
-            apply_plan(loaded, first_plan(loaded, device, dtype, command.numerics)[0])
+            plan = first_plan(loaded, device, dtype, command.numerics)[0]
+            settle_at_rest(loaded, device, command.numerics, plan.dtypes, lambda: apply_plan(loaded, plan))
         return facts
 
     def unload(self) -> None:

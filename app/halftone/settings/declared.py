@@ -180,7 +180,7 @@ _MEMORY: Final = (
         "Weights wait in the computer's memory and come to the GPU when they are used.",
         "For models that do not fit. The pictures stay the same; it takes longer, because weights are copied for every step.",
         choices=(
-            Choice("auto", "Auto", "Only what is needed to fit; else everything stays on the GPU."),
+            Choice("auto", "Auto", "Off while everything fits; else the fastest of these that does, for pictures and checks."),
             Choice("none", "Off", "Everything stays on the GPU."),
             Choice("model", "Model", "One part of the model at a time, as --medvram does."),
             Choice("group", "Group", "One block at a time: less memory, slower."),
