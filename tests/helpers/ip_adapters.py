@@ -46,6 +46,20 @@ def save_adapter(model: Path, file: Path, form: str = "plain", seed: int = 1, dt
     return file
 
 
+def save_flux_adapter(transformer: Any, file: Path, seed: int = 1) -> Path:
+    """For a tiny transformer of FLUX, under the names of the published ones."""
+    torch.manual_seed(seed)
+    text, outward = int(transformer.config.joint_attention_dim), int(transformer.inner_dim)
+    tensors = {f"ip_adapter_proj_model.{name}": value for name, value in _plain(text).items()}
+    for index in range(len(transformer.transformer_blocks)):
+        for part in "kv":
+            at = f"double_blocks.{index}.processor.ip_adapter_double_stream_{part}_proj"
+            tensors |= {f"{at}.weight": torch.randn(outward, text) * 0.7, f"{at}.bias": torch.randn(outward) * 0.1}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, file)
+    return file
+
+
 def _linear(outward: int, inward: int) -> torch.Tensor:
     return torch.randn(outward, inward) * inward**-0.5
 

@@ -1,4 +1,4 @@
-"""IP-Adapters beside a loaded model: its UNet reads pictures, and an image encoder is one more component, watched and cured."""
+"""IP-Adapters beside a loaded model: its denoiser reads pictures; an image encoder is one more component, watched and cured."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
 from halftone.engine.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
-from halftone.engine.load import UNET, Loaded, make_ready, stored_dtypes, told_loading
+from halftone.engine.load import Loaded, make_ready, stored_dtypes, told_loading
 from halftone.engine.plans import HALF_DONE
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
@@ -22,7 +22,7 @@ from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, 
 
 log = logging.getLogger(__name__)
 
-_READER: Final = "feature_extractor"
+_EXTRACTOR: Final = "feature_extractor"
 
 
 def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
@@ -30,22 +30,26 @@ def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     not read again. Raises HalftoneError ip-adapter-*, model-load-failed.
     """
     wanted = adapter_files(adapters)
-    if wanted != loaded.ip_adapters or (wanted and not reads_pictures(loaded.pipe.unet)):  # another UNet may be there now
+    if wanted != loaded.ip_adapters or (wanted and not reads_pictures(_reader(loaded))):  # another may be there now
         _forget(loaded)
         if wanted:
             _take(loaded, adapters)
             loaded.ip_adapters = wanted
         log.info("IP-Adapters: %s", ", ".join(one.name for one in adapters) or "none")
     if wanted:
-        weigh(loaded.pipe.unet, [one.scale for one in adapters])
+        weigh(_reader(loaded), [one.scale for one in adapters])
+
+
+def _reader(loaded: Loaded) -> Any:
+    return getattr(loaded.pipe, loaded.reader)
 
 
 def _forget(loaded: Loaded) -> None:
     if not loaded.ip_adapters:
         return
     loaded.ip_adapters = ()
-    detach(loaded.pipe.unet)
-    loaded.states[UNET] = HALF_DONE
+    detach(_reader(loaded))
+    loaded.states[loaded.reader] = HALF_DONE
     if ENCODER in loaded.sources:
         loaded.pipe.register_modules(**{ENCODER: None})
         for known in (loaded.sources, loaded.states, loaded.stored):
@@ -62,21 +66,21 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
         make_ready(loaded, ENCODER, encoder, dtype)
     _attach(loaded, adapters)
     # nothing from here on can fail
-    loaded.states[UNET] = HALF_DONE
+    loaded.states[loaded.reader] = HALF_DONE
     if encoder is not None:
         loaded.pipe.register_modules(**{ENCODER: encoder})
         loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, folder), dtype
         loaded.states[ENCODER] = ComponentState(dtype=NAMES[dtype])
-    if getattr(loaded.pipe, _READER, None) is None:
+    if getattr(loaded.pipe, _EXTRACTOR, None) is None:
         size = loaded.pipe.image_encoder.config.image_size
-        loaded.pipe.register_modules(**{_READER: CLIPImageProcessorPil(size=size, crop_size=size)})
+        loaded.pipe.register_modules(**{_EXTRACTOR: CLIPImageProcessorPil(size=size, crop_size=size)})
     loaded.forget_sizes()
 
 
 def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     files = [_read(one.path) for one in adapters]
     try:
-        attach(loaded.pipe.unet, files)
+        attach(_reader(loaded), files)
     except (RuntimeError, KeyError, ValueError) as error:
         detail = "its layers have other sizes or places than the model's"
         raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error

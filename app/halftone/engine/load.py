@@ -107,8 +107,13 @@ class Loaded:
     @property
     def changed(self) -> set[str]:
         """Components whose exact weights are not those of their files alone."""
-        pictures = {UNET} if self.ip_adapters else set[str]()
+        pictures = {self.reader} if self.ip_adapters else set[str]()
         return changed_components(self.adapters) | told_components(self.inversions) | pictures
+
+    @property
+    def reader(self) -> str:
+        """The component that reads pictures through IP-Adapters."""
+        return UNET if getattr(self.pipe, UNET, None) is not None else "transformer"
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -278,10 +283,10 @@ def fresh_component(loaded: Loaded, name: str) -> nn.Module:
 
 
 def without_loras(loaded: Loaded, name: str) -> nn.Module:
-    """The same with the words that a text encoder was given and the IP-Adapters of a UNet, but no LoRA."""
+    """The same with the words that a text encoder was given and the IP-Adapters of a denoiser, but no LoRA."""
     source = loaded.sources.get(name)
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
-    if name == UNET and loaded.ip_adapters:
+    if loaded.ip_adapters and name == loaded.reader:
         attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
     if source is None and loaded.fp8 and role(name, found) == "denoise":  # a file of its own stays as it is
         round_weights(found)

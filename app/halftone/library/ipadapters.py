@@ -21,18 +21,28 @@ ENCODER: Final = "image_encoder"
 """The component, and the folder that holds it."""
 KIND: Final = "IP-Adapter"
 _UNET: Final = "UNet2DConditionModel"
+_FLUX: Final = "FluxTransformer2DModel"
+_FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline")
+"""Those that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
 _PLACES: Final = ("", "..", "../models", "../sdxl_models")
 """Where its folder may stand, seen from the adapter's: as the official repository has them."""
+
+FLUX_PROJECTION: Final = "ip_adapter_proj_model."
+"""Before what turns a picture into words, in files for FLUX; each of their blocks has keys and values of its own."""
+FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.weight"
 
 Form = Literal["plain", "plus", "full face"]
 
 
 class Facts(NamedTuple):
-    """form: how it reads a picture; text: width of the words of its model; picture: width of what the image encoder gives it."""
+    """form: how it reads a picture; text: width of the words of its model; picture: width of what the image encoder gives it;
+    denoiser: class of the one that it is for.
+    """
 
     form: Form
     text: int
     picture: int
+    denoiser: str = _UNET
 
 
 class AdapterFile(NamedTuple):
@@ -97,16 +107,20 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
     wanted = tuple(adapters)
     _check_files(wanted)
     for one in wanted:
-        config = denoiser_config(model)
-        if config is None or config.get("_class_name", _UNET) != _UNET:
-            detail = f"no IP-Adapter runs with {model.family} models here"
+        config = denoiser_config(model) or {"_class_name": ""}
+        kind = config.get("_class_name", _UNET)
+        if kind not in (_UNET, _FLUX) or (kind == _FLUX and model.pipeline not in _FLUX_PIPELINES):
+            detail = f"no IP-Adapter runs with {model.base if kind == _FLUX else model.family} models here"
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         if config.get("encoder_hid_dim_type"):
             detail = "its denoiser reads its prompt in a way that leaves no room for pictures"
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
-        own, given = config.get("cross_attention_dim"), adapter_facts(one.path).text
-        if own != given:
-            raise other_base(one.path, model, f"its words have {given} numbers, the model's {own}")
+        facts = adapter_facts(one.path)
+        if facts.denoiser != kind:
+            raise other_base(one.path, model, f"it is for {'FLUX' if facts.denoiser == _FLUX else 'Stable Diffusion'} models")
+        own = config.get("joint_attention_dim" if kind == _FLUX else "cross_attention_dim")
+        if own != facts.text:
+            raise other_base(one.path, model, f"its words have {facts.text} numbers, the model's {own}")
 
 
 def other_base(path: str, model: ModelFacts, detail: str, details: str = "") -> HalftoneError:
@@ -133,6 +147,8 @@ def adapter_facts(path: str) -> Facts:
         raise _not_one(path, instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
+        if FLUX_KEYS in shapes:
+            return Facts("plain", shapes[FLUX_KEYS][1], shapes[f"{FLUX_PROJECTION}proj.weight"][1], _FLUX)
         form, picture = _form(shapes)
         return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
     except (KeyError, IndexError) as error:

@@ -108,7 +108,7 @@ def _of_file(name: str, config: Mapping[str, Any], path: str, loras: Sequence[Lo
 
 
 def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]) -> Iterable[Network]:
-    """IP-Adapters become part of the UNet; they share one image encoder, the model's own if it has one."""
+    """IP-Adapters become part of the denoiser; they share one image encoder, the model's own if it has one."""
     added = sum(prod(tensor.shape) for one in adapters for tensor in read_header(Path(one.path)).tensors)
     for one in networks:
         grown = added if one.work == "denoise" else 0
