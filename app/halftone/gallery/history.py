@@ -98,6 +98,10 @@ class History:
         rows = self._database.execute(statement, (after, limit))
         return [entry for row in rows if (entry := _entry(row)) is not None]
 
+    def requests(self) -> list[bytes]:
+        """Of all pictures, as they are written, those too that this version does not understand."""
+        return [request for (request,) in self._database.execute("SELECT request FROM picture")]
+
     def forget_missing(self) -> int:
         """Take pictures off the list whose file is gone."""
         rows = self._database.execute("SELECT id, path FROM picture").fetchall()

@@ -106,6 +106,18 @@ def take_tags(
     return (rest.strip() if taken else prompt), loras
 
 
+def sort_tags(prompt: str, known: Mapping[str, str]) -> tuple[str, tuple[Lora, ...], tuple[str, ...]]:
+    """The prompt without the LoRAs that it names, those that are known, and the signs of the others as they stand there."""
+    loras: list[Lora] = []
+    left: list[str] = []
+    for match in _TAG.finditer(prompt):
+        try:
+            loras.append(_named(match[1].strip(), match[2], match[3], known, ()))
+        except HalftoneError:
+            left.append(match[0].strip())
+    return without_tags(prompt), tuple(loras), tuple(left)
+
+
 def _is_drawn(tag: re.Match[str], spans: Iterable[Span], known: Mapping[str, str]) -> bool:
     """Names with two underscores at both ends of a word are written like wildcards."""
     start, end = tag.start(1), tag.end()

@@ -63,6 +63,9 @@ OPTIONS: Final[dict[str, frozenset[str]]] = {
         "StableVideoDiffusionPipeline": _SVD,
     }.items()
 }
+CLIP_SKIP: Final = "clip_skip"
+CLIP_SKIPS: Final = (1, 12)
+"""As A1111 counts: one more than the layers that are left out."""
 _OF_A_PICTURE: Final = ("StableVideoDiffusionPipeline",)
 """That take a picture themselves, and make several of it."""
 _TASKS: Final = ("Img2ImgPipeline", "InpaintPipeline")
@@ -72,6 +75,11 @@ _ACCEPTS: Final[dict[Kind, tuple[type, ...]]] = {
     "text": (str, int, float),
     "switch": (bool,),
 }
+
+
+def takes_option(facts: ModelFacts, name: str) -> bool:
+    """Whether the model's pipeline takes it; one that is not known may take anything."""
+    return name in OPTIONS.get(facts.pipeline, KINDS)
 
 
 def check_options(

@@ -1,6 +1,6 @@
 """What each picture of a request is made with: its seeds, and its prompts with styles and draws."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -11,6 +11,9 @@ from halftone.library.styles import styled
 from halftone.library.wildcards import Book, draw, is_drawn
 
 _NEGATIVE = "negative"
+VARIATION: Final = 0.2
+"""How far the noise of a picture is turned for others like it: the same things in the same places, and details that differ."""
+VARIATIONS: Final = 4
 
 
 class Seeds(NamedTuple):
@@ -53,6 +56,13 @@ def again(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
 def as_made(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
     """With the LoRAs that the picture's words named."""
     return msgspec.structs.replace(request, loras=(*request.loras, *facts.loras)) if facts.loras else request
+
+
+def variations(request: PictureRequest, facts: PictureFacts) -> PictureRequest:
+    """Pictures like one of a request: its noise, turned a little towards others. Of a variation, others as near to its seed."""
+    strength = request.variation_strength or VARIATION
+    noises = {"seed": facts.seed, "variation_seed": None, "variation_strength": strength}
+    return msgspec.structs.replace(request, **noises, batch=VARIATIONS, resume_latents=None)
 
 
 def fixed(request: PictureRequest, facts: PictureFacts) -> PictureRequest:

@@ -25,11 +25,11 @@ _MIN_FREE: Final = 2**20
 _BYTES_PER_PIXEL: Final = 3
 """Of a PNG that cannot be compressed, as noise cannot."""
 
-_USER_COMMENT: Final = 0x9286
-_MAKER_NOTE: Final = 0x927C
-_EXIF_FOLDER: Final = 0x8769
-_UNICODE: Final = b"UNICODE\0"
-_NOTE_PREFIX: Final = b"halftone\0"
+USER_COMMENT: Final = 0x9286
+MAKER_NOTE: Final = 0x927C
+EXIF_FOLDER: Final = 0x8769
+UNICODE: Final = b"UNICODE\0"
+NOTE_PREFIX: Final = b"halftone\0"
 _MAX_EXIF: Final = 65_000
 _OTHER_PARAMETERS: Final = 4_000
 """Bytes of EXIF that are kept free for what stands beside the prompts."""
@@ -155,11 +155,11 @@ def exif_of(parameters: str, receipt: str) -> bytes:
     from PIL import Image
 
     exif = Image.Exif()
-    folder = exif.get_ifd(_EXIF_FOLDER)
-    folder[_USER_COMMENT] = _UNICODE + parameters.encode("utf-16-be", errors="replace")
-    note = _NOTE_PREFIX + receipt.encode(errors="replace")
-    if len(folder[_USER_COMMENT]) + len(note) < _MAX_EXIF:
-        folder[_MAKER_NOTE] = note
+    folder = exif.get_ifd(EXIF_FOLDER)
+    folder[USER_COMMENT] = UNICODE + parameters.encode("utf-16-be", errors="replace")
+    note = NOTE_PREFIX + receipt.encode(errors="replace")
+    if len(folder[USER_COMMENT]) + len(note) < _MAX_EXIF:
+        folder[MAKER_NOTE] = note
     return exif.tobytes()
 
 

@@ -320,14 +320,15 @@ def test_ask_first_decodes_again_only_when_told(qtbot: QtBot) -> None:
     stage.close()
 
 
-def test_vary_makes_four_pictures_with_the_next_seeds(qtbot: QtBot) -> None:
+def test_vary_makes_four_pictures_whose_noise_is_turned_a_little(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     stage.picture()
     seed = stage.controller.state.pictures[0].seed
     stage.page.centre.toolbar.vary.click()
     job = stage.controller.state.jobs[0]
     assert isinstance(job.command, Generate)
-    assert (job.command.request.seed, job.command.request.batch) == (seed + 1, 4)
+    asked = job.command.request
+    assert (asked.seed, asked.variation_seed, asked.variation_strength, asked.batch) == (seed, None, 0.2, 4)
     stage.idle()
     stage.close()
 
@@ -341,7 +342,7 @@ def test_variations_of_a_rescued_picture_are_pictures_of_their_own(qtbot: QtBot)
     stage.page._toolbar_act("vary")
     command = stage.controller.state.jobs[0].command
     assert isinstance(command, Generate)
-    assert (command.request.resume_latents, command.request.batch, command.request.seed) == (None, 4, 8)
+    assert (command.request.resume_latents, command.request.batch, command.request.seed) == (None, 4, 7)
     stage.idle()
     stage.close()
 

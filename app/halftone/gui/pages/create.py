@@ -4,7 +4,6 @@ import logging
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
@@ -13,7 +12,7 @@ from halftone.contract.messages import AnyEvent, Generate, PictureReady, Preview
 from halftone.contract.request import ALONE, PictureRequest
 from halftone.gui import stopping, theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_actions
 from halftone.gui.pages.create_centre import Centre
 from halftone.gui.pages.create_form import CreateForm
@@ -21,11 +20,12 @@ from halftone.gui.pages.create_history import HistoryWatch, Made, Shelf, request
 from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_side import HistoryPanel
+from halftone.gui.pages.create_taken import FormFiller
 from halftone.gui.picture_report import copy_details
 from halftone.gui.state import Ended, Noted
 from halftone.gui.widgets.common import column, surface
 from halftone.gui.widgets.splitter import LineSplitter
-from halftone.library.spoken import as_made
+from halftone.library.spoken import as_made, variations
 from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class CreatePage(QWidget):
         self._compact = (False, False)
         self._build()
         self._connect()
+        self._filler = FormFiller(self, controller, self.form, self._shelf.get)
         self._watch = HistoryWatch(self)
         self._watch.changed.connect(lambda: self._shelf.load_new(self._history_grown))
         self._shelf.start(self._history_read)
@@ -263,7 +264,7 @@ class CreatePage(QWidget):
             (tr("Open"), lambda: create_actions.open_file(path)),
             (tr("Show file"), lambda: create_actions.show_folder(path)),
             (tr("Copy the picture"), copied),
-            (tr("Use its settings (Ctrl+R)"), lambda: self._reuse(made)),
+            (tr("Use its settings (Ctrl+R)"), lambda: self._filler.reuse(made)),
             (tr("Use as start picture"), lambda: self._start_from(made)),
             (tr("Save as…"), lambda: self._save(made)),
             (tr("Move to the bin"), lambda: self._move_to_bin(made)),
@@ -275,18 +276,20 @@ class CreatePage(QWidget):
         self._controller.take(Noted(kind="copied"))
 
     def _start_from(self, made: Made) -> None:
-        """A video or a picture that is no file is none to start from."""
-        if made.is_file and made.facts.frames == 1:
-            if self.form.isHidden():
-                self.toggle_left()
+        """A picture that is no file is none to start from, and a video is told to be none."""
+        if self.form.isHidden():
+            self.toggle_left()
+        if made.facts.frames > 1:
+            said = tr("{0} is a video, and a start picture has to be a picture.", Path(made.facts.path).name)
+            self.form.taken.say(sentences(said, tr("Choose one, for example a frame of it that you saved.")))
+        elif made.is_file:
             self.form.start_part.use(made.facts.path)
 
     def _vary(self) -> None:
         made = self.centre.shown
         if made is not None:
             self.centre.following = True
-            request = msgspec.structs.replace(made.request, seed=made.facts.seed + 1, batch=4)
-            self._controller.generate(request)
+            self._controller.generate(variations(made.request, made.facts))
 
     def save_as(self) -> None:
         """Copy the shown picture, with its settings inside, wherever the user likes."""
@@ -328,18 +331,7 @@ class CreatePage(QWidget):
     def reuse_settings(self) -> None:
         """Copy everything of the shown picture into the form, the seed too."""
         if self.centre.shown is not None:
-            self._reuse(self.centre.shown)
-
-    def _reuse(self, made: Made) -> None:
-        controller = self._controller
-        if made.request.model != controller.settings.last_model:
-            known = any(model.id == made.request.model for model in controller.models)
-            if known:
-                controller.select_model(made.request.model)
-            else:
-                current = controller.model.name if controller.model is not None else ""
-                controller.take(Noted(kind="other-model", facts=(made.request.model.rpartition("/")[2], current)))
-        self.form.set_request(made.request)
+            self._filler.reuse(self.centre.shown)
 
     def new_seed(self) -> None:
         self.form.seed.roll()

@@ -7,7 +7,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
 
-from halftone.contract.limits import SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
+from halftone.contract.limits import RANDOM_SEED, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
@@ -244,7 +244,7 @@ class SizeField(QWidget):
 
 
 class _SeedEdit(QLineEdit):
-    """Digits in groups of three while nobody types in it; empty means random."""
+    """Digits in groups of three while nobody types in it; empty means random, and so does -1, as A1111's users write it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -256,6 +256,8 @@ class _SeedEdit(QLineEdit):
         self.editingFinished.connect(self._group)
 
     def seed(self) -> int | None:
+        if self.text().lstrip().startswith("-"):
+            return None
         digits = "".join(character for character in self.text() if character.isdigit())
         return min(int(digits), SEED_RANGE[1]) if digits else None
 
@@ -278,7 +280,8 @@ class _SeedEdit(QLineEdit):
 
 class _SeedValidator(QValidator):
     def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
-        fine = all(character.isdigit() or character.isspace() for character in text) and len(text) < 26
+        digits = all(character.isdigit() or character.isspace() for character in text) and len(text) < 26
+        fine = digits or text.strip() in ("-", str(RANDOM_SEED))
         return (QValidator.State.Acceptable if fine else QValidator.State.Invalid), text, position
 
 

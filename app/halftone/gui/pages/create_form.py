@@ -25,6 +25,7 @@ from halftone.gui.pages.create_loras import LoraPart
 from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
+from halftone.gui.pages.create_options import OptionsPart
 from halftone.gui.pages.create_parts import PromptEdit
 from halftone.gui.pages.create_sampling import SamplingPart
 from halftone.gui.pages.create_start import StartPart
@@ -33,7 +34,7 @@ from halftone.gui.pages.create_transformer import TransformerPart
 from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_variation import VariationPart
 from halftone.gui.pages.create_video import VideoPart
-from halftone.gui.pages.create_words import WordsNote
+from halftone.gui.pages.create_words import TakenNote, WordsNote
 from halftone.gui.widgets.common import (
     column,
     hline,
@@ -84,7 +85,7 @@ class CreateForm(QWidget):
         self.hires_part = HiresPart(self.size_field)
         self.ip_adapter_part = IpAdapterPart(self._controller)
         self.style_part, self.variation_part = StylePart(self._controller), VariationPart()
-        self.numerics_part = NumericsPart(self._controller)
+        self.options_part, self.numerics_part = OptionsPart(), NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
             self.style_part,
             self.start_part,
@@ -96,6 +97,7 @@ class CreateForm(QWidget):
             self.vae_part,
             self.transformer_part,
             self.video_part,
+            self.options_part,
             self.numerics_part,
         )
         self.own_values = OwnValues(fields_of(self.size_field, self.steps, self.guidance))
@@ -138,7 +140,7 @@ class CreateForm(QWidget):
         )
         self.negative.setFixedHeight(38)
         self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.words_note = WordsNote()
+        self.words_note, self.taken = WordsNote(), TakenNote()
         return _part(
             row(label(tr("Prompt"), "small", "secondary"), -1, self.counter),
             self.prompt,
@@ -146,6 +148,7 @@ class CreateForm(QWidget):
             label(tr("Negative prompt"), "small", "secondary"),
             self.negative,
             self.words_note,
+            self.taken,
             spacing=6,
         )
 
@@ -276,6 +279,7 @@ class CreateForm(QWidget):
             request = msgspec.structs.replace(request, batch=count)
         if precision is not None:
             request = msgspec.structs.replace(request, numerics=msgspec.structs.replace(request.numerics, precision=precision))
+        self.taken.say("")
         self.submitted.emit(request, endless)
         self.seed.after_picture()
         self.variation_part.after_picture()
@@ -316,8 +320,8 @@ class CreateForm(QWidget):
     def _model_changed(self) -> None:
         controller = self._controller
         model = controller.model
-        self.video_part.follow(model)
-        self.start_part.follow(model)
+        for part in (self.video_part, self.start_part, self.options_part):
+            part.follow(model)
         if model is not None:
             self._take_defaults(model)
             self._restore()

@@ -15,9 +15,11 @@ from halftone.gallery.history import Entry, History
 from halftone.gui.background import Background
 from halftone.gui.pages.create_side import Thumb
 from halftone.gui.player import first_frame
+from halftone.health.painted_masks import forget_painted_masks
 from halftone.health.video_words import video_seconds
 from halftone.library.spoken import again, as_made
 from halftone.settings.places import data_dir
+from halftone.settings.store import load
 
 _log = logging.getLogger(__name__)
 
@@ -67,10 +69,16 @@ class Listed:
     newest: int
 
 
-def forget_missing() -> None:
-    """Take pictures off the list whose files are gone: at the start only, as one in the bin may still come back."""
+def tidy_up() -> None:
+    """Take pictures off the list whose files are gone, and remove painted masks that nothing names: at the start only, as one in
+    the bin may still come back.
+    """
     with History() as history:
         history.forget_missing()
+    try:
+        forget_painted_masks(load().form)
+    except OSError as error:
+        _log.info("old masks stay: %s", error)
 
 
 def read_listed(known: Mapping[str, Made], after: int = 0) -> Listed:
@@ -190,7 +198,7 @@ class Shelf:
 
         def work() -> Listed:
             if first:
-                forget_missing()
+                tidy_up()
             return read_listed(before)
 
         def take(found: Listed) -> None:

@@ -1,12 +1,13 @@
 """Parts of the Create form that paint or lay out themselves: prompt field, Generate button, folded row."""
 
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QMimeData, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QPen, QTextBlockFormat, QTextCursor
 from PySide6.QtWidgets import QSizePolicy, QTextEdit, QWidget
 
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets.common import HoverButton, IconLabel, label, row
+from halftone.metadata.reading import holds_parameters
 
 _MARGIN = 4
 _KEYS = "Ctrl Enter"
@@ -14,7 +15,11 @@ _VCENTER = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 
 
 class PromptEdit(QTextEdit):
-    """Plain text in lines of 20; Tab leaves the field, Ctrl+Enter is left to the window."""
+    """Plain text in lines of 20; Tab leaves the field, Ctrl+Enter is left to the window. `settings_pasted`: a text that is more
+    than a prompt, as A1111 writes them. Files that are dropped are left to the page.
+    """
+
+    settings_pasted = Signal(str)
 
     def __init__(self, name: str, tip: str, placeholder: str) -> None:
         super().__init__()
@@ -59,6 +64,15 @@ class PromptEdit(QTextEdit):
         box = self.viewport().rect().adjusted(_MARGIN, _MARGIN + 1, -_MARGIN, 0)
         painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap), self._placeholder)
         painter.end()
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return not any(url.isLocalFile() for url in source.urls()) and super().canInsertFromMimeData(source)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        if source.hasText() and holds_parameters(source.text()):
+            self.settings_pasted.emit(source.text())
+        else:
+            super().insertFromMimeData(source)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and event.modifiers() & Qt.KeyboardModifier.ControlModifier:

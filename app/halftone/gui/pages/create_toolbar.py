@@ -24,7 +24,7 @@ class CanvasToolbar(QWidget):
         self.fit = self._text_button("maximize", tr("Fit"), tr("Fit the picture into the window (Space)"), "fit")
         self.zoom = label("", "small", "secondary", numbers=True)
         self.zoom.setMinimumWidth(44)
-        self.vary = self._text_button("shuffle", tr("Vary"), tr("Four pictures with nearby seeds"), "vary")
+        self.vary = self._text_button("shuffle", tr("Vary"), tr("Four pictures that are like this one"), "vary")
         self.start = self._text_button("image", tr("Start from it"), tr("Use as start picture"), "start")
         self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy of the picture (Ctrl+S)"))
         self.save.clicked.connect(lambda: self.acted.emit("save"))

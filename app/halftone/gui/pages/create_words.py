@@ -2,11 +2,32 @@
 
 from collections.abc import Sequence
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
 from halftone.gui import theme
 from halftone.gui.i18n import listed, tr
+from halftone.gui.widgets.banner import announce
 from halftone.library.inversions import Inversion, named_of
+
+
+class TakenNote(QLabel):
+    """What became of settings from elsewhere, until the next ones or until a picture is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFont(theme.current().font("caption"))
+        self.setProperty("tone", "muted")
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        self.hide()
+
+    def say(self, words: str) -> None:
+        """ "" for nothing to say."""
+        self.setText(words)
+        self.setVisible(bool(words))
+        if words:
+            announce(self, words)
 
 
 class WordsNote(QLabel):

@@ -1,0 +1,98 @@
+"""The form filled from a picture that is dropped on the page, a text that is pasted into a prompt, or the history."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from halftone.contract.errors import HalftoneError
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.pages.create_form import CreateForm
+from halftone.gui.pages.create_history import Made
+from halftone.gui.pages.create_start_fields import PictureDrop
+from halftone.gui.state import Noted
+from halftone.gui.text import error_remedy, error_sentence
+from halftone.health.taken_over import Known, Taken, known_here, take_over
+from halftone.metadata.reading import holds_parameters, parse_parameters, read_picture
+
+
+class FormFiller(QObject):
+    """What is not known here is told in one line below the prompts."""
+
+    def __init__(self, page: QWidget, controller: Controller, form: CreateForm, made: Callable[[str], Made | None]) -> None:
+        """made: the picture of the history that lies at a path."""
+        super().__init__(page)
+        self._controller = controller
+        self._form = form
+        self._made = made
+        self._drop = PictureDrop(page)
+        self._drop.dropped.connect(self.take_picture)
+        for prompt in (form.prompt, form.negative):
+            prompt.settings_pasted.connect(self.take_text)
+
+    def reuse(self, made: Made) -> None:
+        """Everything of a picture of the history, the seed too."""
+        request, controller = made.request, self._controller
+        if not self._select(request.model):
+            current = controller.model.name if controller.model is not None else ""
+            controller.take(Noted(kind="other-model", facts=(request.model.rpartition("/")[2], current)))
+        self._form.set_request(request)
+
+    def take_picture(self, path: str) -> None:
+        """What it says of itself; one of the history has more to tell."""
+        made = self._made(path)
+        if made is not None:
+            self.reuse(made)
+            return
+        self._controller.background.run(
+            lambda: read_picture(Path(path)).parameters or "", partial(self._read, path), self._refused, receiver=self
+        )
+
+    def take_text(self, text: str) -> None:
+        """As A1111 writes it."""
+        controller, now = self._controller, self._form.request()
+        settings, models = controller.settings, controller.models
+        words = tuple(one.name for one in controller.words.fitting)
+
+        def look() -> Known:
+            return known_here(settings, models, words)
+
+        said = parse_parameters(text)
+        controller.background.run(look, lambda known: self._fill(take_over(said, now, known)), receiver=self)
+
+    def _read(self, path: str, text: str) -> None:
+        if holds_parameters(text):
+            self.take_text(text)
+            return
+        said = tr("{0} says nothing about how it was made.", Path(path).name)
+        self._form.taken.say(sentences(said, tr("To start from it, drop it on Start picture.")))
+
+    def _refused(self, error: Exception) -> None:
+        if not isinstance(error, HalftoneError):
+            raise error
+        facts = error.as_facts()
+        self._form.taken.say(sentences(error_sentence(facts), error_remedy(facts)))
+
+    def _fill(self, taken: Taken) -> None:
+        self._select(taken.request.model)
+        self._form.set_request(taken.request)
+        self._form.taken.say(_words(taken))
+
+    def _select(self, model: str) -> bool:
+        """Whether it is here."""
+        controller = self._controller
+        if model == controller.settings.last_model:
+            return True
+        known = any(one.id == model for one in controller.models)
+        if known:
+            controller.select_model(model)
+        return known
+
+
+def _words(taken: Taken) -> str:
+    if not taken.left:
+        return tr("All settings were taken over.")
+    return tr("Taken over, but for what is not known here: {0}.", listed(*taken.left))

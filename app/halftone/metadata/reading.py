@@ -1,0 +1,96 @@
+"""What pictures of this and of other programs say about themselves: A1111's text, out of PNG, JPEG and WebP. It is untrusted."""
+
+import json
+import re
+import struct
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.metadata.parameters import NEGATIVE
+from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECEIPT_KEY, UNICODE, USER_COMMENT
+
+_PAIR: Final = re.compile(r'\s*(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
+_ENOUGH_PAIRS: Final = 3
+"""A last line with fewer pairs is prompt text; A1111's own rule."""
+_ASCII: Final = b"ASCII\0\0\0"
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a picture says about itself: A1111's text and the receipt's JSON, as they stand there."""
+
+    parameters: str | None
+    receipt: str | None
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """fields: the pairs of the last line, in order, as text; Size stays one value ("512x768")."""
+
+    prompt: str = ""
+    negative: str = ""
+    fields: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+
+def read_picture(path: Path) -> Found:
+    """Of a PNG, JPEG or WebP. Raises HalftoneError image-unreadable."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            exif = image.getexif().get_ifd(EXIF_FOLDER)
+            comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
+            parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
+    except (OSError, ValueError, SyntaxError, TypeError, KeyError, struct.error, Image.DecompressionBombError) as error:
+        raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
+    if isinstance(comment, bytes):
+        parameters = _decoded_comment(comment)
+    elif isinstance(comment, str):
+        parameters = comment
+    if isinstance(note, bytes) and note.startswith(NOTE_PREFIX):
+        receipt = note.removeprefix(NOTE_PREFIX).decode(errors="replace")
+    return Found(parameters if isinstance(parameters, str) else None, receipt if isinstance(receipt, str) else None)
+
+
+def parse_parameters(text: str) -> Parameters:
+    """Read A1111's text, as liberally as A1111 does; text without parameters is all prompt."""
+    lines = text.strip().split("\n")
+    fields = {match[1]: _unquoted(match[2]) for match in _PAIR.finditer(lines[-1]) if match[2]}
+    if len(fields) < _ENOUGH_PAIRS:
+        fields = {}
+    else:
+        lines = lines[:-1]
+    prompt: list[str] = []
+    negative: list[str] = []
+    into = prompt
+    for line in (line.strip() for line in lines):
+        if into is prompt and line.startswith(NEGATIVE):
+            into = negative
+            into.append(line.removeprefix(NEGATIVE).strip())
+        else:
+            into.append(line)
+    return Parameters(prompt="\n".join(prompt), negative="\n".join(negative), fields=fields)
+
+
+def holds_parameters(text: str) -> bool:
+    """Whether a text is more than a prompt."""
+    return "Steps" in parse_parameters(text).fields
+
+
+def _decoded_comment(comment: bytes) -> str:
+    """EXIF 2.32, 4.6.5: eight bytes name the encoding. Writers disagree on the byte order, so the zero bytes decide."""
+    if not comment.startswith(UNICODE):
+        return comment.removeprefix(_ASCII).removeprefix(b"\0" * len(_ASCII)).decode(errors="replace")
+    text = comment.removeprefix(UNICODE)
+    little = text[1::2].count(0) > text[::2].count(0)
+    return text.decode("utf-16-le" if little else "utf-16-be", errors="replace")
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        try:
+            return str(json.loads(value))
+        except ValueError:
+            return value
+    return value.strip()

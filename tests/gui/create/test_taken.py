@@ -1,0 +1,139 @@
+"""The form filled from pictures that are dropped on the page and from texts that are pasted; clip skip; variations."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors
+
+from halftone.contract.request import PictureRequest
+from halftone.gui.pages.create_history import unsaved
+from halftone.metadata.picture import exif_of
+from halftone.settings.store import Settings
+
+TEXT = (
+    "a sun <lora:sepia:0.4> {x|y}\nNegative prompt: blurry\n"
+    "Steps: 31, Sampler: Euler a, CFG scale: 4.5, Seed: 42, Size: 128x192, Clip skip: 3, Hires upscale: 1.5, "
+    "Hires upscaler: Lanczos, Denoising strength: 0.3, ENSD: 31337, Version: v1.10"
+)
+
+
+def dropped(stage: Stage, path: str) -> bool:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(path)])
+    keys, buttons, copy = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
+    entered = QDragEnterEvent(QPoint(5, 5), copy, data, buttons, keys)
+    QApplication.sendEvent(stage.page, entered)
+    QApplication.sendEvent(stage.page, QDropEvent(QPointF(5, 5), copy, data, buttons, keys))
+    return entered.isAccepted()
+
+
+def check_filled(request: PictureRequest) -> None:
+    assert (request.prompt, request.negative) == ("a sun {x|y}", "blurry")
+    assert [(lora.name, lora.weight) for lora in request.loras] == [("sepia", 0.4)]
+    assert (request.steps, request.guidance, request.seed, request.sampler) == (31, 4.5, 42, "Euler a")
+    assert (request.width, request.height, request.options) == (128, 192, {"clip_skip": 2})
+    assert request.hires is not None
+    assert (request.hires.scale, request.hires.upscaler, request.hires.strength) == (1.5, "lanczos", 0.3)
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp", "pasted"])
+def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: str) -> None:
+    (tmp_path / "sepia.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, lora_folders=(str(tmp_path),)))
+    form = stage.page.form
+    path, image = tmp_path / f"sun.{ending}", Image.new("RGB", (8, 8))
+    if ending == "pasted":
+        data = QMimeData()
+        data.setText(TEXT)
+        form.prompt.insertFromMimeData(data)
+    elif ending == "png":
+        chunks = PngInfo()
+        chunks.add_text("parameters", TEXT)
+        image.save(path, pnginfo=chunks)
+    else:
+        image.save(path, exif=exif_of(TEXT, ""))
+    assert ending == "pasted" or dropped(stage, str(path))
+    stage.wait(form.taken.isVisible)
+    check_filled(form.request())
+    assert form.taken.text() == "Taken over, but for what is not known here: ENSD: 31337."
+    assert form.submit()
+    assert form.taken.isHidden()
+    stage.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("plain.png", None, "plain.png says nothing about how it was made. To start from it, drop it on Start picture."),
+        ("text.png", b"no picture", "text.png is not a picture that can be read."),
+    ],
+)
+def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+    path = tmp_path / name
+    if content is None:
+        Image.new("RGB", (8, 8)).save(path)
+    else:
+        path.write_bytes(content)
+    stage = Stage(qtbot)
+    stage.page.form.prompt.setPlainText("mine")
+    dropped(stage, str(path))
+    stage.wait(stage.page.form.taken.isVisible)
+    assert said in stage.page.form.taken.text()
+    assert stage.page.form.prompt.toPlainText() == "mine"
+    stage.close()
+
+
+def test_a_plain_text_is_pasted_as_one_and_a_file_is_left_to_the_page(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    prompt, data = stage.page.form.prompt, QMimeData()
+    data.setText("a sun: red")
+    prompt.insertFromMimeData(data)
+    assert prompt.toPlainText() == "a sun: red"
+    data.setUrls([QUrl.fromLocalFile("/p/hills.png")])
+    assert not prompt.canInsertFromMimeData(data)
+    stage.close()
+
+
+def test_options_come_with_a_picture_and_go_when_they_are_removed(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.set_request(PictureRequest(prompt="a", options={"clip_skip": 1, "eta": 0.5}))
+    part = form.options_part
+    assert (part.row.value.text(), part.others.text()) == ("2", "Other options: eta 0.5")
+    assert form.request().options == {"clip_skip": 1, "eta": 0.5}
+    part.remove.click()
+    part.skip.setValue(1)
+    assert form.request().options == {}
+    stage.close()
+
+
+def test_minus_one_is_a_random_seed(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    seed = stage.page.form.seed
+    seed.edit.setFocus()
+    qtbot.keyClicks(seed.edit, "-1")
+    assert (seed.edit.text(), seed.seed_for_next(), seed.lock.isChecked()) == ("-1", None, False)
+    qtbot.keyClicks(seed.edit, "5")
+    assert seed.edit.text() == "-1", "no other number is below none"
+    stage.page.form.prompt.setFocus()
+    assert seed.edit.text() == ""
+    stage.close()
+
+
+def test_a_video_says_that_it_is_no_start_picture(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    request = PictureRequest(prompt="a")
+    facts = msgspec.structs.replace(samples.picture_facts("/p/waves.mp4"), frames=9)
+    stage.page._start_from(unsaved(facts, request, b""))
+    assert stage.page.form.taken.text().startswith("waves.mp4 is a video, and a start picture has to be a picture. ")
+    assert stage.page.form.request().image is None
+    stage.close()

@@ -1,0 +1,157 @@
+"""What A1111, Forge and Halftone wrote into pictures, as a request: each value in its place, and nothing lost without a word."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import samples
+from tests.helpers.pictures import picture_facts, resolved
+
+from halftone.contract.facts import PassFacts
+from halftone.contract.request import Hires, Lora, PictureRequest, Start, Style
+from halftone.health.taken_over import Known, Taken, take_over
+from halftone.metadata.parameters import a1111_text
+from halftone.metadata.reading import holds_parameters, parse_parameters
+
+A1111 = (
+    "a sun (red:1.2) <lora:sepia:0.6>, <lora:gone:1>\nNegative prompt: blurry, easynegative\n"
+    "Steps: 30, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 5.5, Seed: 42, Size: 512x768, Model hash: 1a2b3c4d5e, "
+    "Model: tiny, VAE hash: 735e, VAE: mse.safetensors, Denoising strength: 0.45, Clip skip: 2, Variation seed: 9, "
+    "Variation seed strength: 0.15, Hires upscale: 1.5, Hires steps: 12, Hires upscaler: 4x-Sharp, "
+    'Lora hashes: "sepia: 12, gone: 34", TI hashes: "easynegative: 5, other: 6", ENSD: 31337, Face restoration: CodeFormer, '
+    "Version: v1.10.1"
+)
+TINY = msgspec.structs.replace(samples.POCKET, id="/models/tiny.safetensors", name="tiny", path="/models/tiny.safetensors")
+KNOWN = Known(
+    models=(samples.POCKET, TINY),
+    loras={"sepia": "/l/sepia.safetensors"},
+    vaes={"mse.safetensors": "/v/mse.safetensors"},
+    upscalers={"4x-Sharp.safetensors": "/u/4x-Sharp.safetensors"},
+    words=("EasyNegative",),
+)
+NOW = PictureRequest(prompt="before", model=samples.POCKET.id, styles=(Style(name="x", prompt="y"),), batch=3, steps=7)
+
+
+def taken(text: str, now: PictureRequest = NOW, known: Known = KNOWN) -> Taken:
+    return take_over(parse_parameters(text), now, known)
+
+
+def test_all_of_a_text_of_a1111_has_its_place_or_is_told() -> None:
+    found = taken(A1111)
+    assert found.request == PictureRequest(
+        prompt="a sun (red:1.2),",
+        negative="blurry, easynegative",
+        model=TINY.id,
+        width=512,
+        height=768,
+        steps=30,
+        guidance=5.5,
+        sampler="DPM++ 2M Karras",
+        seed=42,
+        batch=3,
+        loras=(Lora(path="/l/sepia.safetensors", weight=0.6),),
+        vae="/v/mse.safetensors",
+        options={"clip_skip": 1},
+        hires=Hires(scale=1.5, upscaler="/u/4x-Sharp.safetensors", steps=12, strength=0.45),
+        variation_seed=9,
+        variation_strength=0.15,
+    )
+    assert found.left == ("<lora:gone:1>", "Embedding: other", "ENSD: 31337", "Face restoration: CodeFormer")
+
+
+HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "left"),
+    [
+        ("Euler a", {"sampler": "Euler a"}, ()),
+        ("DPM++ 2M SDE Karras", {"sampler": "DPM++ 2M SDE Karras"}, ()),
+        ("Euler, Schedule type: Automatic", {"sampler": "Euler"}, ()),
+        ("Euler, Schedule type: Beta", {"sampler": "Euler"}, ("Schedule type: Beta",)),
+        ("Restart", {"sampler": None}, ("Sampler: Restart",)),
+        ("Euler, Model: other", {"model": NOW.model}, ("Model: other",)),
+        ("Euler, VAE: gone.pt", {"vae": None}, ("VAE: gone.pt",)),
+        ("Euler, VAE: Automatic", {"vae": None}, ()),
+        ("Euler, Size: 513x512", {"width": None}, ("Size: 513x512",)),
+        ("Euler, Size: 0x999999", {"width": None}, ("Size: 0x999999",)),
+        ("Euler, Clip skip: 99", {"options": {}}, ("Clip skip: 99",)),
+        ("Euler, Hires upscale: 2, Hires upscaler: Latent", {"hires": Hires()}, ()),
+        (
+            "Euler, Hires upscale: 2, Hires upscaler: Latent (nearest)",
+            {"hires": Hires()},
+            ("Hires upscaler: Latent (nearest)",),
+        ),
+        (
+            "Euler, Size: 512x512, Hires resize: 768x768, Hires upscaler: ESRGAN_4x",
+            {"hires": Hires(scale=1.5, upscaler="lanczos")},
+            ("Hires upscaler: ESRGAN_4x",),
+        ),
+        ("Euler, Denoising strength: 0.75", {"start": Start()}, ("Denoising strength: 0.75",)),
+        ("Euler, Distilled CFG Scale: 3.5", {"guidance": 3.5}, ()),
+        ("Euler, RNG: CPU", {"sampler": "Euler"}, ()),
+        ("Euler, RNG: NV", {"sampler": "Euler"}, ("RNG: NV",)),
+        ("Euler, Script: " + "x" * 90, {}, ("Script: " + "x" * 47 + "…",)),
+    ],
+)
+def test_single_values(text: str, changes: dict[str, Any], left: tuple[str, ...]) -> None:
+    found = taken(HEAD + text)
+    assert {name: getattr(found.request, name) for name in changes} == changes
+    assert found.left == left
+
+
+def test_values_that_cannot_be_are_told_and_not_taken() -> None:
+    found = taken("a\nSteps: many, Seed: 99999999999999999999, CFG scale: nan, Sampler: Euler, Variation seed strength: 7")
+    assert (found.request.steps, found.request.seed, found.request.guidance) == (7, None, None)
+    assert found.left == ("Steps: many", "Seed: 99999999999999999999", "CFG scale: nan", "Variation seed strength: 7")
+
+
+def test_the_strength_goes_to_a_start_picture_that_is_there() -> None:
+    now = msgspec.structs.replace(NOW, image="/p/hills.png")
+    found = taken(HEAD + "Euler, Denoising strength: 0.75", now)
+    assert (found.request.start.strength, found.request.image, found.left) == (0.75, "/p/hills.png", ())
+
+
+@pytest.mark.parametrize(
+    ("version", "skip", "options", "left"),
+    [("v1.9", 2, {}, ()), ("v1.9", 3, {}, ("Clip skip: 3",)), ("Halftone 0.1.0", 2, {"clip_skip": 1}, ())],
+)
+def test_a1111_skips_no_layers_of_sdxl(version: str, skip: int, options: dict[str, Any], left: tuple[str, ...]) -> None:
+    sdxl = msgspec.structs.replace(samples.POCKET, pipeline="StableDiffusionXLPipeline")
+    found = taken(f"{HEAD}Euler, Clip skip: {skip}, Version: {version}", known=Known(models=(sdxl,)))
+    assert (found.request.options, found.left) == (options, left)
+
+
+def test_our_own_text_makes_the_same_request() -> None:
+    first = PassFacts(kind="first", width=128, height=96, steps=20, seconds=1.0, dtypes={})
+    picture = picture_facts(passes=(first, first), variation_seed=3)
+    made = resolved(
+        loras=(Lora(path="/l/sepia.safetensors", weight=0.5),),
+        vae="/v/mse.safetensors",
+        negative="blurry",
+        options={"clip_skip": 2},
+        hires=Hires(scale=2.0, upscaler="lanczos", steps=8, strength=0.3),
+        variation_seed=3,
+        variation_strength=0.25,
+        seed_size=(64, 64),
+    )
+    found = taken(a1111_text(made, picture))
+    assert found.left == ()
+    same = ("prompt", "negative", "width", "height", "steps", "guidance", "sampler", "seed", "loras", "vae", "options", "hires")
+    noise = ("variation_seed", "variation_strength", "seed_size")
+    for name in (*same, *noise):
+        assert getattr(found.request, name) == getattr(made, name), name
+
+
+@given(st.text(max_size=300), st.sampled_from(["", HEAD, A1111, "a\nSteps: 1, Size: 8x8, Hires upscale: "]))
+def test_any_text_can_be_taken(text: str, before: str) -> None:
+    found = taken(before + text)
+    msgspec.json.encode(found.request)
+
+
+def test_a_very_long_line_is_read_at_once() -> None:
+    words = "a " * 100_000
+    assert not holds_parameters(words)
+    assert taken(words).request.prompt == words.strip()
