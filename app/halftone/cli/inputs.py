@@ -15,6 +15,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
 from halftone.health.kept import check_same_model, read_kept
+from halftone.health.kept_files import check_named_files
 from halftone.health.requests import check_inputs, check_request
 from halftone.health.words import number
 from halftone.library.denoisers import host_of, is_transformer
@@ -151,6 +152,7 @@ def kept_request(
             raise HalftoneError("setting-bad-value", name=flag, value="given together with --latents", allowed=allowed)
     path = Path(latents).expanduser().absolute()
     kept = read_kept(path)
+    check_named_files(kept, path, saved, model)
     facts = known_model(model or kept.request.model, saved)
     check_same_model(kept, facts, latents)
     if kept.asked is not None:

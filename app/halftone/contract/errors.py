@@ -51,6 +51,7 @@ ErrorCode = Literal[
     "input-changed",
     "latents-missing",
     "latents-unreadable",
+    "latents-strange-file",
     "latents-other-model",
     "latents-model-changed",
     "option-unknown",
@@ -212,6 +213,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "latents-unreadable": (
         "{path} holds no latents that Halftone kept, or the file is damaged.",
         "Choose a file that Halftone named, or make the picture again with its seed.",
+    ),
+    "latents-strange-file": (
+        "The latents {path} name the file {file}, which lies in none of your folders, so Halftone does not read it.",
+        "If you trust them, put them into {folder}, or add the folder of that file in Settings, Folders.",
     ),
     "latents-other-model": (
         "{path} belongs to a picture of the model {model}, and {given} would make another picture of it.",

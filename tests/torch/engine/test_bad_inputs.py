@@ -13,6 +13,7 @@ from PIL import Image
 from tests.helpers import tiny
 from tests.helpers.engine_runs import check, generate
 from tests.helpers.gguf_files import gguf
+from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
 from halftone.contract.request import Start
@@ -145,6 +146,33 @@ def test_what_cannot_be_done_with_a_start_picture(
 def test_a_prompt_of_ten_thousand_words(engine: DiffusersEngine, models: dict[str, Path], family: str) -> None:
     report, _ = generate(engine, models[family], family=family, prompt="a " * 10_000, steps=1)
     assert (report.images[0].state, report.images[0].finite) == ("clean", True)
+
+
+NAMED: tuple[tuple[str, str, str], ...] = (
+    ("__../secret__", "wildcard-missing", "There is no wildcard ../secret."),
+    ("__../../*__", "wildcard-missing", "There is no wildcard ../../*."),
+    ("{__/etc/passwd__|a}", "wildcard-missing", "There is no wildcard /etc/passwd."),
+    ("{<lora:../secret:1>|a}", "lora-unknown", "There is no LoRA called ../secret in "),
+    ("__line__", "lora-unknown", "There is no LoRA called /nowhere/secret in "),
+)
+"""Prompts in which a name leads out of the folders, the last by a line of a wildcard."""
+
+
+@pytest.mark.parametrize(("prompt", "code", "said"), NAMED)
+def test_a_name_in_a_prompt_reads_nothing_outside_of_its_folders(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, prompt: str, code: str, said: str
+) -> None:
+    words, loras = tmp_path / "words", tmp_path / "loras"
+    for folder in (words, loras):
+        folder.mkdir()
+    (words / "line.txt").write_text("a <lora:/nowhere/secret:1>")
+    (tmp_path / "secret.txt").write_text("secret")
+    lora = safetensors({"lora_unet_a.lora_down.weight": ramp(2)})
+    for path in (tmp_path / "secret.safetensors", loras / "ink.safetensors"):
+        path.write_bytes(lora)
+    error = refusal(generate, engine, models["sd15"], prompt=prompt, wildcards=(str(words),), lora_folders=(str(loras),))
+    assert error.code == code
+    assert told(error).startswith(said)
 
 
 @pytest.mark.parametrize(

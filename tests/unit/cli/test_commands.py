@@ -20,12 +20,12 @@ from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngi
 from halftone.cli import main
 from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
-from halftone.contract.request import Numerics
+from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
-from halftone.settings.places import checks_dir, data_dir, pictures_dir, resources
+from halftone.settings.places import checks_dir, data_dir, latents_dir, pictures_dir, resources
 from halftone.settings.store import Settings, load, save
 
 
@@ -305,6 +305,27 @@ def test_a_picture_to_start_from_means_the_same_from_another_folder(
     with History() as history:
         request = history.recent(1)[0].request
     assert (request.image, request.mask) == (str(tmp_path / "image.png"), str(tmp_path / "mask.png"))
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "known", "own"])
+def test_kept_latents_from_elsewhere_read_no_file_that_the_user_did_not_name(
+    run: Run, model: str, tmp_path: Path, where: str
+) -> None:
+    for folder in ("loot", "mine"):
+        (tmp_path / folder).mkdir()
+    lora = tmp_path / ("mine" if where == "known" else "loot") / "grain.safetensors"
+    lora.write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    save(Settings(lora_folders=(str(tmp_path / "mine"),)))
+    folder = latents_dir() if where == "own" else tmp_path / "mine"
+    asked = PictureRequest(prompt="a", model=model, loras=(Lora(path=str(lora)),))
+    kept = write_kept(folder / "kept.safetensors", model, describe(model).fingerprint, asked=asked)
+    found = run("generate", "--latents", str(kept), "-m", model)
+    if where == "elsewhere":
+        assert found.code == 2
+        assert found.err.startswith(f"The latents {kept} name the file {lora}, which lies in none of your folders")
+        assert str(latents_dir()) in found.err
+    else:
+        assert found.code == 0
 
 
 def test_kept_latents_of_another_model_or_none_are_refused(run: Run, model: str, tmp_path: Path) -> None:
