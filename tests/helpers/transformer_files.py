@@ -120,5 +120,72 @@ def sd3_original(module: Any) -> dict[str, torch.Tensor]:
         for given, own in _SD3.items():
             found[f"{own}.{end}"] = theirs.pop(f"{given}.{end}")
         found[f"context_embedder.{end}"] = theirs.pop(f"context_embedder.{end}")
+    norms = {"x_block.attn.ln_q": "norm_q", "x_block.attn.ln_k": "norm_k"}
+    norms |= {"context_block.attn.ln_q": "norm_added_q", "context_block.attn.ln_k": "norm_added_k"}
+    for index in range(last + 1):
+        for own, given in norms.items():
+            value = theirs.pop(f"transformer_blocks.{index}.attn.{given}.weight", None)
+            if value is not None:
+                found[f"joint_blocks.{index}.{own}.weight"] = value
+    assert not theirs, sorted(theirs)
+    return found
+
+
+_FLUX = {
+    "time_text_embed.timestep_embedder.linear_1": "time_in.in_layer",
+    "time_text_embed.timestep_embedder.linear_2": "time_in.out_layer",
+    "time_text_embed.text_embedder.linear_1": "vector_in.in_layer",
+    "time_text_embed.text_embedder.linear_2": "vector_in.out_layer",
+    "time_text_embed.guidance_embedder.linear_1": "guidance_in.in_layer",
+    "time_text_embed.guidance_embedder.linear_2": "guidance_in.out_layer",
+    "context_embedder": "txt_in",
+    "x_embedder": "img_in",
+    "proj_out": "final_layer.linear",
+}
+_DOUBLE = {
+    "norm1.linear": "img_mod.lin",
+    "norm1_context.linear": "txt_mod.lin",
+    "attn.to_out.0": "img_attn.proj",
+    "attn.to_add_out": "txt_attn.proj",
+    "ff.net.0.proj": "img_mlp.0",
+    "ff.net.2": "img_mlp.2",
+    "ff_context.net.0.proj": "txt_mlp.0",
+    "ff_context.net.2": "txt_mlp.2",
+}
+_NORMS = {
+    "attn.norm_q": "img_attn.norm.query_norm",
+    "attn.norm_k": "img_attn.norm.key_norm",
+    "attn.norm_added_q": "txt_attn.norm.query_norm",
+    "attn.norm_added_k": "txt_attn.norm.key_norm",
+}
+
+
+def flux_original(module: Any) -> dict[str, torch.Tensor]:
+    """A FLUX.1 transformer as Black Forest Labs' own code names and joins its tensors."""
+    theirs = dict(module.state_dict())
+    found: dict[str, torch.Tensor] = {}
+
+    def joined(start: str, names: tuple[str, ...], own: str) -> None:
+        for end in ("weight", "bias"):
+            found[f"{own}.{end}"] = torch.cat([theirs.pop(f"{start}{name}.{end}") for name in names])
+
+    for end in ("weight", "bias"):
+        found[f"final_layer.adaLN_modulation.1.{end}"] = torch.cat(theirs.pop(f"norm_out.linear.{end}").chunk(2)[::-1])
+        for given, own in _FLUX.items():
+            found[f"{own}.{end}"] = theirs.pop(f"{given}.{end}")
+    for index in range(module.config.num_layers):
+        start, own = f"transformer_blocks.{index}.", f"double_blocks.{index}."
+        joined(start, ("attn.to_q", "attn.to_k", "attn.to_v"), f"{own}img_attn.qkv")
+        joined(start, ("attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"), f"{own}txt_attn.qkv")
+        found |= {f"{own}{name}.scale": theirs.pop(f"{start}{given}.weight") for given, name in _NORMS.items()}
+        for end in ("weight", "bias"):
+            found |= {f"{own}{name}.{end}": theirs.pop(f"{start}{given}.{end}") for given, name in _DOUBLE.items()}
+    for index in range(module.config.num_single_layers):
+        start, own = f"single_transformer_blocks.{index}.", f"single_blocks.{index}."
+        joined(start, ("attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"), f"{own}linear1")
+        joined(start, ("norm.linear",), f"{own}modulation.lin")
+        joined(start, ("proj_out",), f"{own}linear2")
+        for given, name in (("attn.norm_q", "norm.query_norm"), ("attn.norm_k", "norm.key_norm")):
+            found[f"{own}{name}.scale"] = theirs.pop(f"{start}{given}.weight")
     assert not theirs, sorted(theirs)
     return found

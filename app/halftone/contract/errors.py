@@ -15,6 +15,9 @@ ErrorCode = Literal[
     "model-incomplete",
     "model-unsupported",
     "model-needs-parts",
+    "model-needs-files",
+    "small-file-not-one",
+    "small-files-not-there",
     "model-cannot-run",
     "model-load-failed",
     "model-parts-misfit",
@@ -100,6 +103,7 @@ ErrorCode = Literal[
     "out-of-memory",
     "model-too-large",
     "no-rescale",
+    "repair-eight-bits",
     "nothing-to-repair",
     "worker-lost",
     "worker-given-up",
@@ -130,12 +134,18 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "model-incomplete": ("The model {path} has no {missing}.", "Download the missing part again, or choose another model."),
     "model-unsupported": (
         "Halftone cannot run {path} yet: {detail}.",
-        "Choose a diffusers folder of this model, or a whole file of Stable Diffusion 1.x, 2.x or SDXL.",
+        "Choose a diffusers folder of this model, or a whole file of Stable Diffusion, SDXL or FLUX.1.",
     ),
     "model-needs-parts": (
         "Halftone cannot run {path} alone: {detail}.",
         "Add a diffusers folder of {family} to your models: this file runs with the other parts of that, as its transformer.",
     ),
+    "model-needs-files": (
+        "Halftone can run {path} once it has this small file beside it: {files}.",
+        "Fetch it, in the window or with halftone fetch, or choose a folder that has it.",
+    ),
+    "small-file-not-one": ("{path} does not hold {what}: {detail}.", "Fetch it again, or choose another folder."),
+    "small-files-not-there": ("{folder} does not hold {what}: {detail}.", "Choose the folder it lies in, or fetch it."),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",
@@ -350,6 +360,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Close other programs that use it, set Offload to Auto in the settings, choose FP16 or BF16, or another device.",
     ),
     "nothing-to-repair": ("{model} holds in FP16 as it is.", "There is nothing to repair, and no copy was written."),
+    "repair-eight-bits": (
+        "{model} holds weights in eight bits, which a repaired copy could not hold exactly.",
+        "Use the cure that the check offers instead.",
+    ),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",

@@ -4,8 +4,7 @@ Names are turned into diffusers' by diffusers itself; weights that are packed in
 """
 
 import logging
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -16,9 +15,9 @@ from diffusers.loaders import single_file_model
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
+from halftone.engine.file_tensors import fill, mapped, misfit, one_type
 from halftone.engine.load import Loaded, component_from, make_ready, told_loading
 from halftone.engine.lora import changed_components
-from halftone.engine.packed import FLOAT8, Packed, PackedLinear, shape_of
 from halftone.engine.plans import HALF_DONE
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
@@ -27,28 +26,13 @@ from halftone.library.denoisers import (
     check_transformer_fit,
     denoiser_name,
     denoiser_tensors,
-    is_scale,
     read_transformer,
-    stays_packed,
     transformer_name,
     transformer_version,
 )
-from halftone.library.gguf_header import PACKED
-from halftone.library.header import TensorInfo
 
 log = logging.getLogger(__name__)
 
-_TYPES: Final = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "BOOL": torch.bool,
-    **FLOAT8,
-}
-_WEIGHT: Final = ".weight"
 _START: Final = "model.diffusion_model."
 """Before the names of a UNet, where diffusers' reader of its own names looks for them."""
 
@@ -65,7 +49,7 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
         return
     read = partial(read_denoiser, loaded, name, path) if path is not None else None
     module = component_from(loaded, name, Path(loaded.facts.path)) if read is None else read()
-    dtype = _one_type(module.parameters())
+    dtype = one_type(module.parameters())
     make_ready(loaded, name, module, dtype)
     # nothing from here on can fail
     loaded.pipe.register_modules(**{name: module})
@@ -101,41 +85,17 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
             made = cast("nn.Module", type(own).from_config(own.config))
         tensors = _read(path)
         found = _converted(made, tensors)
-        if (why := _misfit(made, found)) is not None:
+        if (why := misfit(made, found)) is not None:
             model, family = loaded.facts.name, loaded.facts.family
             raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model, detail=why, family=family)
         loaded.file_names[name] = _places(made, tensors)
-        _fill(made, found)
+        fill(made, found)
     return made
 
 
 def _read(path: str) -> dict[str, torch.Tensor]:
     """The denoiser's tensors under the names of the file, mapped and not yet read."""
-    header = read_transformer(path)
-    # private: a write would stay in memory and never reach the file
-    whole = torch.from_file(path, shared=False, size=Path(path).stat().st_size, dtype=torch.uint8)
-    tensors = dict(denoiser_tensors(header))
-    scales = {name: _numbers(whole, tensor) for name, tensor in tensors.items() if is_scale(name)}
-    return {name: _tensor(whole, name, tensor, scales) for name, tensor in tensors.items() if not is_scale(name)}
-
-
-def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    if tensor.dtype not in PACKED and tensor.dtype not in FLOAT8:
-        return _numbers(whole, tensor)
-    data, shape = whole[tensor.start : tensor.end], tensor.shape
-    owner = name.removesuffix(_WEIGHT)
-    scale = next((scales[key] for key in (f"{owner}.scale_weight", f"{owner}.weight_scale") if key in scales), None)
-    rows = shape[0] if len(shape) > 1 else 1
-    packed = Packed.of(data.reshape(rows, -1), tensor.dtype, None if scale is None else scale.reshape(-1, 1))
-    return packed if stays_packed(name, tensor) else packed.unpacked().reshape(shape)
-
-
-def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
-    data = whole[tensor.start : tensor.end]
-    dtype = _TYPES[tensor.dtype]
-    if tensor.start % dtype.itemsize:
-        data = data.clone()  # only what begins at a multiple of its size can be looked at as numbers
-    return data.view(dtype).reshape(tensor.shape)
+    return mapped(Path(path), denoiser_tensors(read_transformer(path)))
 
 
 def _converted(made: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -169,49 +129,3 @@ def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, s
     for name, tag in found.items():
         places.setdefault(names[int(tag.reshape(-1)[0])], name)
     return places
-
-
-def _misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> str | None:
-    """What the network needs that was not found in its shape, as the end of a sentence."""
-    for name, parameter in made.named_parameters():
-        if name not in found:
-            return f"it has no tensor {name}"
-        held, wanted = shape_of(found[name]), tuple(parameter.shape)
-        if held != wanted and math.prod(held) != math.prod(wanted):
-            return f"its tensor {name} is {_times(held)}, and the model's own is {_times(wanted)}"
-    return None
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape)) or "one number"
-
-
-def _fill(made: nn.Module, found: Mapping[str, torch.Tensor]) -> None:
-    """Give an empty network the tensors."""
-    held: dict[str, torch.Tensor] = {}
-    layers: list[PackedLinear] = []
-    for name, value in found.items():
-        holder, _, own = name.removesuffix(_WEIGHT).rpartition(".")
-        if not isinstance(value, Packed):
-            held[name] = value
-        elif type(linear := made.get_submodule(name.removesuffix(_WEIGHT))) is nn.Linear:
-            layers.append(PackedLinear(value, linear.bias, torch.float32))
-            setattr(made.get_submodule(holder), own, layers[-1])
-        else:
-            held[name] = value.unpacked()
-    dtype = _one_type(held.values())
-    shapes = {name: value.shape for name, value in made.state_dict().items()}
-    fitting = {
-        name: value.to(dtype if value.is_floating_point() else value.dtype).reshape(shapes[name])
-        for name, value in held.items()
-        if name in shapes
-    }
-    made.load_state_dict(fitting, strict=False, assign=True)
-    for layer in layers:
-        layer.dtype = dtype
-
-
-def _one_type(tensors: Iterable[torch.Tensor]) -> torch.dtype:
-    """That holds all numbers that are not packed; packed ones are unpacked into any type."""
-    found = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
-    return found.pop() if len(found) == 1 and found <= {torch.float16, torch.bfloat16} else torch.float32

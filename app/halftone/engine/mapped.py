@@ -19,20 +19,20 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
 
     Raises ValueError where the file lacks a parameter or has it in another shape.
     """
-    module = _empty(kind, config)
+    module = empty(kind, config)
     for prefix, child in module.named_modules():
-        for name, empty in list(child.named_parameters(recurse=False)):
+        for name, blank in list(child.named_parameters(recurse=False)):
             full = f"{prefix}.{name}" if prefix else name
             place = places.get(full) or places.get(full.removeprefix("text_model."))  # some text encoders are wrapped
             if place is None:
                 raise ValueError(f"the file lacks {full}")
-            value = _shaped(_tensor(file, place), empty.shape, place.tensor).to(dtype)
+            value = _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype)
             child.register_parameter(name, nn.Parameter(value, requires_grad=False))
     return module
 
 
-def _empty(kind: Any, config: dict[str, Any]) -> nn.Module:
-    """Without memory for its parameters; what it computes when it is made (the positions of a text encoder) is there."""
+def empty(kind: Any, config: dict[str, Any]) -> nn.Module:
+    """A network without memory for its parameters; what it computes when it is made (the positions of a text encoder) is there."""
     from accelerate import init_empty_weights
     from transformers.initialization import no_init_weights
 

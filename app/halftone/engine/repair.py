@@ -22,6 +22,7 @@ from halftone.engine.examine import Examination
 from halftone.engine.flight import is_finite
 from halftone.engine.load import Loaded, component_from, fresh_component
 from halftone.engine.lora import changed_components
+from halftone.engine.packed import packed_layers
 from halftone.engine.plans import apply_state
 from halftone.engine.precision import ComponentState, exact_weights, split_rows
 from halftone.engine.rewrite import rewrite
@@ -39,11 +40,13 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was verified, output-*,
-    disk-full.
+    Raises repair-eight-bits, model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was
+    verified, output-*, disk-full.
     """
     started = time.perf_counter()
     target = check_copy(loaded.facts, command.output)
+    if any(packed_layers(module) for module in loaded.modules.values()):
+        raise HalftoneError("repair-eight-bits", model=loaded.facts.name)
     numerics = msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False)
     examination = Examination(
         loaded,

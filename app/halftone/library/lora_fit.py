@@ -8,17 +8,14 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Lora
-from halftone.library.header import read_header
+from halftone.library.header import Header, read_header
 from halftone.library.kinds.loras import Layer, sized_layers
 from halftone.library.models import weight_files
 from halftone.library.recognise import recognise
-from halftone.library.single import SINGLES, module_names
+from halftone.library.single import SINGLES, places
 
 _TEXT: Final = "text_model_"
 _WEIGHT: Final = ".weight"
-_NOWHERE: Final = ("", "")
-_JOINED: Final = ".in_proj_"
-"""In a file, of three layers that are one there."""
 
 Shapes = Mapping[tuple[int, str], tuple[int, ...]]
 """(0 for the denoiser or the number of a text encoder, path of the layer with its parts joined by _) -> shape of its weight."""
@@ -72,13 +69,25 @@ def _layer_shapes(model: ModelFacts) -> Shapes:
         if file.suffix.lower() != ".safetensors":
             return {}
         header = read_header(file)
-        names = module_names(model.family, header) if model.family in SINGLES and file == Path(model.path) else None
-        for tensor in header.tensors:
-            part, name = (component, tensor.name) if names is None else names.get(tensor.name, _NOWHERE)
-            if name.endswith(_WEIGHT) and _JOINED not in tensor.name and (number := _number(part)) is not None:
+        layers = _placed(model, header) if model.family in SINGLES and file == Path(model.path) else _named(component, header)
+        for part, name, shape in layers:
+            if name.endswith(_WEIGHT) and (number := _number(part)) is not None:
                 flat = name.removesuffix(_WEIGHT).replace(".", "_")
-                found[number, flat.removeprefix(_TEXT)] = tensor.shape
+                found[number, flat.removeprefix(_TEXT)] = shape
     return found
+
+
+def _named(component: str, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
+    """(component, parameter, shape) of a file in diffusers' names."""
+    return ((component, tensor.name, tensor.shape) for tensor in header.tensors)
+
+
+def _placed(model: ModelFacts, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
+    """The same of a whole model in one file, where several layers may lie in one tensor."""
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    for (component, name), place in places(model.family, header).items():
+        shape = shapes[place.tensor]
+        yield component, name, shape if place.rows is None else (place.rows[1] - place.rows[0], *shape[1:])
 
 
 def _number(component: str) -> int | None:

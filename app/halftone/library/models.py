@@ -17,12 +17,14 @@ from halftone.library.fit import misfit
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
 from halftone.library.gguf_header import read_any
 from halftone.library.header import Header
+from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
 from halftone.library.samplers import samplers_of
 from halftone.library.single import SINGLES, Config, configs, missing_parts
+from halftone.library.small_files import check_here
 from halftone.library.tasks import only_a_stage
-from halftone.library.why import listed_as, why_not
+from halftone.library.why import SCALED, listed_as, why_not
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -70,12 +72,14 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported or model-needs-parts for a single file that lacks parts, and model-cannot-run for a
-    folder whose parts do not belong together or are only one stage: they are described and listed, but cannot run.
+    """Raise HalftoneError model-unsupported or model-needs-parts for a single file that lacks parts, model-needs-files for one
+    that lacks only small files, and model-cannot-run for a folder whose parts do not belong together or are only one stage: they
+    are described and listed, but cannot run.
     """
     if facts.format == "diffusers" and facts.why:
         raise HalftoneError("model-cannot-run", path=facts.path, detail=facts.why)
     if facts.format == "diffusers" or facts.pipeline:
+        check_here(facts)
         return
     why = facts.why or "it is not clear what model it is"
     if facts.kind == "denoiser":
@@ -261,7 +265,12 @@ def _file(model: str, path: Path) -> ModelFacts:
 
 def _why_not(found: Recognised, header: Header) -> str:
     """Why this file alone makes no picture; "" for what can."""
-    if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES or found.quantised or not found.alike:
+    if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES:
+        return why_not(found)
+    by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
+    if found.quantised not in ("", SCALED if by_shapes else "") or not (by_shapes or found.alike):
+        return why_not(found)
+    if by_shapes and (found.kind == "denoiser" or found.naming != ORIGINAL):
         return why_not(found)
     lacking = missing_parts(found.family, header)
     return f"it does not hold {', '.join(lacking)}" if lacking else ""
@@ -270,6 +279,8 @@ def _why_not(found: Recognised, header: Header) -> str:
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -> ModelFacts:
     """What is known of a whole model in one file, from the configurations of its parts. told: its size is one of its own."""
     pipeline = str(found["model_index"]["_class_name"])
+    if "Kontext" in facts.base:  # built as FLUX.1 dev is, and only told by its name
+        pipeline = pipeline.replace("Flux", "FluxKontext")
     parts = {name: Part(name, config, ()) for name, config in found.items()}
     edges = facts.native_width, facts.native_height
     width, height = edges if told else native_edges(parts, edges[0])

@@ -1,73 +1,96 @@
-"""Whole models in one file, as the tools of Stability AI and CompVis write them: which parts it holds, and how each is built.
+"""Whole models in one file, as their makers and ComfyUI write them: which parts it holds, and how each is built.
 
 The configurations of the families stand in `resources/configs`; what a file's own shapes say goes before them, so that a smaller
 or pruned variant is read as what it is. No weight is read.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.families import SD1, SD2, SDXL
+from halftone.library import single_configs, transformer_configs
+from halftone.library.families import BY_NAME, FLUX, SD1, SD2, SD3, SDXL
 from halftone.library.folder import read_json
 from halftone.library.header import Header
 from halftone.library.original_names import text_names, unet_names, vae_names
+from halftone.library.transformer_names import FLUX_NAMES, SD3_NAMES, Naming, pieces
 from halftone.settings.places import resources
 
-Shapes = Mapping[str, tuple[int, ...]]
 Config = dict[str, Any]
 
 _UNET: Final = "model.diffusion_model."
-_VAE: Final = "first_stage_model."
-_HEAD: Final = 64
-"""Channels of one attention head, in every text encoder and in the UNets after the first family."""
+_FIRST: Final = ("first_stage_model.",)
+_VAE: Final = (*_FIRST, "vae.")
 
 
 class Single(msgspec.Struct, frozen=True, kw_only=True):
     """How one family lies in a file. key: its folder in resources/configs; prefixes: component -> what its tensors' names begin
-    with there.
+    with there; optional: components that it runs without; naming: of its transformer, None for a UNet.
     """
 
     key: str
-    prefixes: dict[str, str]
+    prefixes: dict[str, tuple[str, ...]]
+    optional: tuple[str, ...] = ()
+    naming: Naming | None = None
+
+
+def _comfy(encoder: str) -> tuple[str, ...]:
+    return (f"text_encoders.{encoder}.transformer.",)
 
 
 SINGLES: Final[dict[str, Single]] = {
-    SD1.name: Single(key="sd1", prefixes={"unet": _UNET, "vae": _VAE, "text_encoder": "cond_stage_model.transformer."}),
-    SD2.name: Single(key="sd2", prefixes={"unet": _UNET, "vae": _VAE, "text_encoder": "cond_stage_model.model."}),
+    SD1.name: Single(key="sd1", prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder": ("cond_stage_model.transformer.",)}),
+    SD2.name: Single(key="sd2", prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder": ("cond_stage_model.model.",)}),
     SDXL.name: Single(
         key="sdxl",
         prefixes={
-            "unet": _UNET,
-            "vae": _VAE,
-            "text_encoder": "conditioner.embedders.0.transformer.",
-            "text_encoder_2": "conditioner.embedders.1.model.",
+            "unet": (_UNET,),
+            "vae": _FIRST,
+            "text_encoder": ("conditioner.embedders.0.transformer.",),
+            "text_encoder_2": ("conditioner.embedders.1.model.",),
         },
+    ),
+    SD3.name: Single(
+        key="sd3",
+        prefixes={
+            "transformer": (_UNET,),
+            "vae": _VAE,
+            "text_encoder": _comfy("clip_l"),
+            "text_encoder_2": _comfy("clip_g"),
+            "text_encoder_3": _comfy("t5xxl"),
+        },
+        optional=("text_encoder_3",),
+        naming=SD3_NAMES,
+    ),
+    FLUX.name: Single(
+        key="flux",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("clip_l"), "text_encoder_2": _comfy("t5xxl")},
+        naming=FLUX_NAMES,
     ),
 }
 """By the name of the family."""
 
 _NAMES: Final = {"unet": unet_names, "vae": vae_names}
-_UNUSED: Final = 23
-"""The text encoder of Stable Diffusion 2 has one layer more, which is never used: diffusers reads the result before it."""
+_DENOISERS: Final = ("unet", "transformer")
+_TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
+"""Two names of the words of T5, of which files have one or both."""
+_TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
+    "sd3": transformer_configs.sd3,
+    "flux": transformer_configs.flux,
+}
 
 
 class Place(NamedTuple):
-    """A tensor of a file, or only these rows of it."""
+    """A tensor of a file, or only these rows of it. swapped: the two halves of these rows stand in the other order."""
 
     tensor: str
     rows: tuple[int, int] | None = None
+    swapped: bool = False
 
 
-_PARTS: Final = {
-    "unet": "the denoiser (UNet)",
-    "vae": "the VAE",
-    "text_encoder": "a text encoder",
-    "text_encoder_2": "a text encoder",
-}
+_PARTS: Final = {"unet": "the denoiser (UNet)", "transformer": "the denoiser (transformer)", "vae": "the VAE"}
 
 
 def missing_parts(family: str, header: Header) -> tuple[str, ...]:
@@ -75,14 +98,19 @@ def missing_parts(family: str, header: Header) -> tuple[str, ...]:
     single = SINGLES.get(family)
     if single is None:
         return ()
-    held = {name for name, prefix in single.prefixes.items() if any(tensor.name.startswith(prefix) for tensor in header.tensors)}
-    return tuple(dict.fromkeys(_PARTS[name] for name in single.prefixes if name not in held))
+    held = {component_of(family, tensor.name) for tensor in header.tensors}
+    lost = [name for name in single.prefixes if name not in held and name not in single.optional]
+    named = _PARTS | {
+        f"text_encoder_{number}": f"the text encoder {kind}" for number, kind in enumerate(BY_NAME[family].encoders, 1)
+    }
+    named["text_encoder"] = named["text_encoder_1"]
+    return tuple(named[name] for name in lost)
 
 
 def component_of(family: str, tensor: str) -> str | None:
     """The component that a tensor belongs to; None where none reads it (averages kept by training, noise schedules)."""
     prefixes = SINGLES[family].prefixes.items()
-    return next((name for name, prefix in prefixes if tensor.startswith(prefix)), None)
+    return next((name for name, starts in prefixes if tensor.startswith(starts)), None)
 
 
 def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
@@ -95,28 +123,49 @@ def kinds_by_component(family: str, header: Header) -> dict[str, set[str]]:
 
 
 def module_names(family: str, header: Header) -> dict[str, tuple[str, str]]:
-    """Tensor of the file -> (component, name of the parameter there), of all that a component reads. Of three projections that
+    """Tensor of the file -> (component, name of the parameter there), of all that a component reads. Of several parameters that
     lie in one tensor, the first.
     """
     found: dict[str, tuple[str, str]] = {}
-    for component, prefix in SINGLES[family].prefixes.items():
-        own = [tensor.name.removeprefix(prefix) for tensor in header.tensors if tensor.name.startswith(prefix)]
-        names = _NAMES.get(component, text_names)(own)
-        found |= {prefix + given: (component, name) for given, name in names.items()}
+    for key, place in places(family, header).items():
+        found.setdefault(place.tensor, key)
     return found
 
 
 def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
     """(component, parameter) -> where it lies in the file."""
-    rows = {tensor.name: tensor.shape[0] for tensor in header.tensors if tensor.shape}
+    single = SINGLES[family]
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     found: dict[tuple[str, str], Place] = {}
-    for tensor, (component, name) in module_names(family, header).items():
+    for component, starts in single.prefixes.items():
+        for start in starts:
+            own = {name.removeprefix(start): shape for name, shape in shapes.items() if name.startswith(start)}
+            if component in _DENOISERS and single.naming is not None:
+                inside = _in_pieces(single.naming, own)
+            else:
+                inside = _by_name(_NAMES.get(component, text_names)(own), own)
+            found |= {(component, name): place._replace(tensor=start + place.tensor) for name, place in inside.items()}
+    return found
+
+
+def _by_name(names: Mapping[str, str], shapes: single_configs.Shapes) -> dict[str, Place]:
+    """Where the parameters lie of which each has a tensor, but for the three of attention in OpenCLIP."""
+    found: dict[str, Place] = {}
+    for tensor, name in names.items():
         if ".in_proj_" not in tensor:
-            found[component, name] = Place(tensor)
+            found |= dict.fromkeys(_TABLES if name in _TABLES else (name,), Place(tensor))
             continue
-        third = rows[tensor] // 3
+        third = shapes[tensor][0] // 3
         for index, part in enumerate(("q_proj", "k_proj", "v_proj")):
-            found[component, name.replace("q_proj", part)] = Place(tensor, (index * third, (index + 1) * third))
+            found[name.replace("q_proj", part)] = Place(tensor, (index * third, (index + 1) * third))
+    return found
+
+
+def _in_pieces(naming: Naming, shapes: single_configs.Shapes) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for piece in pieces(naming, shapes):
+        whole = piece.rows == (0, *shapes[piece.tensor][:1]) or not shapes[piece.tensor]
+        found[piece.parameter] = Place(piece.tensor, None if whole and not piece.swapped else piece.rows, piece.swapped)
     return found
 
 
@@ -140,26 +189,57 @@ def configs(family: str, header: Header) -> dict[str, Config]:
     folder = resources() / "configs" / single.key
     found = {file.parent.name: cast("Config", read_json(file)) for file in sorted(folder.glob("*/*.json"))}
     found["model_index"] = cast("Config", read_json(folder / "model_index.json"))
-    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    own = {name: _without(prefix, shapes) for name, prefix in single.prefixes.items()}
+    own = {name: _without(starts, header) for name, starts in single.prefixes.items()}
+    for name in single.optional:
+        if not own[name]:
+            del own[name], found[name]
+            tokenizer = name.replace("text_encoder", "tokenizer")
+            found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
     try:
-        found["unet"] |= _unet(own["unet"], found["unet"])
-        found["vae"] |= _vae(own["vae"])
-        for name in own.keys() - {"unet", "vae"}:
-            found[name] |= _open_clip(own[name]) if any("resblocks" in key for key in own[name]) else _clip(own[name])
-    except (KeyError, IndexError) as error:
+        found["vae"] |= single_configs.vae(own["vae"])
+        for name in own.keys() - {*_DENOISERS, "vae"}:
+            found[name] |= _text_encoder(own[name])
+        if single.naming is None:
+            _tell_unet(found, own["unet"], header)
+        else:
+            _tell_transformer(single.key, found, own)
+    except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
         raise HalftoneError("model-not-a-model", f"no tensor {error}", path="") from error
+    return found
+
+
+def _text_encoder(shapes: single_configs.Shapes) -> Config:
+    if any("resblocks" in name for name in shapes):
+        return single_configs.open_clip(shapes)
+    return transformer_configs.t5(shapes) if any("SelfAttention" in name for name in shapes) else single_configs.clip(shapes)
+
+
+def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
+    """What the UNet's shapes and the file's metadata tell of the UNet, the scheduler and the pipeline."""
+    found["unet"] |= single_configs.unet(shapes, found["unet"])
     if "addition_time_embed_dim" in found["unet"]:
         pooled = found["text_encoder_2"]["projection_dim"]
         found["unet"]["addition_time_embed_dim"] = (found["unet"]["projection_class_embeddings_input_dim"] - pooled) // 6
     if found["unet"]["in_channels"] > found["vae"]["latent_channels"]:
         found["model_index"]["_class_name"] = str(found["model_index"]["_class_name"]).replace("Pipeline", "InpaintPipeline")
     found["scheduler"] |= _prediction(header)
+
+
+def _tell_transformer(key: str, found: dict[str, Config], own: Mapping[str, single_configs.Shapes]) -> None:
+    shapes = own["transformer"]
+    found["transformer"] |= _TRANSFORMERS[key](shapes)
+    for conv in ("quant_conv", "post_quant_conv"):
+        found["vae"][f"use_{conv}"] = f"{conv}.weight" in own["vae"]
+    if key == "flux":
+        found["scheduler"] |= transformer_configs.flux_scheduler(shapes)
+        found["model_index"]["_class_name"] = transformer_configs.flux_pipeline(shapes)
+
+
+def _without(starts: tuple[str, ...], header: Header) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for start in starts:
+        found |= {tensor.name.removeprefix(start): tensor.shape for tensor in header.tensors if tensor.name.startswith(start)}
     return found
-
-
-def _without(prefix: str, shapes: Shapes) -> dict[str, tuple[int, ...]]:
-    return {name.removeprefix(prefix): shape for name, shape in shapes.items() if name.startswith(prefix)}
 
 
 def _prediction(header: Header) -> Config:
@@ -176,78 +256,3 @@ def _prediction(header: Header) -> Config:
     if "ztsnr" in names:
         found |= {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
     return found
-
-
-def _unet(shapes: Shapes, family: Config) -> Config:
-    levels: list[list[int]] = [[]]
-    for index in range(1, 1 + _count(shapes, r"input_blocks\.(\d+)\.")):
-        if f"input_blocks.{index}.0.op.weight" in shapes:
-            levels.append([])
-        elif f"input_blocks.{index}.0.out_layers.3.weight" in shapes:
-            levels[-1].append(index)
-    channels = [shapes[f"input_blocks.{level[0]}.0.out_layers.3.weight"][0] for level in levels]
-    depths = [_count(shapes, rf"input_blocks\.{level[0]}\.1\.transformer_blocks\.(\d+)\.") for level in levels]
-    keys = next(shape for name, shape in shapes.items() if name.endswith("attn2.to_k.weight"))
-    projections = (shape for name, shape in shapes.items() if name.endswith(".1.proj_in.weight"))
-    heads = family["attention_head_dim"]
-    config: Config = {
-        "in_channels": shapes["input_blocks.0.0.weight"][1],
-        "out_channels": shapes["out.2.weight"][0],
-        "block_out_channels": channels,
-        "layers_per_block": len(levels[0]),
-        "cross_attention_dim": keys[1],
-        "down_block_types": ["CrossAttnDownBlock2D" if depth else "DownBlock2D" for depth in depths],
-        "up_block_types": ["CrossAttnUpBlock2D" if depth else "UpBlock2D" for depth in reversed(depths)],
-        "transformer_layers_per_block": [max(1, depth) for depth in depths],
-        "use_linear_projection": len(next(projections)) == 2,
-        "attention_head_dim": heads if isinstance(heads, int) else [max(1, width // _HEAD) for width in channels],
-    }
-    if "label_emb.0.0.weight" in shapes:
-        config["projection_class_embeddings_input_dim"] = shapes["label_emb.0.0.weight"][1]
-    return config
-
-
-def _vae(shapes: Shapes) -> Config:
-    levels = _count(shapes, r"encoder\.down\.(\d+)\.")
-    return {
-        "block_out_channels": [shapes[f"encoder.down.{level}.block.0.conv1.weight"][0] for level in range(levels)],
-        "down_block_types": ["DownEncoderBlock2D"] * levels,
-        "up_block_types": ["UpDecoderBlock2D"] * levels,
-        "layers_per_block": _count(shapes, r"encoder\.down\.0\.block\.(\d+)\."),
-        "latent_channels": shapes["decoder.conv_in.weight"][1],
-    }
-
-
-def _clip(shapes: Shapes) -> Config:
-    table = shapes["text_model.embeddings.token_embedding.weight"]
-    return {
-        "vocab_size": table[0],
-        "hidden_size": table[1],
-        "num_attention_heads": max(1, table[1] // _HEAD),
-        "num_hidden_layers": _count(shapes, r"text_model\.encoder\.layers\.(\d+)\."),
-        "intermediate_size": shapes["text_model.encoder.layers.0.mlp.fc1.weight"][0],
-        "max_position_embeddings": shapes["text_model.embeddings.position_embedding.weight"][0],
-    }
-
-
-def _open_clip(shapes: Shapes) -> Config:
-    """As OpenCLIP names them."""
-    table = shapes["token_embedding.weight"]
-    layers = _count(shapes, r"transformer\.resblocks\.(\d+)\.")
-    config: Config = {
-        "vocab_size": table[0],
-        "hidden_size": table[1],
-        "num_attention_heads": max(1, table[1] // _HEAD),
-        "num_hidden_layers": _UNUSED if layers == _UNUSED + 1 else layers,
-        "intermediate_size": shapes["transformer.resblocks.0.mlp.c_fc.weight"][0],
-        "max_position_embeddings": shapes["positional_embedding"][0],
-    }
-    if "text_projection" in shapes:
-        config["projection_dim"] = shapes["text_projection"][1]
-    return config
-
-
-def _count(shapes: Shapes, pattern: str) -> int:
-    """One more than the largest index that stands in such names; 0 where there is none."""
-    found = [int(match[1]) for name in shapes if (match := re.match(pattern, name))]
-    return max(found, default=-1) + 1

@@ -12,6 +12,7 @@ from halftone.library.inversions import inner, places, with_words
 from halftone.library.prompt_chunks import COMMA, split_prompt, used
 from halftone.library.prompt_syntax import at_step, changes, parse, plain
 from halftone.library.single import SINGLES
+from halftone.library.small_files import needed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -73,8 +74,11 @@ def cut_prompt(model: ModelFacts, prompt: str) -> tuple[int, str] | None:
 
 def _own_tokenizer(model: ModelFacts) -> "Tokenizer | None":
     if model.format == "single-file":
-        return clip_tokenizer() if model.family in SINGLES else None
-    file = Path(model.path) / "tokenizer" / "tokenizer.json"
+        if reads_in_chunks(model.family):
+            return clip_tokenizer() if model.family in SINGLES else None
+        file = next((one.place for one in needed(model)), Path())  # where T5 reads a prompt, it reads all of it
+    else:
+        file = Path(model.path) / "tokenizer" / "tokenizer.json"
     if not file.is_file():
         return None
     from tokenizers import Tokenizer

@@ -21,7 +21,8 @@ _VOCABULARIES: Final = {
 }
 """Files of a tokenizer; every other text encoder has a tokenizer.json."""
 
-_READ: Final = {*PACKED, "scaled FP8"}
+SCALED: Final = "scaled FP8"
+_READ: Final = {*PACKED, SCALED}
 """Kinds of quantised weights that a transformer's file may have."""
 _PICTURES: Final = ("DC-AE", "Stage A", "MoVQ", "TAESD", "OpenCLIP-H vision")
 _WORDS: Final = {"embedding": "textual inversion"}

@@ -57,6 +57,11 @@ def masks_dir() -> Path:
     return _made(data_dir() / "masks")
 
 
+def small_files_dir() -> Path:
+    """Small files of models (tokenizers) that a user fetched or chose, a folder for each kind."""
+    return _made(data_dir() / "small-files")
+
+
 def settings_file() -> Path:
     """The settings file; it does not exist until something differs from its default."""
     return _made(_override("") or _platform("user_config_path")) / "settings.toml"

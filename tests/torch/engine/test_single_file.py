@@ -216,8 +216,8 @@ def test_bad_numbers_in_the_file_are_named_by_the_layer_that_reads_them(
     ("left_out", "lacking"),
     [
         ("first_stage_model.", "the VAE"),
-        ("conditioner.embedders.1.", "a text encoder"),
-        ("conditioner.", "a text encoder"),
+        ("conditioner.embedders.1.", "the text encoder OpenCLIP-G"),
+        ("conditioner.", "the text encoder CLIP-L, the text encoder OpenCLIP-G"),
     ],
 )
 def test_a_file_that_is_not_whole_says_what_it_lacks(

@@ -43,7 +43,7 @@ def test_a_denoiser_alone_says_which_parts_and_which_small_files_are_missing(tmp
 @pytest.mark.parametrize(
     ("patterns", "name", "detail"),
     [
-        (SD1_UNET, "m.safetensors", "it does not hold the VAE, a text encoder"),
+        (SD1_UNET, "m.safetensors", "it does not hold the VAE, the text encoder CLIP-L"),
         (VAE, "m.safetensors", "it is a VAE (4 channels), not a whole model"),
         (PARTS["t5"][0], "m.safetensors", "it is a text encoder (T5-XXL), not a whole model"),
         (PARTS["siglip"][0], "m.safetensors", "it is an image encoder (SigLIP), not a whole model"),

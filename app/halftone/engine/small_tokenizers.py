@@ -1,0 +1,16 @@
+"""Tokenizers whose words are no part of a model in one file: read from where Halftone keeps them."""
+
+from typing import Any, Final
+
+from halftone.library.single import Config
+from halftone.library.small_files import T5
+
+_MARKS: Final = ("eos_token", "unk_token", "pad_token", "extra_ids", "model_max_length")
+
+
+def small_tokenizer(kind: str, config: Config) -> Any:
+    """kind: its class in transformers. Raises OSError and ValueError where the file is not there, or none."""
+    import transformers
+
+    marks = {name: config[name] for name in _MARKS if name in config}
+    return getattr(transformers, kind).from_pretrained(T5.place.parent, local_files_only=True, **marks)
