@@ -90,7 +90,6 @@ def _t5() -> Any:
             num_layers=2,
             num_heads=2,
             feed_forward_proj="gated-gelu",
-            tie_word_embeddings=False,
         )
     )
 

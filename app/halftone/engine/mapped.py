@@ -32,7 +32,7 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
 
 
 def empty(kind: Any, config: dict[str, Any]) -> nn.Module:
-    """A network without memory for its parameters; what it computes when it is made (the positions of a text encoder) is there."""
+    """A network without memory for its parameters; what it computes when made (positions of a text encoder) is there."""
     from accelerate import init_empty_weights
     from transformers.initialization import no_init_weights
 
