@@ -16,8 +16,6 @@ ErrorCode = Literal[
     "model-unsupported",
     "model-needs-parts",
     "model-needs-files",
-    "small-file-not-one",
-    "small-files-not-there",
     "model-cannot-run",
     "model-load-failed",
     "model-parts-misfit",
@@ -142,10 +140,8 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "model-needs-files": (
         "Halftone can run {path} once it has this small file beside it: {files}.",
-        "Fetch it, in the window or with halftone fetch, or choose a folder that has it.",
+        "Download it from huggingface.co, and put it into {folder}.",
     ),
-    "small-file-not-one": ("{path} does not hold {what}: {detail}.", "Fetch it again, or choose another folder."),
-    "small-files-not-there": ("{folder} does not hold {what}: {detail}.", "Choose the folder it lies in, or fetch it."),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",

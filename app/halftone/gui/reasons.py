@@ -158,12 +158,6 @@ FRAGMENTS: Final = (
     "it is a text file under another name",
     "it claims to be {0} bytes long",
     "it cannot be read",
-    "it cannot be written",
-    "the words of T5's tokenizer",
-    "it is too large",
-    "it is cut off, or no tokenizer of T5",
-    "it is the tokenizer of another model",
-    "the {0} in it is not the one: {1}",
     "it is a folder",
     "it is a pickle file, which can run code when it is opened, so Halftone does not open it",
     "its tensors have no LoRA's names",
@@ -293,9 +287,6 @@ PARTS: Final = (
     "text width",
     "layer width",
     "size input",
-    "it is too large",
-    "it is cut off, or no tokenizer of T5",
-    "it is the tokenizer of another model",
 )
 """What may stand inside a template, alone or in a list."""
 LISTS: Final = (

@@ -20,7 +20,7 @@ from halftone.library.header import read_header
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.models import describe, runnable
 from halftone.library.single import SINGLES, places
-from halftone.library.small_files import lacking
+from halftone.library.small_files import T5, lacking
 from halftone.library.tokens import make_counter
 
 Saved = Callable[[str], tuple[dict[str, Any], Path]]
@@ -50,6 +50,7 @@ def test_every_number_of_the_file_is_where_it_belongs(saved: Saved, kind: str) -
         runnable(facts)
     assert caught.value.code == "model-needs-files"
     assert "google-t5/t5-base/tokenizer.json (1.4\u00a0MB)" in str(caught.value)
+    assert caught.value.facts["folder"] == str(T5.place.parent)
     put_small_files()
     runnable(facts)
     loaded = load_pipeline(facts, torch.device("cpu"))
