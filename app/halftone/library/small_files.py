@@ -2,6 +2,7 @@
 where they are published, and whether they are here. Nothing is fetched.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,7 +49,9 @@ def lacking(facts: ModelFacts) -> tuple[SmallFile, ...]:
 
 
 def check_here(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-needs-files where some are not here."""
+    """Raise HalftoneError model-needs-files where some are not here; the folder for them is made."""
     if files := lacking(facts):
+        with suppress(OSError):
+            files[0].place.parent.mkdir(exist_ok=True)
         told = ", ".join(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
         raise HalftoneError("model-needs-files", path=facts.path, files=told, folder=str(files[0].place.parent))

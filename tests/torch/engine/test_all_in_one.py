@@ -51,6 +51,7 @@ def test_every_number_of_the_file_is_where_it_belongs(saved: Saved, kind: str) -
     assert caught.value.code == "model-needs-files"
     assert "google-t5/t5-base/tokenizer.json (1.4\u00a0MB)" in str(caught.value)
     assert caught.value.facts["folder"] == str(T5.place.parent)
+    assert T5.place.parent.is_dir()
     put_small_files()
     runnable(facts)
     loaded = load_pipeline(facts, torch.device("cpu"))
