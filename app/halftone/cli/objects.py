@@ -119,8 +119,9 @@ def _image_object(image: PictureFacts) -> dict[str, Any]:
     names = ("seed", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
     drawn = [name for name in ("variation_seed", "prompt", "negative") if getattr(image, name)]
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
+    loras = {"loras": [{"path": lora.path, "weight": lora.weight} for lora in image.loras]} if image.loras else {}
     made = {"passes": [msgspec.to_builtins(one) for one in image.passes]} if image.passes else {}
-    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *drawn, *film)}, **made}
+    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *drawn, *film)}, **loras, **made}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -188,8 +189,8 @@ def show_pictures(
 ) -> None:
     """model: as the user would name it again."""
     out = console or _console()
-    used = f" · with {named}" if (named := _named(extras)) else ""
     for picture in report.images:
+        used = f" · with {named}" if (named := _named(replace(extras, loras=(*extras.loras, *picture.loras)))) else ""
         glyph, style, state = _RECEIPTS[picture.state]
         if picture.state == "clean" and picture.cures:
             state += f", with a cure in use ({', '.join(f'{name}: {_IN_USE[kind]}' for name, kind in picture.cures.items())})"

@@ -84,13 +84,19 @@ def test_a_lora_that_is_the_cause_brings_its_remedy() -> None:
 
 
 def test_pictures_name_what_they_were_made_with() -> None:
-    picture = samples.picture_facts("a.png")
-    report = GenerateReport(images=(picture,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+    drawn = Lora(path="/l/drawn.safetensors", weight=0.5)
+    pictures = (samples.picture_facts("a.png"), replace(samples.picture_facts("b.png"), loras=(drawn,)))
+    report = GenerateReport(images=pictures, plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
     out = Console(file=io.StringIO(), width=200, highlight=False)
     extras = Extras(loras=(Lora(path="/l/glow.safetensors", weight=0.8), Lora(path="ink")), vae="/v/crisp.safetensors")
     show_pictures(report, "pocket", AS_SET, extras=extras, console=out)
     assert isinstance(out.file, io.StringIO)
-    assert "clean · with the VAE crisp.safetensors and the LoRAs glow 0.8, ink 1" in out.file.getvalue()
+    said = out.file.getvalue()
+    assert "clean · with the VAE crisp.safetensors and the LoRAs glow 0.8, ink 1\n" in said
+    assert "clean · with the VAE crisp.safetensors and the LoRAs glow 0.8, ink 1, drawn 0.5\n" in said
+    shown = generate_object(report, AS_SET, ())["images"]
+    assert ["loras" in one for one in shown] == [False, True]
+    assert shown[1]["loras"] == [{"path": "/l/drawn.safetensors", "weight": 0.5}]
 
 
 def test_a_damaged_lora_is_named_and_the_model_is_not_blamed() -> None:
