@@ -34,6 +34,7 @@ from halftone.contract.facts import (
     PictureFacts,
     RepairReport,
     SelfTestReport,
+    Upscaled,
 )
 from halftone.contract.messages import (
     AnyEvent,
@@ -52,6 +53,7 @@ from halftone.contract.messages import (
     SelfTest,
     StepDone,
     TestDone,
+    Upscale,
 )
 from halftone.contract.words import ReceiptState
 from halftone.library.records import SelfTests
@@ -184,6 +186,8 @@ def usual(kind: str) -> list[AnyAction]:
             return [loading, Say(event=PhaseChanged(phase="range", done=1, total=3)), Say(event=measured)]
         case "selftest":
             return [Say(event=TestDone(result=samples.operation(), done=1, total=1))]
+        case "upscale":
+            return [Say(event=PhaseChanged(phase="upscale", done=done, total=2)) for done in (1, 2)]
         case "repair":
             return [loading, Say(event=PhaseChanged(phase="write", done=1, total=1))]
         case _:
@@ -221,6 +225,19 @@ class ScriptedEngine:
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         self._play(command.job, "repair", emit, control, None)
         return samples.repair_report(command.output)
+
+    def upscale(self, command: Upscale, emit: Emit, control: Control) -> GenerateReport:
+        self._play(command.job, "upscale", emit, control, None)
+        made: list[PictureFacts] = []
+        for index, source in enumerate(command.request.pictures):
+            path = Path(source).with_name(f"{Path(source).stem}-4x.png")
+            path.write_bytes(samples.png(32, 32))
+            how = Upscaled(source=source, upscaler=command.request.upscaler, scale=4)
+            facts = msgspec.structs.replace(samples.picture_facts(str(path), seed=0), index=index, upscaled=how, steps=0)
+            made.append(msgspec.structs.replace(facts, dtypes={"upscaler": "float32"}, room_bits=None, width=256, height=256))
+            small = samples.png()
+            emit(PictureReady(facts=made[-1], thumbnail_size=len(small)), small)
+        return GenerateReport(images=tuple(made), plan=samples.PLAIN, events=(), seconds=0.5, seconds_per_step=None)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         self._play("load", "load", emit, Going(), None)

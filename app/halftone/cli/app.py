@@ -25,6 +25,7 @@ from halftone.cli.inputs import (
 )
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
+from halftone.cli.upscale import upscale
 from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -52,6 +53,7 @@ def application() -> typer.Typer:
         given.with_options(generate)
     )
     app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
+    app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
     return app
@@ -234,7 +236,7 @@ def generate(
     """
     tools: Tools = context.obj
     saved = load()
-    second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength)
+    second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, **inputs)
     if latents is None:
         base = new_request({**asked, **asked_words(words, saved)}, model, device, saved)

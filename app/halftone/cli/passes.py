@@ -8,9 +8,13 @@ import typer
 from halftone.cli.flags import absolute
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
-from halftone.contract.request import LANCZOS, LATENT, Hires
+from halftone.contract.request import LANCZOS, LATENT, Hires, model_stem
+from halftone.library.upscalers import known_upscalers
+from halftone.settings.store import Settings
 
 _PANEL: Final = "In two passes (the second one larger, as A1111's Hires. fix)"
+
+_NO_FOLDERS: Final = Settings()
 
 Scale = Annotated[
     float | None,
@@ -28,7 +32,7 @@ Upscaler = Annotated[
         "--hires-upscaler",
         metavar="NAME",
         rich_help_panel=_PANEL,
-        help="latent (left out: this), lanczos, or the .safetensors file of an upscale model.",
+        help="latent (left out: this), lanczos, or an upscale model: its .safetensors file, or its name in your folders.",
         show_default=False,
     ),
 ]
@@ -48,7 +52,9 @@ Strength = Annotated[
 ]
 
 
-def hires_of(scale: float | None, upscaler: str | None, steps: int | None, strength: float | None) -> Hires | None:
+def hires_of(
+    scale: float | None, upscaler: str | None, steps: int | None, strength: float | None, saved: Settings = _NO_FOLDERS
+) -> Hires | None:
     """The second pass that was asked for. Raises HalftoneError setting-bad-value where its scale is missing."""
     others = {"--hires-upscaler": upscaler, "--hires-steps": steps, "--hires-strength": strength}
     given = next((name for name, value in others.items() if value is not None), None)
@@ -56,12 +62,18 @@ def hires_of(scale: float | None, upscaler: str | None, steps: int | None, stren
         raise HalftoneError("setting-bad-value", name=given, value="given without --hires", allowed="--hires SCALE as well")
     if scale is None:
         return None
-    return Hires(scale=scale, upscaler=_upscaler(upscaler or LATENT), steps=steps, strength=strength)
+    return Hires(scale=scale, upscaler=_upscaler(upscaler or LATENT, saved), steps=steps, strength=strength)
 
 
-def _upscaler(text: str) -> str:
-    """A way, or a file from anywhere."""
-    return text.lower() if text.lower() in (LATENT, LANCZOS) and not Path(text).exists() else absolute(text)
+def _upscaler(text: str, saved: Settings) -> str:
+    """A way, or a model."""
+    return text.lower() if text.lower() in (LATENT, LANCZOS) and not Path(text).exists() else upscaler_file(text, saved)
+
+
+def upscaler_file(text: str, saved: Settings) -> str:
+    """An upscale model: a file from anywhere, or the name of one in the folders of the settings."""
+    path = absolute(text)
+    return path if Path(path).exists() else known_upscalers(saved).get(model_stem(text), path)
 
 
 def passes_words(picture: PictureFacts) -> str:

@@ -11,7 +11,7 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import AnyEvent, Examine, Generate, Load, Repair, SelfTest
+from halftone.contract.messages import AnyEvent, Examine, Generate, Load, Repair, SelfTest, Upscale
 
 
 class Emit(Protocol):
@@ -47,6 +47,8 @@ class Engine(Protocol):
     def generate(self, command: Generate, emit: Emit, control: Control) -> GenerateReport: ...
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport: ...
+
+    def upscale(self, command: Upscale, emit: Emit, control: Control) -> GenerateReport: ...
 
     def load(self, command: Load, emit: Emit) -> ModelFacts: ...
 

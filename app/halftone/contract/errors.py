@@ -241,14 +241,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{model} cannot draw over a picture made larger: {detail}.",
         "Leave the second pass (hires) out, or enlarge the finished picture.",
     ),
-    "upscaler-missing": ("There is no upscale model at {path}.", "Check the path, or use Lanczos, which needs no model."),
+    "upscaler-missing": ("There is no upscale model at {path}.", "Check the path, or add its folder in Settings, Folders."),
     "upscaler-not-one": (
         "{path} is not an upscale model that Halftone can read: {detail}.",
         "Choose the .safetensors file of an upscale model, or convert a .pth file to it with a program that you trust with it.",
     ),
     "upscaler-broken": (
         "The upscale model {name} gave bad numbers, also in FP32.",
-        "Download it again, or use another one or Lanczos.",
+        "Download it again, or use another one.",
     ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),

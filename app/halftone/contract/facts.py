@@ -286,6 +286,14 @@ class PassFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
 
 
+class Upscaled(msgspec.Struct, frozen=True, kw_only=True):
+    """How a finished picture was made larger: the file it was, the upscale model's file, and how many times larger."""
+
+    source: str
+    upscaler: str
+    scale: int
+
+
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of the device ended while a picture was made. phase, step (from 1, None outside the steps): where.
 
@@ -353,6 +361,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     offload: OffloadMode = "none"
     shortages: tuple[Shortage, ...] = ()
     cut_short: ErrorFacts | None = None
+    upscaled: Upscaled | None = None
 
     @property
     def first_size(self) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
+from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, UpscaleRequest
 from halftone.contract.words import Depth, Outcome, Phase
 
 PROTOCOL = 1
@@ -65,6 +65,13 @@ class Repair(Command, frozen=True, kw_only=True, tag=True):
     """Merged into the copy."""
 
 
+class Upscale(Command, frozen=True, kw_only=True, tag=True):
+    """Make finished pictures larger."""
+
+    job: str
+    request: UpscaleRequest
+
+
 class Cancel(Command, frozen=True, kw_only=True, tag=True):
     job: str
 
@@ -91,8 +98,8 @@ class Quit(Command, frozen=True, kw_only=True, tag=True):
     """Finish the current step, then leave."""
 
 
-AnyCommand = Hello | Generate | Examine | SelfTest | Repair | Cancel | Keep | Load | Unload | Quit
-JobCommand = Generate | Examine | SelfTest | Repair
+AnyCommand = Hello | Generate | Examine | SelfTest | Repair | Upscale | Cancel | Keep | Load | Unload | Quit
+JobCommand = Generate | Examine | SelfTest | Repair | Upscale
 Report = GenerateReport | CheckReport | SelfTestReport | RepairReport
 
 
@@ -122,7 +129,7 @@ class Refused(Event, frozen=True, kw_only=True, tag=True):
 class JobStarted(Event, frozen=True, kw_only=True, tag=True):
     """A job's first event, sent by the runner with plan None; an engine sends it once more when it knows its plan.
 
-    kind: the command's name in small letters, "generate", "examine", "selftest" or "repair".
+    kind: the command's name in small letters, "generate", "examine", "selftest", "repair" or "upscale".
     """
 
     kind: str

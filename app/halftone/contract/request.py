@@ -288,6 +288,19 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return self.mask is not None or self.start.extends
 
 
+class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Finished pictures to be made larger by an upscale model, each in a new file. upscaler: the model's file.
+
+    output: a file (of one picture) or a folder; None: beside each picture.
+    """
+
+    pictures: tuple[str, ...]
+    upscaler: str
+    device: str = "auto"
+    precision: Precision = "auto"
+    output: str | None = None
+
+
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Inputs of a check. None means: the pipeline's own default."""
 

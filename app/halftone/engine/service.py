@@ -19,10 +19,11 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone
+from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone, Upscale
 from halftone.contract.request import PictureRequest
 from halftone.engine.controls import with_controls
 from halftone.engine.denoiser import put_transformer
+from halftone.engine.enlarging import Enlarging
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
@@ -38,7 +39,7 @@ from halftone.engine.vae import put_vae
 from halftone.health.kept import going_on
 from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
-from halftone.health.requests import check_inputs, check_request
+from halftone.health.requests import check_inputs, check_request, check_upscale
 from halftone.library.drawn_loras import may_draw_loras
 from halftone.library.fitting import check_extras_fit
 from halftone.library.lora_fit import check_lora_fit
@@ -143,6 +144,20 @@ class DiffusersEngine:
             put_loras(loaded, command.loras)
             put_inversions(loaded, ())
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)
+
+    def upscale(self, command: Upscale, emit: Emit, control: Control) -> GenerateReport:
+        check_upscale(command.request)
+        device = find_device(command.request.device)
+
+        def make_room() -> bool:
+            there = self._loaded is not None
+            if there:
+                self.unload()
+                emit(ModelChanged(model=None))
+            return there
+
+        with quiet_libraries():
+            return Enlarging(command.request, device, self._self_tests.of(device), emit, control, make_room).run()
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         facts = describe(command.model)

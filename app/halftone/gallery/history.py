@@ -90,6 +90,12 @@ class History:
             number = self._database.execute(statement, row).lastrowid
         return Entry(id=number or 0, made_at=made_at, facts=facts, request=request, thumbnail=thumbnail)
 
+    def find(self, path: str) -> Entry | None:
+        """The picture that lies there, None where it is not on the list."""
+        statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE path = ?"
+        row = self._database.execute(statement, (path,)).fetchone()
+        return None if row is None else _entry(row)
+
     def recent(self, limit: int = 200, *, after: int = 0) -> list[Entry]:
         """The latest pictures, the newest first, of those with an id above `after`. Whether a file is still there,
         `Entry.gone` tells.

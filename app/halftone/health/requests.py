@@ -18,7 +18,7 @@ from halftone.contract.limits import (
     STEPS_RANGE,
     STRENGTH_RANGE,
 )
-from halftone.contract.request import CheckInputs, PictureRequest
+from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
 from halftone.health.kept import check_kept, going_on
 from halftone.health.passes import check_passes
 from halftone.library.controlnets import check_controls
@@ -28,11 +28,12 @@ from halftone.library.inversions import check_inversions
 from halftone.library.ipadapters import check_ip_adapters
 from halftone.library.loras import check_loras
 from halftone.library.styles import styled
+from halftone.library.upscalers import check_upscaler, is_upscale_model
 from halftone.library.vaes import check_vae
 from halftone.library.videos import check_video, reads_prompt
 from halftone.library.wildcards import check_wildcards
-from halftone.metadata.given import check_mask
-from halftone.metadata.picture import check_output, check_room_for_text
+from halftone.metadata.given import check_mask, picture_size
+from halftone.metadata.picture import PICTURES, check_output, check_room_for_text
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
@@ -95,6 +96,25 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         pixels = (request.width or 0) * (request.height or 0)
         check_output(request.output, overwrite=request.overwrite, pictures=request.batch, pixels=pixels)
         check_room_for_text(Path(request.output), prompt + negative)
+
+
+def check_upscale(request: UpscaleRequest) -> None:
+    """Raise HalftoneError for an upscale request that cannot work: upscaler-*, model-truncated, model-bad-header,
+    image-unreadable, setting-bad-value, output-*, disk-full. How large the pictures become, only the model tells.
+    """
+    if not is_upscale_model(request.upscaler):
+        raise HalftoneError("upscaler-missing", path=request.upscaler)
+    check_upscaler(request.upscaler)
+    for picture in request.pictures:
+        picture_size(picture)
+    if request.output is None:
+        for folder in {Path(picture).absolute().parent for picture in request.pictures}:
+            check_output(folder)
+        return
+    if len(request.pictures) > 1 and not Path(request.output).expanduser().is_dir():
+        value = f"{request.output} for {len(request.pictures)} pictures"
+        raise HalftoneError("setting-bad-value", name="--output", value=value, allowed="a folder that exists")
+    check_output(request.output, endings=PICTURES)
 
 
 def _check_noise(request: PictureRequest) -> None:

@@ -315,6 +315,17 @@ _PROGRAM: Final = (
         default=(),
     ),
     Setting(
+        name="folders.upscalers",
+        field="upscaler_folders",
+        page="Folders",
+        section="Upscale models",
+        title="Upscale model folders",
+        sentence="Upscale models (ESRGAN, SwinIR, DAT …) are looked for here and in your model folders.",
+        tooltip="They make finished pictures larger, and those between two passes.",
+        kind="folders",
+        default=(),
+    ),
+    Setting(
         name="folders.styles",
         field="styles_file",
         page="Folders",

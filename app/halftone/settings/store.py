@@ -27,6 +27,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model_folders: tuple[str, ...] = ()
     lora_folders: tuple[str, ...] = ()
     embedding_folders: tuple[str, ...] = ()
+    upscaler_folders: tuple[str, ...] = ()
     styles_file: str = ""
     wildcard_folders: tuple[str, ...] = ()
     first_run_done: bool = False
@@ -54,6 +55,7 @@ _FIELDS: Final[dict[str, str]] = {
     "folders.models": "model_folders",
     "folders.loras": "lora_folders",
     "folders.embeddings": "embedding_folders",
+    "folders.upscalers": "upscaler_folders",
     "folders.styles": "styles_file",
     "folders.wildcards": "wildcard_folders",
     "window.splitters": "splitters",

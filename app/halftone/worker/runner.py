@@ -41,13 +41,14 @@ from halftone.contract.messages import (
     Report,
     SelfTest,
     Unload,
+    Upscale,
     WorkerLost,
 )
 from halftone.health.faults import forget_frames, is_device_lost
 from halftone.worker.failures import error_facts
 
 Send = Callable[[AnyEvent, bytes], None]
-WorkCommand = Hello | Load | Unload | Generate | Examine | SelfTest | Repair
+WorkCommand = Hello | Load | Unload | JobCommand
 
 MEMORY_SECONDS: Final = 1.0
 """Shortest time between two MemoryChanged during a job."""
@@ -148,7 +149,7 @@ class JobRunner:
                     type(command).__name__,
                     ErrorFacts(code="protocol-mismatch", facts={"wanted": command.protocol, "got": PROTOCOL}),
                 )
-            case Generate() | Examine() | SelfTest() | Repair():
+            case Generate() | Examine() | SelfTest() | Repair() | Upscale():
                 self._file_job(command)
             case Hello() | Load() | Unload():
                 self._file(command)
@@ -223,7 +224,7 @@ class JobRunner:
             if self._leaving or self.device_lost or not self._waiting:
                 return None
             command = self._waiting.popleft()
-            self._job = _Job(command) if isinstance(command, Generate | Examine | SelfTest | Repair) else None
+            self._job = _Job(command) if isinstance(command, JobCommand) else None
             return command
 
     # -- carrying out ------------------------------------------------------------------------------------------------------
@@ -297,6 +298,8 @@ class JobRunner:
                 return engine.self_test(command, emit, control)
             case Repair():
                 return engine.repair(command, emit, control)
+            case Upscale():
+                return engine.upscale(command, emit, control)
 
     def _engine(self) -> Engine:
         """The engine, made on first use. Raises HalftoneError(worker-start)."""
@@ -396,12 +399,12 @@ class JobRunner:
 
 
 def _job_of(command: WorkCommand) -> str | None:
-    return command.job if isinstance(command, Generate | Examine | SelfTest | Repair) else None
+    return command.job if isinstance(command, JobCommand) else None
 
 
 def _device_of(command: WorkCommand) -> str:
     match command:
-        case Generate():
+        case Generate() | Upscale():
             return command.request.device
         case Load() | Examine() | SelfTest() | Repair():
             return command.device

@@ -56,7 +56,7 @@ def test_interpolated_latents_need_more_noise() -> None:
         (
             Hires(upscaler="nearest"),
             {},
-            "There is no upscale model at nearest. Check the path, or use Lanczos, which needs no model.",
+            "There is no upscale model at nearest. Check the path, or add its folder in Settings, Folders.",
         ),
     ],
 )

@@ -39,8 +39,9 @@ from halftone.contract.messages import (
     SelfTest,
     StepDone,
     Unload,
+    Upscale,
 )
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.worker.runner import JobRunner
 
 Answer = Callable[[AnyEvent], AnyCommand | None]
@@ -89,6 +90,7 @@ COMMANDS: list[JobCommand] = [
     Examine(job="a", model="pocket"),
     SelfTest(job="a"),
     Repair(job="a", model="pocket", output="copy"),
+    Upscale(job="a", request=UpscaleRequest(pictures=(), upscaler="4x.safetensors")),
 ]
 
 

@@ -1,0 +1,112 @@
+"""The command `upscale`: finished pictures, made larger by an upscale model."""
+
+import sqlite3
+from typing import Annotated
+
+import typer
+
+from halftone.cli import flags as given
+from halftone.cli.inputs import known_device
+from halftone.cli.jobs import run_job
+from halftone.cli.objects import SCHEMA, put
+from halftone.cli.passes import upscaler_file
+from halftone.cli.progress import Progress
+from halftone.cli.tools import JOB, Tools
+from halftone.cli.work import tell_notes
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.facts import GenerateReport, PictureFacts
+from halftone.contract.messages import AnyEvent, PictureReady, Upscale
+from halftone.contract.request import UpscaleRequest, model_stem
+from halftone.contract.words import DTYPE_NAMES
+from halftone.gallery.history import History
+from halftone.gallery.upscaled import list_larger
+from halftone.health.requests import check_upscale
+from halftone.health.words import elapsed
+from halftone.settings.store import load
+
+
+def upscale(
+    context: typer.Context,
+    pictures: Annotated[list[str], typer.Argument(metavar="PICTURE...", help="PNG, JPEG or WebP files.")],
+    model: Annotated[
+        str, typer.Option("--with", metavar="MODEL", help="An upscale model: a .safetensors file, or its name in your folders.")
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="A file or a folder. Left out: beside each picture.", show_default=False),
+    ] = None,
+    device: given.Device = None,
+    json: given.Json = False,
+) -> None:
+    """Make finished pictures larger with an upscale model (ESRGAN, SwinIR, DAT ...).
+
+    Each becomes a new file with the settings of the old one inside; nothing is overwritten.
+    """
+    tools: Tools = context.obj
+    saved = load()
+    request = UpscaleRequest(
+        pictures=tuple(map(given.absolute, pictures)),
+        upscaler=upscaler_file(model, saved),
+        device=known_device(device, saved),
+        precision=saved.numerics.precision,
+        output=None if output is None else given.absolute(output),
+    )
+    check_upscale(request)
+    report = _made(tools, request, as_json=json)
+    if json:
+        put({"schema": SCHEMA, "pictures": [_object(picture) for picture in report.images]})
+        return
+    for picture in report.images:
+        typer.echo(f"{picture.path}\n  {_line(picture)}")
+
+
+def _made(tools: Tools, request: UpscaleRequest, *, as_json: bool) -> GenerateReport:
+    """What was made before the job failed or was cancelled is told and listed, too."""
+    made: list[tuple[PictureFacts, bytes]] = []
+
+    def listen(event: AnyEvent, blob: bytes) -> None:
+        if isinstance(event, PictureReady):
+            made.append((event.facts, blob[: event.thumbnail_size]))
+        progress(event, blob)
+
+    try:
+        with Progress(wanted=not as_json) as progress:
+            return run_job(tools, Upscale(job=JOB, request=request), GenerateReport, listen)
+    except (HalftoneError, JobCancelled):
+        tell_notes(f"Finished before that: {facts.path}" for facts, _thumbnail in made)
+        raise
+    finally:
+        _remember(made)
+
+
+def _remember(made: list[tuple[PictureFacts, bytes]]) -> None:
+    try:
+        with History() as history:
+            for facts, thumbnail in made:
+                list_larger(history, facts, thumbnail)
+    except (OSError, sqlite3.Error) as error:
+        tell_notes((f"The history could not be kept ({error}).",))
+
+
+def _line(picture: PictureFacts) -> str:
+    assert picture.upscaled is not None
+    how, dtypes = picture.upscaled, " and ".join(DTYPE_NAMES[dtype] for dtype in picture.dtypes.values())
+    again = " · a part gave bad numbers in half precision, Halftone computed it again in FP32" if picture.events else ""
+    size = f"{picture.width} × {picture.height}, {how.scale} times larger"
+    return f"{size} · {model_stem(how.upscaler)} in {dtypes} · {elapsed(picture.seconds)}{again}"
+
+
+def _object(picture: PictureFacts) -> dict[str, object]:
+    assert picture.upscaled is not None
+    how = picture.upscaled
+    return {
+        "path": picture.path,
+        "source": how.source,
+        "upscaler": how.upscaler,
+        "scale": how.scale,
+        "width": picture.width,
+        "height": picture.height,
+        "dtypes": picture.dtypes,
+        "state": picture.state,
+        "seconds": picture.seconds,
+    }
