@@ -23,7 +23,9 @@ from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QThreadPo
 from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
 from PySide6.QtWidgets import QApplication
 from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors
 
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import (
     DTypeReport,
     GuardEvent,
@@ -47,7 +49,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest
+from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Upscaled
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
 from halftone.settings.places import resources
@@ -412,6 +414,64 @@ def no_room(stage: Stage) -> None:
     stage.settle()
 
 
+UPSCALER: Final = "/models/upscalers/4x-UltraSharp.safetensors"
+
+
+def larger(stage: Stage) -> None:
+    """The newest picture is being made larger."""
+    done(stage)
+    shown = stage.page.centre.shown
+    assert shown is not None
+    stage.page._upscaling.start(shown.facts.path, UPSCALER)
+    job = stage.controller.state.jobs[0].id
+    stage.play(JobStarted(kind="upscale", job=job))
+    stage.play(PhaseChanged(phase="upscale", done=7, total=16, job=job))
+
+
+def made_larger(stage: Stage) -> None:
+    """And it is, with its receipt open."""
+    larger(stage)
+    job, shown = stage.controller.state.jobs[0].id, stage.page.centre.shown
+    assert shown is not None
+    how = Upscaled(source=shown.facts.path, upscaler=UPSCALER, scale=4)
+    path = str(Path(stage.folder) / "8-4x.png")
+    landscape(2048, 2048, 8).save(path)
+    facts = msgspec.structs.replace(shown.facts, path=path, width=4096, height=4096, upscaled=how, room_bits=None, seconds=8.4)
+    small = png(landscape(192, 192, 8))
+    facts = msgspec.structs.replace(facts, dtypes={"upscaler": "float16"}, steps=0)
+    stage.play(PictureReady(facts=facts, thumbnail_size=len(small), job=job), small)
+    stage.play(JobEnded(outcome="done", job=job))
+    stage.settle()
+    stage.page.centre.receipt.setChecked(True)
+
+
+def offered(stage: Stage) -> None:
+    """The models to make it larger with."""
+    folder = Path(stage.folder) / "upscalers"
+    folder.mkdir()
+    for name in ("4x-UltraSharp", "2x DAT photo"):
+        (folder / f"{name}.safetensors").write_bytes(safetensors({"body.0.weight": ramp(4, 4)}))
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, upscaler_folders=(str(folder),)))
+    done(stage)
+    stage.page.centre.toolbar.upscale.click()
+    stage.settle()
+
+
+def cut_short(stage: Stage) -> None:
+    """A second pass that did not fit."""
+    done(stage)
+    shown = stage.page.centre.shown
+    assert shown is not None
+    why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 4096 × 4096"})
+    job = stage.controller.generate(stage.page.request())
+    facts = msgspec.structs.replace(shown.facts, cut_short=why, latents="/kept.safetensors")
+    stage.play(JobStarted(kind="generate", plan=PLAN, job=job))
+    small = png(landscape(192, 192, 8))
+    stage.play(PictureReady(facts=facts, thumbnail_size=len(small), job=job), small)
+    stage.play(JobEnded(outcome="done", job=job))
+    stage.settle()
+
+
 def models(stage: Stage) -> None:
     done(stage)
     stage.page.form.model_part.row.click()
@@ -458,6 +518,22 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "by-a-lora-light": ({"theme_name": "light"}, by_a_lora),
     "by-a-lora-zh": ({"language": "zh_CN"}, by_a_lora),
     "by-a-lora-small": ({"size": (1024, 640)}, by_a_lora),
+    "larger": ({}, larger),
+    "larger-light": ({"theme_name": "light"}, larger),
+    "larger-zh": ({"language": "zh_CN"}, larger),
+    "larger-small": ({"size": (1024, 640)}, larger),
+    "made-larger": ({}, made_larger),
+    "made-larger-light": ({"theme_name": "light"}, made_larger),
+    "made-larger-zh": ({"language": "zh_CN"}, made_larger),
+    "made-larger-small": ({"size": (1024, 640)}, made_larger),
+    "offered": ({}, offered),
+    "offered-light": ({"theme_name": "light"}, offered),
+    "offered-zh": ({"language": "zh_CN"}, offered),
+    "offered-small": ({"size": (1024, 640)}, offered),
+    "cut-short": ({}, cut_short),
+    "cut-short-light": ({"theme_name": "light"}, cut_short),
+    "cut-short-zh": ({"language": "zh_CN"}, cut_short),
+    "cut-short-small": ({"size": (1024, 640)}, cut_short),
     "models": ({}, models),
     "no-room": ({}, no_room),
     "no-room-light": ({"theme_name": "light"}, no_room),

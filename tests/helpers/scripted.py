@@ -34,7 +34,6 @@ from halftone.contract.facts import (
     PictureFacts,
     RepairReport,
     SelfTestReport,
-    Upscaled,
 )
 from halftone.contract.messages import (
     AnyEvent,
@@ -55,6 +54,7 @@ from halftone.contract.messages import (
     TestDone,
     Upscale,
 )
+from halftone.contract.request import Upscaled
 from halftone.contract.words import ReceiptState
 from halftone.library.records import SelfTests
 

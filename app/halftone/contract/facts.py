@@ -4,7 +4,7 @@ import msgspec
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.plan import Cure, Plan
-from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, extras_of
+from halftone.contract.request import Control, Extras, IpAdapter, Lora, Numerics, Upscaled, extras_of
 from halftone.contract.words import CureKind, Depth, DType, DTypeState, FindingCode, OffloadMode, Phase, ReceiptState, Verdict
 
 
@@ -284,14 +284,6 @@ class PassFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dtypes: dict[str, DType]
     room_bits: float | None = None
     cures: dict[str, CureKind] = msgspec.field(default_factory=dict[str, CureKind])
-
-
-class Upscaled(msgspec.Struct, frozen=True, kw_only=True):
-    """How a finished picture was made larger: the file it was, the upscale model's file, and how many times larger."""
-
-    source: str
-    upscaler: str
-    scale: int
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):

@@ -301,6 +301,14 @@ class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     output: str | None = None
 
 
+class Upscaled(msgspec.Struct, frozen=True, kw_only=True):
+    """How a finished picture was made larger: the file it was, the upscale model's file, and how many times larger."""
+
+    source: str
+    upscaler: str
+    scale: int
+
+
 class CheckInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Inputs of a check. None means: the pipeline's own default."""
 

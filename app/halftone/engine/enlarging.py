@@ -12,11 +12,11 @@ from PIL import Image
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, GenerateReport, PictureFacts, SelfTestReport, Upscaled
+from halftone.contract.facts import DeviceFacts, GenerateReport, PictureFacts, SelfTestReport
 from halftone.contract.limits import SIZE_RANGE
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.plan import Plan
-from halftone.contract.request import UpscaleRequest
+from halftone.contract.request import Upscaled, UpscaleRequest
 from halftone.engine.frames import thumbnail
 from halftone.engine.made_with import made_with
 from halftone.engine.saving import free_name, write_frames
@@ -91,7 +91,7 @@ class Enlarging:
         )
         self._emit(PhaseChanged(phase="save"))
         texts = upscaled_texts(source, facts, made_with(self._device.id))
-        path = write_frames([pixels], None, *self._place(source, index), lambda _path: texts, overwrite=False)
+        path = write_frames([pixels], None, *self._place(source), lambda _path: texts, overwrite=False)
         facts = msgspec.structs.replace(facts, path=str(path))
         small = thumbnail(result.image)
         self._emit(PictureReady(facts=facts, thumbnail_size=len(small)), small)
@@ -110,7 +110,7 @@ class Enlarging:
                 raise
         return enlarge(picture, self._upscaler, self._dtype, self._control.check, told)
 
-    def _place(self, source: Path, index: int) -> tuple[Path, Path]:
+    def _place(self, source: Path) -> tuple[Path, Path]:
         """(file to write, name to number where that is taken)."""
         output = None if self._request.output is None else Path(self._request.output)
         if output is not None and not output.is_dir() and output.suffix.lower() in PICTURES:

@@ -35,7 +35,7 @@ def tells_time(picture: PictureFacts, request: PictureRequest, now: Conditions) 
     """Whether a picture was made as the next one will be, and from its first step on: of one that was gone on with, only the
     rest was timed.
     """
-    whole = request.resume_latents is None and picture.seconds > 0
+    whole = request.resume_latents is None and picture.seconds > 0 and picture.upscaled is None
     if not whole or request.model != now.model or request.device not in now.devices:
         return False
     ran = next((dtype for name, dtype in picture.dtypes.items() if name.startswith(_DENOISERS)), None)

@@ -84,6 +84,7 @@ class Controller(QObject):
         self.take = self._holder.take
         self.submit = self._queue.submit
         self.generate = self._queue.generate
+        self.upscale = self._queue.upscale
         self.retry = self._queue.retry
         self.recover = self._queue.recover
         self.requeue = self._queue.requeue
@@ -117,6 +118,7 @@ class Controller(QObject):
         self.choose_ip_adapters = self._extras.choose_ip_adapters
         self.look_for_loras = self._extras.look_for_loras
         self.look_for_parts = self._extras.look_for
+        self.look_for_upscalers = self._extras.look_for_upscalers
         self.look_for_transformers = self._extras.look_for_transformers
 
     def _connect(self) -> None:

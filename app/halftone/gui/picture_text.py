@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
+from halftone.contract.request import model_stem
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.picture_details import cure_name, details, earlier, elapsed
 from halftone.gui.text import error_remedy, error_sentence
@@ -26,6 +27,8 @@ def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> M
     """The banner of a picture: M1 to M6, None for a clean one. price: of the cure, "" if nothing was measured yet."""
     if picture.shortages and (picture.state in ("clean", "unwatched") or picture.shortages[-1].then == "stopped"):
         return _short_of_memory(picture, picture.shortages[-1])
+    if picture.upscaled is not None:
+        return None  # the receipt tells all there is
     if picture.cut_short is not None:
         return _cut_short(picture, picture.cut_short)
     event = main_event(picture)
@@ -318,12 +321,8 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
             return "octagon-alert", "danger", tr("Not recovered"), tr("{0} of {1} frames have one colour", bad, picture.frames)
         case "clean" | "not-recovered" if picture.black and picture.path:
             return "octagon-alert", "danger", tr("One colour"), tr("Every number is finite, no cure can help")
-        case "clean" if picture.dark:
-            return "circle-check", "ok", tr("Clean"), tr("Dark, but every number is fine")
-        case "clean" if picture.cures:
-            return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps, with a cure in use", picture.steps)
         case "clean":
-            return "circle-check", "ok", tr("Clean"), tr("No bad values in {0} steps", picture.steps)
+            return "circle-check", "ok", tr("Clean"), _clean_words(picture)
         case "recovered" if len(picture.events) > 1:
             took = elapsed(sum(event.seconds for event in picture.events))
             return "triangle-alert", "warn", tr("Recovered"), tr("{0} repairs, {1} more", len(picture.events), took)
@@ -343,6 +342,17 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
             )
         case "not-recovered":
             return "octagon-alert", "danger", tr("Not recovered"), tr("There is no picture to save")
+
+
+def _clean_words(picture: PictureFacts) -> str:
+    if picture.upscaled is not None:
+        how = picture.upscaled
+        return tr("{0} times larger with {1}. Hold B to see it before.", how.scale, model_stem(how.upscaler))
+    if picture.dark:
+        return tr("Dark, but every number is fine")
+    if picture.cures:
+        return tr("No bad values in {0} steps, with a cure in use", picture.steps)
+    return tr("No bad values in {0} steps", picture.steps)
 
 
 def _short_recovery(event: GuardEvent | None) -> str:

@@ -91,7 +91,7 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """The command's name: "Generate", "Examine", "SelfTest" or "Repair"."""
+        """The command's name: "Generate", "Examine", "SelfTest", "Repair" or "Upscale"."""
         return type(self.command).__name__
 
     @property
@@ -173,10 +173,10 @@ class AppState:
     def job(self, job_id: str) -> Job | None:
         return next((job for job in self.jobs if job.id == job_id), None)
 
-    def running_kind(self, kind: str) -> Job | None:
-        """The running job if it is of this kind."""
+    def running_kind(self, *kinds: str) -> Job | None:
+        """The running job if it is of one of these kinds."""
         job = self.running
-        return job if job is not None and job.kind == kind else None
+        return job if job is not None and job.kind in kinds else None
 
 
 @dataclass(frozen=True, kw_only=True)

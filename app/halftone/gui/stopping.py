@@ -12,7 +12,7 @@ from halftone.gui.state import Job
 
 ASK_AFTER: Final = 60.0
 """Seconds of work above which stopping asks first."""
-_PAGES: Final = {"Generate": "create", "Examine": "health", "Repair": "health", "SelfTest": "device"}
+_PAGES: Final = {"Generate": "create", "Upscale": "create", "Examine": "health", "Repair": "health", "SelfTest": "device"}
 
 
 def on_page(page: str, job: Job | None) -> Job | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
-from halftone.contract.messages import Generate
+from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.words import DTYPE_NAMES, Phase, Precision
 from halftone.gui import reasons
@@ -89,7 +89,7 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
 
 def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:
     """What is to be said of the last job until there is another: that it was cancelled, or that pictures were recovered."""
-    if ended is None or not isinstance(ended.job.command, Generate):
+    if ended is None or not isinstance(ended.job.command, Generate | Upscale):
         return None
     if ended.outcome == "cancelled":
         return _cancelled(ended.job), "x", "text-secondary"
@@ -117,9 +117,16 @@ def _job_activity(job: Job) -> str:
         return tr("Checking {0}", job.title)
     if job.kind == "Repair":
         return tr("Writing a repaired copy of {0}", job.title)
+    if job.phase == "upscale":
+        return listed(phase_sentence("upscale"), tile_words(job))
     if job.phase == "denoise" and job.total:
         return step_sentence(job, tr("Denoising, step {0} of {1}", job.done, job.total))
     return phase_sentence(job.phase)
+
+
+def tile_words(job: Job) -> str:
+    """How many parts of a picture are made larger."""
+    return tr("part {0} of {1}", job.done, job.total) if job.total else ""
 
 
 def step_sentence(job: Job, words: str) -> str:
@@ -260,6 +267,7 @@ def _failed(error: ErrorFacts, job: Job | None) -> Message:
         "Examine": tr("The check stopped."),
         "SelfTest": tr("Measuring stopped."),
         "Repair": tr("Writing the repaired copy stopped."),
+        "Upscale": tr("Making the picture larger stopped."),
     }.get(kind, tr("The job stopped."))
     return Message(
         level="danger",

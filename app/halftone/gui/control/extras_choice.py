@@ -11,6 +11,7 @@ from halftone.gui.background import Background
 from halftone.gui.control.writing import SettingsKeeper
 from halftone.library.extras import known_parts, known_transformers
 from halftone.library.loras import known_loras, lora_folders
+from halftone.library.upscalers import known_upscalers
 
 
 class ExtrasChoice(QObject):
@@ -60,3 +61,8 @@ class ExtrasChoice(QObject):
         """The same of files of a transformer for this model."""
         folders = self._keeper.settings.model_folders
         self._background.run(lambda: known_transformers(folders, model), then)
+
+    def look_for_upscalers(self, then: Callable[[dict[str, str]], None]) -> None:
+        """The same of upscale models, in their own folders too."""
+        settings = self._keeper.settings
+        self._background.run(lambda: known_upscalers(settings), then)

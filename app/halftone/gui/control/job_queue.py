@@ -7,8 +7,8 @@ import msgspec
 from PySide6.QtCore import QObject
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.messages import Cancel, Generate, JobCommand, Keep
-from halftone.contract.request import PictureRequest
+from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Upscale
+from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.gui import state as words
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.process import Link
@@ -47,6 +47,10 @@ class JobQueue(QObject):
         if endless:
             self._endless = msgspec.structs.replace(request, seed=None)
         return self.submit(Generate(job=new_job_id(), request=request), request.prompt)
+
+    def upscale(self, request: UpscaleRequest, title: str) -> str:
+        """Queue finished pictures that are to become larger."""
+        return self.submit(Upscale(job=new_job_id(), request=request), title)
 
     def retry(self, job: Job) -> str:
         """Queue the same command again under a new name."""

@@ -8,8 +8,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
+from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
 from halftone.contract.request import ALONE, PictureRequest
+from halftone.gallery.upscaled import made_as
 from halftone.gui import stopping, theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
@@ -21,6 +23,7 @@ from halftone.gui.pages.create_model import ask_model
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_side import HistoryPanel
 from halftone.gui.pages.create_taken import FormFiller
+from halftone.gui.pages.create_upscale import UpscaleMenu
 from halftone.gui.picture_report import copy_details
 from halftone.gui.state import Ended, Noted
 from halftone.gui.widgets.common import column, surface
@@ -43,6 +46,7 @@ class CreatePage(QWidget):
         self._build()
         self._connect()
         self._filler = FormFiller(self, controller, self.form, self._shelf.get)
+        self._upscaling = UpscaleMenu(self, controller, self._follow)
         self._watch = HistoryWatch(self)
         self._watch.changed.connect(lambda: self._shelf.load_new(self._history_grown))
         self._shelf.start(self._history_read)
@@ -109,6 +113,10 @@ class CreatePage(QWidget):
         self.centre.following = True
         self._controller.generate(request, endless=endless)
 
+    def _follow(self) -> None:
+        """What is made next is shown as soon as it is there."""
+        self.centre.following = True
+
     def _example(self, prompt: str) -> None:
         self.form.prompt.setPlainText(prompt)
         self.form.submit()
@@ -119,7 +127,7 @@ class CreatePage(QWidget):
             self._controller.keep(job.id)
 
     def _cancel(self) -> None:
-        job = self._controller.state.running_kind("Generate")
+        job = self._controller.state.running_kind("Generate", "Upscale")
         if job is not None:
             stopping.stop(self, self._controller, job)
 
@@ -145,6 +153,8 @@ class CreatePage(QWidget):
 
     def _take_picture(self, event: PictureReady, blob: bytes) -> None:
         job = self._controller.state.job(event.job or "")
+        if event.facts.upscaled is not None:
+            self._take_larger(event.facts, blob[: event.thumbnail_size])
         if job is None or not isinstance(job.command, Generate):
             return
         asked = job.command.request
@@ -157,6 +167,12 @@ class CreatePage(QWidget):
         else:
             self.centre.take_picture(unsaved(event.facts, request_of(asked, event.facts), failed))
 
+    def _take_larger(self, facts: PictureFacts, thumbnail: bytes) -> None:
+        """A picture of the list was made larger: it stands there too, with what made that."""
+        source = None if facts.upscaled is None else self._shelf.get(facts.upscaled.source)
+        if source is not None:
+            self._shelf.add(made_as(source.facts, facts), source.request, thumbnail, b"", self._made)
+
     def _made(self, made: Made) -> None:
         self.history.add(made.thumb)
         self.form.model_part.refresh()
@@ -165,7 +181,7 @@ class CreatePage(QWidget):
         self._first_time = False
 
     def _job_ended(self, ended: Ended) -> None:
-        if ended.job.kind == "Generate":
+        if ended.job.kind in ("Generate", "Upscale"):
             self.centre.job_ended(ended)
 
     # --- history ----------------------------------------------------------------------------------------------
@@ -177,7 +193,7 @@ class CreatePage(QWidget):
         for made in reversed(found):
             self._learn(made)
         self.form.model_part.refresh()
-        if shown and self.centre.shown is None and self._controller.state.running_kind("Generate") is None:
+        if shown and self.centre.shown is None and self._controller.state.running_kind("Generate", "Upscale") is None:
             self.centre.show_picture(shown[0])
 
     def _history_grown(self, found: list[Made]) -> None:
@@ -188,7 +204,7 @@ class CreatePage(QWidget):
         self.form.model_part.refresh()
 
     def _learn(self, made: Made) -> None:
-        if made.whole:
+        if made.whole and made.facts.upscaled is None:
             self.form.learn(made.facts, made.request)
 
     def pick(self, path: str) -> None:
@@ -241,6 +257,8 @@ class CreatePage(QWidget):
                 self.centre.canvas.fit()
             case "vary":
                 self._vary()
+            case "upscale" if self.centre.shown is not None:
+                self._upscaling.offer(self.centre.shown, below=self.centre.toolbar.upscale)
             case "start" if self.centre.shown is not None:
                 self._start_from(self.centre.shown)
             case "save":
@@ -266,6 +284,7 @@ class CreatePage(QWidget):
             (tr("Copy the picture"), copied),
             (tr("Use its settings (Ctrl+R)"), lambda: self._filler.reuse(made)),
             (tr("Use as start picture"), lambda: self._start_from(made)),
+            (tr("Upscale…"), lambda: self._upscaling.offer(made, at=at)),
             (tr("Save as…"), lambda: self._save(made)),
             (tr("Move to the bin"), lambda: self._move_to_bin(made)),
         )

@@ -140,6 +140,8 @@ class Centre(QFrame):
         self.sheet.show_picture(made.facts, made.request, has_message=picture_text.picture_message(made.facts) is not None)
         self.canvas.set_before(made.failed)
         self.player.stop()
+        if made.facts.upscaled is not None:
+            self._shelf.image(made.facts.upscaled.source, partial(self._source_read, made))
         if made.is_file:
             self._shelf.image(made.facts.path, partial(self._image_read, made))
         else:
@@ -166,6 +168,11 @@ class Centre(QFrame):
         if made.is_file and made.facts.frames > 1:
             self.player.play(Path(made.facts.path))
 
+    def _source_read(self, made: Made, image: QImage) -> None:
+        """What a picture was before it was made larger; it may be gone by now."""
+        if self.shown is made and not image.isNull():
+            self.canvas.set_before(image)
+
     def _show_frame(self, image: QImage) -> None:
         """The next one of the video that is shown."""
         if self.shown is not None:
@@ -180,7 +187,9 @@ class Centre(QFrame):
     def _show_canvas(self, there: bool) -> None:
         self.canvas.setVisible(there)
         self.empty.setVisible(not there)
-        self.toolbar.set_picture(there, has_file=self.shown is not None and self.shown.is_file)
+        shown = self.shown
+        has_file = shown is not None and shown.is_file
+        self.toolbar.set_picture(there, has_file=has_file, moves=shown is not None and shown.facts.frames > 1)
 
     # --- banner -----------------------------------------------------------------------------------------------------
 
@@ -231,13 +240,14 @@ class Centre(QFrame):
         self.sheet.setVisible(done and self.receipt.isChecked())
         if following:
             self.banner.hide()
-        self.toolbar.set_live(running=job is not None, following=self.following, preview=not self._preview.isNull())
+        draws = job is not None and job.kind == "Generate"  # what is made larger has no preview, and stays as it is
+        self.toolbar.set_live(running=draws, following=self.following, preview=not self._preview.isNull())
         if self.shown is None and (job is None or self._preview.isNull()):
             self._show_canvas(False)
         self._share()
 
     def _job(self) -> Job | None:
-        return self._controller.state.running_kind("Generate")
+        return self._controller.state.running_kind("Generate", "Upscale")
 
     @property
     def strip_height(self) -> int:

@@ -82,7 +82,7 @@ class CreateForm(QWidget):
         self.start_part = StartPart(self._controller)
         self.transformer_part = TransformerPart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
-        self.hires_part = HiresPart(self.size_field)
+        self.hires_part = HiresPart(self.size_field, self._controller.look_for_upscalers)
         self.ip_adapter_part = IpAdapterPart(self._controller)
         self.style_part, self.variation_part = StylePart(self._controller), VariationPart()
         self.options_part, self.numerics_part = OptionsPart(), NumericsPart(self._controller)

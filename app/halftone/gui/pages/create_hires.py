@@ -1,5 +1,6 @@
 """A second, larger pass over the next pictures: a folded row of the Create form."""
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -39,7 +40,8 @@ def hires_line(hires: Hires | None) -> str:
 class HiresPart(FoldedPart):
     """Whether there is one, how much larger, how it is enlarged, its steps and how much of it is drawn anew."""
 
-    def __init__(self, size: SizeField) -> None:
+    def __init__(self, size: SizeField, look: Callable[[Callable[[dict[str, str]], None]], None] = lambda _then: None) -> None:
+        """look: reads the folders of the settings; what it is given gets name -> path of the upscale models there."""
         tip = tr("Draws the picture once more, larger: more detail than a large size at once, and no doubled figures.")
         super().__init__(tr("Hires fix"), tip)
         self._size = size
@@ -82,6 +84,7 @@ class HiresPart(FoldedPart):
         )
         self.setLayout(column(self.on, self._inside, self.note, spacing=8, margins=(14, 10, 14, 12)))
         self.on.toggled.connect(self._show)
+        self.row.toggled.connect(lambda on: look(self._found) if on else None)
         self.upscaler.currentIndexChanged.connect(self._other_upscaler)
         for signal in (self.scale.changed, self.steps.changed, self.strength.valueChanged, size.changed):
             signal.connect(self._show)
@@ -114,9 +117,17 @@ class HiresPart(FoldedPart):
         self.say("")
         self._offer(path)
 
-    def _offer(self, upscaler: str) -> None:
+    def _found(self, known: dict[str, str]) -> None:
+        """What the folders hold is offered, too; what is chosen stays."""
+        for path in known.values():
+            self._add(path)
+
+    def _add(self, upscaler: str) -> None:
         if self.upscaler.findData(upscaler) < 0:
             self.upscaler.addItem(upscaler_words(upscaler), upscaler)
+
+    def _offer(self, upscaler: str) -> None:
+        self._add(upscaler)
         self.upscaler.setCurrentIndex(self.upscaler.findData(upscaler))
 
     def _wanted(self) -> Hires:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QImage, QImageReader
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 _LIMIT = 120
 _THUMB = 256
+_MOST_MEGABYTES = 1200
+"""Of one picture in memory; Qt's own limit ends at 8192 x 8192, which upscale models make of quite usual pictures."""
 _SETTLE_MS = 300
 """After the last sign of a change: a program that writes gives several."""
 
@@ -99,6 +101,7 @@ def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, fai
 
 def read_image(path: str) -> QImage:
     """A picture file, or the first frame of a video, decoded. Runs on another thread."""
+    QImageReader.setAllocationLimit(_MOST_MEGABYTES)
     return first_frame(Path(path)) if path.lower().endswith(".mp4") else QImage(path)
 
 

@@ -150,9 +150,12 @@ class QueueRow(QWidget):
 
 def kind_name(job: Job) -> str:
     """What a job is, where it has no prompt to show."""
-    return {"Examine": tr("Check"), "SelfTest": tr("Measure the device"), "Repair": tr("Repaired copy")}.get(
-        job.kind, tr("Picture")
-    )
+    return {
+        "Examine": tr("Check"),
+        "SelfTest": tr("Measure the device"),
+        "Repair": tr("Repaired copy"),
+        "Upscale": tr("Make it larger"),
+    }.get(job.kind, tr("Picture"))
 
 
 def _job_line(job: Job) -> str:

@@ -68,6 +68,9 @@ def _made_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str
     rows: list[tuple[str, str]] = []
     if was_stopped(picture, request):
         rows.append((tr("Steps"), tr("stopped at step {0} of {1}", picture.steps, request.steps)))
+    elif picture.upscaled is not None:
+        how = picture.upscaled
+        rows += [(tr("Made larger"), tr("{0} times", how.scale)), (tr("Upscaler"), how.upscaler), (tr("Made from"), how.source)]
     elif not picture.passes:
         rows.append((tr("Steps"), str(picture.steps)))
     rows += pass_rows(picture)

@@ -10,7 +10,7 @@ from halftone.gui.widgets.common import button, column, icon_button, label, row,
 
 
 class CanvasToolbar(QWidget):
-    """40 high. `acted` carries "fit", "vary", "start", "save", "copy", "show" or "delete"."""
+    """40 high. `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or "delete"."""
 
     acted = Signal(str)
     live_requested = Signal()
@@ -25,6 +25,8 @@ class CanvasToolbar(QWidget):
         self.zoom = label("", "small", "secondary", numbers=True)
         self.zoom.setMinimumWidth(44)
         self.vary = self._text_button("shuffle", tr("Vary"), tr("Four pictures that are like this one"), "vary")
+        upscale_tip = tr("Make it larger with an upscale model, as a new file")
+        self.upscale = self._text_button("scaling", tr("Upscale"), upscale_tip, "upscale")
         self.start = self._text_button("image", tr("Start from it"), tr("Use as start picture"), "start")
         self.save = button(tr("Save as…"), "", "save", tip=tr("Save a copy of the picture (Ctrl+S)"))
         self.save.clicked.connect(lambda: self.acted.emit("save"))
@@ -51,6 +53,7 @@ class CanvasToolbar(QWidget):
                 self.zoom,
                 vline(18),
                 self.vary,
+                self.upscale,
                 self.start,
                 -1,
                 self.live,
@@ -75,12 +78,13 @@ class CanvasToolbar(QWidget):
         self._text_buttons.append((made, text))
         return made
 
-    def set_picture(self, there: bool, *, has_file: bool = True) -> None:
-        """Whether a picture is shown, and whether it is a file."""
+    def set_picture(self, there: bool, *, has_file: bool = True, moves: bool = False) -> None:
+        """Whether a picture is shown, whether it is a file, and whether it is a video."""
         self.fit.setEnabled(there)
         self.zoom.setVisible(there)
         for made in (self.vary, self.start, self.save, self.copy, self.show_file, self.delete):
             made.setEnabled(there and has_file)
+        self.upscale.setEnabled(there and has_file and not moves)
 
     def set_live(self, *, running: bool, following: bool, preview: bool) -> None:
         """running: a picture is being made; following: the canvas shows it, as soon as there is a preview of it."""
@@ -90,6 +94,7 @@ class CanvasToolbar(QWidget):
         set_icon(self.live, "circle-dot" if live else "circle", "accent" if live else "text-secondary")
         if running and following:
             self.vary.setEnabled(False)
+            self.upscale.setEnabled(False)
             self.start.setEnabled(False)
         for made in (self.save, self.copy, self.show_file, self.delete):
             made.setVisible(not (running and following))

@@ -91,6 +91,7 @@ class TransportPanel(QWidget):
         self.setFixedHeight(134)
         self._announced = ("", 0)
         self._job: Job | None = None
+        self._narrow = False
         self._clock = QTimer(self)
         self._clock.setInterval(_TICK_MS)
         self._clock.timeout.connect(self._tick)
@@ -138,13 +139,22 @@ class TransportPanel(QWidget):
         self.setLayout(column(frame, spacing=0))
 
     def set_narrow(self, narrow: bool) -> None:
-        self.right.setVisible(not narrow)
-        self.hint.setVisible(not narrow)
+        self._narrow = narrow
+        self._fit()
+
+    def _fit(self) -> None:
+        """Of a picture that is made larger there are parts, and no phases, steps or peaks."""
+        draws = self._job is None or self._job.kind == "Generate"
+        self.right.setVisible(draws and not self._narrow)
+        self.hint.setVisible(draws and not self._narrow)
+        self.phases.setVisible(draws)
+        self.keep.setVisible(draws)
 
     def show_job(self, job: Job, device: DeviceFacts | None) -> None:
         """The running picture as it stands."""
         del device
         self._job = job
+        self._fit()
         self._announce(job)
         self.phases.show_phase(job.phase, job.phases_done)
         self._show_progress(job)
@@ -174,8 +184,9 @@ class TransportPanel(QWidget):
         self._announced = (job.id, quarter)
 
     def _show_progress(self, job: Job) -> None:
-        total = job.total if job.phase == "denoise" and job.total else len(job.steps)
-        self.dots.set_steps(job.done if job.phase == "denoise" else len(job.steps), total)
+        counted = job.phase == "denoise" or job.kind == "Upscale"
+        total = job.total if counted and job.total else len(job.steps)
+        self.dots.set_steps(job.done if counted else len(job.steps), total)
         speed = steps_per_second(job)
         self.speed.setText("" if speed is None else tr("{0} steps/s", figures.decimal(speed, 2 if speed < 10 else 0)))
         left = seconds_left(job)
@@ -191,7 +202,7 @@ class TransportPanel(QWidget):
             self.left.setText(known or waiting)
             return
         self.title.setText(text.phase_sentence(job.phase))
-        self.left.setText(listed(_load_words(job), spent))
+        self.left.setText(listed(text.tile_words(job) if job.phase == "upscale" else _load_words(job), spent))
 
     def _show_numbers(self, job: Job) -> None:
         limit = FLOAT_LIMITS[_denoiser_dtype(job)]

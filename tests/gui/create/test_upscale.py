@@ -1,0 +1,107 @@
+"""A finished picture made larger from the window: asked, followed, listed with what made it, and compared with what it was."""
+
+from pathlib import Path
+
+from PySide6.QtWidgets import QMenu
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers.model_files import ramp, safetensors
+from tests.helpers.scripted import Fail, Say
+
+from halftone.contract.messages import PhaseChanged
+from halftone.gallery.history import History
+from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.picture_text import receipt
+from halftone.settings.store import Settings
+
+
+def settings(folder: Path) -> Settings:
+    """With a folder that holds one upscale model."""
+    folder.mkdir(exist_ok=True)
+    (folder / "4x-Sharp.safetensors").write_bytes(safetensors({"body.0.weight": ramp(4, 4)}))
+    return Settings(first_run_done=True, upscaler_folders=(str(folder),))
+
+
+def entries(stage: Stage) -> QMenu:
+    """The menu of models, once the folders are read."""
+
+    def there() -> list[QMenu]:
+        return [menu for menu in stage.page.findChildren(QMenu) if menu.isVisible()]
+
+    stage.wait(lambda: bool(there()))
+    return there()[0]
+
+
+def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, settings=settings(tmp_path / "up"))
+    centre = stage.page.centre
+    assert not centre.toolbar.upscale.isEnabled()
+    stage.picture("a red sun")
+    source = centre.shown
+    assert source is not None
+    centre.toolbar.upscale.click()
+    menu = entries(stage)
+    assert [action.text() for action in menu.actions()] == ["4x-Sharp", "", "Choose a file…"]
+    menu.actions()[0].trigger()
+    menu.close()
+    stage.wait(lambda: centre.shown is not None and centre.shown.facts.upscaled is not None)
+    stage.idle()
+    made = centre.shown
+    assert made is not None
+    assert made.facts.upscaled is not None
+    assert (made.facts.seed, made.request.prompt) == (source.facts.seed, "a red sun")
+    assert receipt(made.facts)[2:] == ("Clean", "4 times larger with 4x-Sharp. Hold B to see it before.")
+    rows = dict(receipt_rows(made.facts, made.request))
+    assert (rows["Made larger"], rows["Made from"]) == ("4 times", source.facts.path)
+    assert "Steps" not in rows
+    assert not centre.canvas._before.isNull(), "what it was, for holding B"
+    assert stage.page.history.paths()[:2] == [made.facts.path, source.facts.path]
+    with History() as history:
+        assert history.recent()[0].facts.upscaled == made.facts.upscaled
+    stage.page.reuse_settings()
+    assert stage.page.form.request().seed == source.facts.seed
+    stage.close()
+
+
+def test_it_is_followed_while_it_runs_and_failure_is_told(qtbot: QtBot, tmp_path: Path) -> None:
+    tile = Say(event=PhaseChanged(phase="upscale", done=3, total=12))
+    script = {"upscale": [tile, Fail(code="upscaler-not-one", facts={"path": "x", "detail": "it is a folder"})]}
+    stage = Stage(qtbot, script, settings=settings(tmp_path / "up"))
+    stage.picture()
+    centre = stage.page.centre
+    seen: list[tuple[str, bool, bool]] = []
+
+    def look() -> None:
+        job = stage.controller.state.running_kind("Upscale")
+        if job is not None and job.done == 3:
+            panel = centre.transport
+            seen.append((f"{panel.title.text()} {panel.left.text()}", panel.isVisible(), panel.keep.isVisible()))
+
+    stage.controller.changed.connect(look)
+    assert centre.shown is not None
+    stage.page._upscaling.start(centre.shown.facts.path, str(tmp_path))
+    stage.wait(lambda: bool(stage.controller.state.notices))
+    stage.idle()
+    assert seen[0] == ("Making the picture larger part 3 of 12", True, False)
+    assert stage.controller.state.notices[-1].kind == "failed"
+    assert not centre.transport.isVisible()
+    assert centre.shown is not None
+    stage.close()
+
+
+def test_the_second_pass_offers_what_the_folders_hold(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, settings=settings(tmp_path / "up"))
+    part = stage.page.form.hires_part
+    part.row.click()
+    stage.wait(lambda: part.upscaler.count() == 3)
+    assert [part.upscaler.itemText(index) for index in range(3)] == ["Latent", "Lanczos", "4x-Sharp"]
+    assert part.upscaler.currentIndex() == 0
+    stage.close()
+
+
+def test_a_video_is_not_made_larger(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.page.centre.toolbar.set_picture(True, moves=True)
+    assert not stage.page.centre.toolbar.upscale.isEnabled()
+    assert stage.page.centre.toolbar.save.isEnabled()
+    stage.close()
