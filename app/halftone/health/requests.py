@@ -100,7 +100,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
 
 def check_upscale(request: UpscaleRequest) -> None:
     """Raise HalftoneError for an upscale request that cannot work: upscaler-*, model-truncated, model-bad-header,
-    image-unreadable, setting-bad-value, output-*, disk-full. How large the pictures become, only the model tells.
+    image-unreadable, output-*, disk-full. How large the pictures become, only the model tells.
     """
     if not is_upscale_model(request.upscaler):
         raise HalftoneError("upscaler-missing", path=request.upscaler)
@@ -112,8 +112,7 @@ def check_upscale(request: UpscaleRequest) -> None:
             check_output(folder)
         return
     if len(request.pictures) > 1 and not Path(request.output).expanduser().is_dir():
-        value = f"{request.output} for {len(request.pictures)} pictures"
-        raise HalftoneError("setting-bad-value", name="--output", value=value, allowed="a folder that exists")
+        raise HalftoneError("output-folder-missing", folder=request.output)
     check_output(request.output, endings=PICTURES)
 
 
