@@ -27,7 +27,7 @@ from halftone.settings.store import load
 
 def upscale(
     context: typer.Context,
-    pictures: Annotated[list[str], typer.Argument(metavar="PICTURE...", help="PNG, JPEG or WebP files.")],
+    pictures: Annotated[list[str], typer.Argument(metavar="PICTURE", help="PNG, JPEG or WebP files.")],
     model: Annotated[
         str, typer.Option("--with", metavar="MODEL", help="An upscale model: a .safetensors file, or its name in your folders.")
     ],

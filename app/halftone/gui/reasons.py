@@ -115,6 +115,7 @@ FRAGMENTS: Final = (
     "{0} tensors of {1} are not in its files, first {2}",
     "it does not hold {0}",
     "the memory ended at {0} × {1}",
+    "The size of {0}, {1} times larger,",
     "its plan names what the model lacks",
     "it is not clear what model it is",
     "its weights are quantised ({0}), which Halftone does not read; it holds only the denoiser of {1}",

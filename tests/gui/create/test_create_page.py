@@ -498,8 +498,8 @@ def test_a_right_click_on_a_picture_offers_what_there_is_to_do_with_it(qtbot: Qt
     menu = page.findChild(QMenu)
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
-    offered = ["Open", "Show file", "Copy the picture", "Use its settings (Ctrl+R)", "Use as start picture", "Save as…"]
-    assert list(actions) == [*offered, "Move to the bin"]
+    offered = ["Open", "Show file", "Copy the picture", "Use its settings (Ctrl+R)", "Use as start picture", "Upscale…"]
+    assert list(actions) == [*offered, "Save as…", "Move to the bin"]
     actions["Use its settings (Ctrl+R)"].trigger()
     assert page.form.prompt.toPlainText() == "one"
     actions["Copy the picture"].trigger()

@@ -278,13 +278,15 @@ class CreatePage(QWidget):
             return
         self.centre.pick(made)
         copied = lambda: self._shelf.image(path, self._copy)  # noqa: E731 - read first: the canvas may not have it yet
+        still = made.facts.frames == 1
+        larger = ((tr("Upscale…"), lambda: self._upscaling.offer(made, at=at)),) if still else ()
         entries = (
             (tr("Open"), lambda: create_actions.open_file(path)),
             (tr("Show file"), lambda: create_actions.show_folder(path)),
             (tr("Copy the picture"), copied),
             (tr("Use its settings (Ctrl+R)"), lambda: self._filler.reuse(made)),
             (tr("Use as start picture"), lambda: self._start_from(made)),
-            (tr("Upscale…"), lambda: self._upscaling.offer(made, at=at)),
+            *larger,
             (tr("Save as…"), lambda: self._save(made)),
             (tr("Move to the bin"), lambda: self._move_to_bin(made)),
         )
