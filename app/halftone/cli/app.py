@@ -8,6 +8,7 @@ from msgspec.structs import replace
 import halftone.cli.flags as given
 import halftone.cli.passes as passes
 from halftone import __version__
+from halftone.cli.fetching import fetch
 from halftone.cli.help import Command, Group
 from halftone.cli.inputs import (
     host_note,
@@ -54,6 +55,7 @@ def application() -> typer.Typer:
     )
     app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
     app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
+    app.command(cls=Command, epilog=_example("fetch", "flux1-dev-fp8.safetensors"))(fetch)
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
     return app

@@ -16,6 +16,9 @@ ErrorCode = Literal[
     "model-unsupported",
     "model-needs-parts",
     "model-needs-files",
+    "fetch-refused",
+    "fetch-missing",
+    "fetch-failed",
     "model-cannot-run",
     "model-load-failed",
     "model-parts-misfit",
@@ -140,7 +143,16 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "model-needs-files": (
         "Halftone can run {path} once it has this small file beside it: {files}.",
-        "Download it from huggingface.co, and put it into {folder}.",
+        "Fetch it with halftone fetch in a terminal, or put it into {folder}.",
+    ),
+    "fetch-refused": (
+        "{source} gives {file} only to those who agreed to its terms.",
+        "Agree to them on that page, and set HF_TOKEN to a token of yours.",
+    ),
+    "fetch-missing": ("{source} has no {file}.", "Set HF_ENDPOINT to another mirror, or take it from elsewhere."),
+    "fetch-failed": (
+        "{file} could not be fetched from {source}: {detail}.",
+        "Try again: it goes on where it stopped; HF_ENDPOINT names another mirror.",
     ),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
     "model-load-failed": (

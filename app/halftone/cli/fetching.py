@@ -1,0 +1,31 @@
+"""The command that fetches small files: it shows what it would fetch from where, and asks."""
+
+from typing import Annotated
+
+import typer
+
+from halftone.library.models import describe
+from halftone.library.small_files import lacking
+from halftone.settings.disk import size_text
+
+
+def fetch(
+    model: Annotated[str, typer.Argument(help="The model's file.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Fetch without asking.")] = False,
+) -> None:
+    """Fetch the small files that a model in one file lacks, as a tokenizer's words.
+
+    Nothing else is ever fetched, no weights and no code. HF_ENDPOINT names another server than huggingface.co, HF_TOKEN is yours.
+    """
+    from halftone.library import fetching
+
+    files = lacking(describe(model))
+    if not files:
+        typer.echo("Nothing is missing that could be fetched.")
+        return
+    for file in files:
+        typer.echo(f"{fetching.hub()}/{file.repository}  {file.path}  {size_text(file.size)}  →  {file.place}")
+    if not yes and not typer.confirm("Fetch this?"):
+        return
+    for file in files:
+        typer.echo(f"{fetching.fetch(file)} is here now.")
