@@ -12,7 +12,9 @@ from typing import Any, Final
 import diffusers
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
+from tests.bench.families.more import MORE, Fields, used_with
 from tests.bench.families.table import Case, Task
 from tests.helpers import tiny
 from tests.helpers.engine_runs import Recorder, Steady
@@ -27,7 +29,7 @@ from halftone.library.models import describe
 from halftone.measure.pictures import is_flat
 
 PROMPT: Final = "a red sun"
-COLUMNS: Final = ("recognised", "loaded", "checked", "text", "picture", "mask")
+COLUMNS: Final = ("recognised", "loaded", "checked", "text", "picture", "mask", *MORE)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def run(case: Case, folder: Path, columns: tuple[str, ...] = COLUMNS) -> dict[st
         "loaded": lambda: loaded(case, engine, model),
         "checked": lambda: checked(case, engine, model),
         **{task: lambda task=task: drawn(case, engine, model, task, given) for task in case.tasks},
+        **{what: lambda what=what: with_more(case, engine, model, what, given) for what in MORE},
     }
     if case.refused:
         ways = {column: ways[column] for column in ("recognised", "loaded")}
@@ -127,8 +130,27 @@ def checked(case: Case, engine: DiffusersEngine, model: Path) -> str:
     return f"{_seconds(started)}, tight: {case.tight}" if case.tight else _seconds(started)
 
 
-def drawn(case: Case, engine: DiffusersEngine, model: Path, task: Task, given: tuple[Path, Path]) -> str:
-    """Two steps or more in float16: finite, not flat. Raises AssertionError."""
+def with_more(case: Case, engine: DiffusersEngine, model: Path, what: str, given: tuple[Path, Path]) -> str:
+    """The same with what its pipeline can be used with: another picture than without. Raises AssertionError."""
+    (folder := model.parent / what).mkdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        more = used_with(what, model, folder, given[0])
+    if more is None or not case.tasks:
+        return NOTHING.said
+    task = case.tasks[0]
+    drawn(case, engine, model, task, given)
+    before = _pixels(model, task)
+    said = drawn(case, engine, model, task, given, more)
+    after = _pixels(model, task)
+    assert before.shape != after.shape or (before != after).any(), "it changes nothing"
+    return said
+
+
+def drawn(
+    case: Case, engine: DiffusersEngine, model: Path, task: Task, given: tuple[Path, Path], more: Fields | None = None
+) -> str:
+    """Two steps or more in float16: finite, not flat. more: fields of the request. Raises AssertionError."""
     started = time.perf_counter()
     request = PictureRequest(
         prompt=PROMPT,
@@ -140,18 +162,26 @@ def drawn(case: Case, engine: DiffusersEngine, model: Path, task: Task, given: t
         num_frames=case.frames,
         image=None if task == "text" else str(given[0]),
         mask=str(given[1]) if task == "mask" else None,
-        output=str(model.parent / f"{model.name}-{task}.png"),
+        output=str(_output(model, task)),
         overwrite=True,
         options=case.options,
         numerics=Numerics(precision="float16"),
+        **(more or {}),
     )
     report = engine.generate(Generate(job="g", request=request), Recorder(), Steady())
     facts = report.images[0]
     assert (facts.finite, facts.state) == (True, "clean"), f"{facts.state}: {[event.kind for event in facts.events]}"
-    with Image.open(facts.path) as image:
-        pixels = np.asarray(image.convert("RGB"))
-    assert not is_flat(pixels), "the picture is flat"
+    assert not is_flat(_pixels(model, task)), "the picture is flat"
     return _seconds(started)
+
+
+def _output(model: Path, task: Task) -> Path:
+    return model.parent / f"{model.name}-{task}.png"
+
+
+def _pixels(model: Path, task: Task) -> NDArray[np.uint8]:
+    with Image.open(_output(model, task)) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def picture(path: Path, size: int) -> Path:

@@ -1,0 +1,101 @@
+"""What a family's models can be used with: a LoRA, a ControlNet, an IP-Adapter and a second, larger pass, two steps each.
+
+What can be done is asked of diffusers (which loaders a pipeline has, which ControlNets exist), not of Halftone.
+"""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import diffusers
+import torch
+from peft import LoraConfig, get_peft_model_state_dict
+from tests.helpers import tiny
+from tests.helpers.controls import save_net
+from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter
+
+from halftone.contract.request import Control, Hires, IpAdapter, Lora
+
+Fields = Mapping[str, Any]
+"""Of a PictureRequest."""
+MORE: Final = ("LoRA", "ControlNet", "IP-Adapter", "two passes")
+_NETS: Final = {
+    "StableDiffusionPipeline": "ControlNetModel",
+    "StableDiffusionXLPipeline": "ControlNetModel",
+    "StableDiffusion3Pipeline": "SD3ControlNetModel",
+    "FluxPipeline": "FluxControlNetModel",
+}
+"""Pipelines that have one with a ControlNet beside it, and the class of that."""
+
+
+def used_with(what: str, model: Path, folder: Path, given: Path) -> Fields | None:
+    """What to ask for; None where the pipeline can do no such thing. given: a picture."""
+    pipe = tiny.load_tiny(model)
+    torch.manual_seed(7)
+    match what:
+        case "LoRA":
+            return _lora(pipe, folder)
+        case "ControlNet":
+            return _control(pipe, folder, given)
+        case "IP-Adapter":
+            return _adapter(pipe, model, folder, given)
+        case _:
+            return {"hires": Hires(scale=2, steps=2, strength=0.6)} if _draws_over(pipe) else None
+
+
+def _denoiser(pipe: Any) -> Any:
+    return getattr(pipe, "unet", None) or getattr(pipe, "transformer", None)
+
+
+def _lora(pipe: Any, folder: Path) -> Fields | None:
+    """On two layers of every attention of the denoiser, whatever they are called, in the form that diffusers writes."""
+    denoiser = _denoiser(pipe)
+    if not hasattr(pipe, "load_lora_weights") or denoiser is None:
+        return None
+    linear = [name for name, one in denoiser.named_modules() if isinstance(one, torch.nn.Linear)]
+    chosen = [name for name in linear if name.endswith((".to_q", ".to_v", ".qkv", ".attention.to_q"))]
+    assert chosen, "no attention of it has a name that is known here"
+    denoiser.add_adapter(LoraConfig(r=4, lora_alpha=4, target_modules=chosen, init_lora_weights=False))
+    kind = "unet" if getattr(pipe, "unet", None) is not None else "transformer"
+    saved = {f"{kind}_lora_layers": get_peft_model_state_dict(denoiser)}
+    type(pipe).save_lora_weights(folder, weight_name="lora.safetensors", **saved)
+    return {"loras": (Lora(path=str(folder / "lora.safetensors")),)}
+
+
+def _control(pipe: Any, folder: Path, given: Path) -> Fields | None:
+    kind = _NETS.get(type(pipe).__name__)
+    if kind is None:
+        return None
+    made: Any = getattr(diffusers, kind)
+    if kind == "ControlNetModel":
+        net = made.from_unet(pipe.unet, conditioning_embedding_out_channels=(4, 8))
+    elif kind == "SD3ControlNetModel":
+        net = made.from_transformer(pipe.transformer, num_layers=1, num_extra_conditioning_channels=0)
+    else:
+        heads = {"attention_head_dim": 16, "num_attention_heads": 2}
+        net = made.from_transformer(pipe.transformer, num_layers=1, num_single_layers=1, **heads)
+    tiny.liven(net)
+    return {"controls": (Control(path=str(save_net(net, folder / "net")), image=str(given)),)}
+
+
+def _adapter(pipe: Any, model: Path, folder: Path, given: Path) -> Fields | None:
+    if not hasattr(pipe, "load_ip_adapter"):
+        return None
+    save_encoder(folder)
+    file = folder / "adapter.safetensors"
+    if getattr(pipe, "unet", None) is not None:
+        save_adapter(model, file)
+    elif type(pipe.transformer).__name__ == "FluxTransformer2DModel":
+        save_flux_adapter(pipe.transformer, file)
+    else:
+        raise AssertionError(f"diffusers has IP-Adapters for a {type(pipe.transformer).__name__}, Halftone has none")
+    return {"ip_adapters": (IpAdapter(path=str(file), images=(str(given),)),)}
+
+
+def _draws_over(pipe: Any) -> bool:
+    """Whether it, or what diffusers has beside it, begins with a picture and a strength."""
+    table = cast("Any", diffusers.pipelines.auto_pipeline).AUTO_IMAGE2IMAGE_PIPELINES_MAPPING
+    beside = type(pipe).__name__.replace("Pipeline", "Img2ImgPipeline").replace("CombinedPipeline", "Img2ImgCombinedPipeline")
+    kinds = [kind for kind in table.values() if kind.__name__ in (beside, type(pipe).__name__)]
+    return any("strength" in inspect.signature(kind.__call__).parameters for kind in kinds)
