@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from diffusers.models.attention_processor import SD3IPAdapterJointAttnProcessor2_0
+from diffusers.models.embeddings import IPAdapterTimeImageProjection
 from safetensors.torch import save_file
 from tests.helpers.tiny import load_tiny
-from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection, SiglipVisionConfig, SiglipVisionModel
 
 WIDTH, GIVES = 16, 12
 """Of the image encoder: inside, and of what it gives."""
@@ -58,6 +60,33 @@ def save_flux_adapter(transformer: Any, file: Path, seed: int = 1) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     save_file(tensors, file)
     return file
+
+
+def save_sd3_adapter(transformer: Any, file: Path, seed: int = 1) -> Path:
+    """For a tiny transformer of SD 3 without a second attention."""
+    torch.manual_seed(seed)
+    heads = int(transformer.config.attention_head_dim)
+    inner = heads * int(transformer.config.num_attention_heads)
+    turning = IPAdapterTimeImageProjection(
+        embed_dim=WIDTH, output_dim=inner, hidden_dim=64, heads=1, num_queries=TOKENS, timestep_in_dim=32
+    )
+    tensors = {f"image_proj.{name}": value for name, value in turning.state_dict().items()}
+    for index in range(len(transformer.attn_processors)):
+        made = SD3IPAdapterJointAttnProcessor2_0(inner, inner, heads, timesteps_emb_dim=64)
+        tensors |= {f"ip_adapter.{index}.{name}": value for name, value in made.state_dict().items()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file({name: value.clone().contiguous() for name, value in tensors.items()}, file)
+    return file
+
+
+def save_siglip(folder: Path) -> Path:
+    """In `folder`/image_encoder, as adapters of SD 3 need it."""
+    torch.manual_seed(3)
+    config = SiglipVisionConfig(
+        hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2, image_size=32, patch_size=8
+    )
+    SiglipVisionModel(config).save_pretrained(folder / "image_encoder")
+    return folder / "image_encoder"
 
 
 def _linear(outward: int, inward: int) -> torch.Tensor:

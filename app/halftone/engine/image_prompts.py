@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import torch
+from diffusers import SD3Transformer2DModel
 from diffusers.models.embeddings import MultiIPAdapterImageProjection
 from safetensors import safe_open
 from torch import nn
@@ -19,6 +20,8 @@ from halftone.library.ipadapters import FLUX_PROJECTION
 
 _BEFORE: Final = "_halftone_before_pictures"
 _IN_FLUX: Final = re.compile(r"^double_blocks\.(\d+)\.processor\.ip_adapter_double_stream_([kv])_proj")
+_PARTS: Final = ("to_k_ip", "to_v_ip")
+"""Layers of an attention processor that are as large as the attention's own."""
 _HALVES: Final = ("image_proj", "ip_adapter")
 
 Halves = Mapping[str, Mapping[str, torch.Tensor]]
@@ -43,39 +46,61 @@ def attach(denoiser: Any, files: Sequence[Halves]) -> None:
     """
     before = dict(denoiser.attn_processors)
     with torch.no_grad():
-        made = denoiser._convert_ip_adapter_attn_to_diffusers(list(files), low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
-        projections = [
-            denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
-            for one in files
-        ]
+        made, added = _read_at_all_times(denoiser, files) if _turns_by_time(denoiser) else _read_once(denoiser, files)
     reading = {name: one for name, one in made.items() if isinstance(one, nn.Module)}
-    added = MultiIPAdapterImageProjection(projections)
     for module in (added, *reading.values()):
         module.eval().requires_grad_(False)
     _fit(denoiser, reading)
     denoiser.__dict__[_BEFORE] = (before, getattr(denoiser.config, "encoder_hid_dim_type", None))
     denoiser.set_attn_processor({**before, **reading})
-    denoiser.encoder_hid_proj = added
-    denoiser.config.encoder_hid_dim_type = "ip_image_proj"
+    if _turns_by_time(denoiser):
+        denoiser.image_proj = added
+    else:
+        denoiser.encoder_hid_proj = added
+        denoiser.config.encoder_hid_dim_type = "ip_image_proj"
     forget_input_casts(denoiser)
     forget_place(denoiser)
+
+
+def _turns_by_time(denoiser: Any) -> bool:
+    """SD 3's way: a picture becomes words in every step anew, and there is one adapter at a time."""
+    return isinstance(denoiser, SD3Transformer2DModel)
+
+
+def _read_once(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
+    """(name -> attention processor, what turns pictures into words)."""
+    made = denoiser._convert_ip_adapter_attn_to_diffusers(list(files), low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
+    projections = [
+        denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
+        for one in files
+    ]
+    return made, MultiIPAdapterImageProjection(projections)
+
+
+def _read_at_all_times(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
+    """As `_read_once`."""
+    (one,) = files
+    made = denoiser._convert_ip_adapter_attn_to_diffusers(dict(one["ip_adapter"]), low_cpu_mem_usage=True)  # noqa: SLF001
+    turning = denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
+    return made, turning
 
 
 def _fit(denoiser: Any, reading: Mapping[str, nn.Module]) -> None:
     """Raise ValueError where a layer is not as large as the one beside it: diffusers goes by the configuration alone."""
     for name, processor in reading.items():
         beside = denoiser.get_submodule(name.removesuffix(".processor")).to_v
-        fits = (beside.out_features, processor.cross_attention_dim)
-        for layer in processor.modules():
-            if isinstance(layer, nn.Linear) and layer.weight.shape != fits:
-                raise ValueError(f"{name}: {tuple(layer.weight.shape)} beside {fits}")
+        words = getattr(processor, "cross_attention_dim", beside.in_features)
+        for part, layer in processor.named_modules():
+            if isinstance(layer, nn.Linear) and part.startswith(_PARTS) and layer.weight.shape != (beside.out_features, words):
+                raise ValueError(f"{name}: {tuple(layer.weight.shape)} beside {(beside.out_features, words)}")
 
 
 def detach(denoiser: Any) -> None:
     """Leave the denoiser as it was before `attach`: the same attention processors, no layer more."""
     before = denoiser.__dict__.pop(_BEFORE, None)
     if before is not None:
-        denoiser.encoder_hid_proj = None  # first: what reads whole pictures has attention of its own
+        # first: what reads whole pictures has attention of its own
+        setattr(denoiser, "image_proj" if _turns_by_time(denoiser) else "encoder_hid_proj", None)
         processors, kind = cast("tuple[dict[str, Any], Any]", before)
         denoiser.set_attn_processor(dict(processors))
         denoiser.config.encoder_hid_dim_type = kind
@@ -92,4 +117,4 @@ def weigh(denoiser: Any, scales: Sequence[float]) -> None:
     """How strongly the pictures of each count from now on."""
     for processor in denoiser.attn_processors.values():
         if hasattr(processor, "to_k_ip"):
-            processor.scale = list(scales)
+            processor.scale = list(scales) if isinstance(processor.scale, list) else scales[0]

@@ -1,7 +1,7 @@
 """IP-Adapters beside a loaded model: its denoiser reads pictures; an image encoder is one more component, watched and cured."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import torch
 from safetensors import SafetensorError
 from torch import nn
-from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
+from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection, SiglipImageProcessorPil, SiglipVisionModel
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
@@ -18,6 +18,7 @@ from halftone.engine.load import Loaded, make_ready, stored_dtypes, told_loading
 from halftone.engine.plans import HALF_DONE
 from halftone.engine.precision import ComponentState
 from halftone.engine.tensors import NAMES
+from halftone.library.folder import read_json
 from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
 
 log = logging.getLogger(__name__)
@@ -72,8 +73,7 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
         loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, folder), dtype
         loaded.states[ENCODER] = ComponentState(dtype=NAMES[dtype])
     if getattr(loaded.pipe, _EXTRACTOR, None) is None:
-        size = loaded.pipe.image_encoder.config.image_size
-        loaded.pipe.register_modules(**{_EXTRACTOR: CLIPImageProcessorPil(size=size, crop_size=size)})
+        loaded.pipe.register_modules(**{_EXTRACTOR: _extractor(loaded.pipe.image_encoder.config)})
     loaded.forget_sizes()
 
 
@@ -103,4 +103,17 @@ def read_encoder(loaded: Loaded, folder: Path) -> nn.Module:
     """The image encoder on the CPU, in its stored dtype. Raises model-load-failed."""
     dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
     with told_loading(loaded.facts, folder):
-        return CLIPVisionModelWithProjection.from_pretrained(folder, dtype=dtype, local_files_only=True)
+        kind = SiglipVisionModel if _is_siglip(read_json(folder / "config.json")) else CLIPVisionModelWithProjection
+        return kind.from_pretrained(folder, dtype=dtype, local_files_only=True)
+
+
+def _is_siglip(config: Mapping[str, Any]) -> bool:
+    return str(config.get("model_type", "")).startswith("siglip")
+
+
+def _extractor(config: Any) -> Any:
+    """What brings pictures to the size and range of an image encoder, by its configuration."""
+    size = config.image_size
+    if _is_siglip(config.to_dict()):
+        return SiglipImageProcessorPil(size={"height": size, "width": size})
+    return CLIPImageProcessorPil(size=size, crop_size=size)

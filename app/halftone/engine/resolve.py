@@ -200,7 +200,10 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     }
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
-        wanted["ip_adapter_image"] = [[read_picture(image) for image in one.images] for one in inputs.ip_adapters]
+        shown = [[read_picture(image) for image in one.images] for one in inputs.ip_adapters]
+        wanted["ip_adapter_image"] = (
+            shown[0] if hasattr(pipe, "is_ip_adapter_active") else shown
+        )  # SD 3 takes one, of one adapter
     wanted |= _control_arguments(inputs, start, "control_image" if "control_image" in accepted else "image")
     if not takes_weights(pipe):
         wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}

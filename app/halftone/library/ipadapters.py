@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -22,6 +22,9 @@ ENCODER: Final = "image_encoder"
 KIND: Final = "IP-Adapter"
 _UNET: Final = "UNet2DConditionModel"
 _FLUX: Final = "FluxTransformer2DModel"
+_SD3: Final = "SD3Transformer2DModel"
+_READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _SD3: "SD 3"}
+"""Class of a denoiser that can read pictures -> the models that have it."""
 _FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline")
 """Those that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
 _PLACES: Final = ("", "..", "../models", "../sdxl_models")
@@ -30,6 +33,9 @@ _PLACES: Final = ("", "..", "../models", "../sdxl_models")
 FLUX_PROJECTION: Final = "ip_adapter_proj_model."
 """Before what turns a picture into words, in files for FLUX; each of their blocks has keys and values of its own."""
 FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.weight"
+
+_SD3_NORM: Final = "ip_adapter.0.norm_ip.linear.weight"
+_SD3_TIME: Final = "image_proj.time_embedding.linear_1.weight"
 
 Form = Literal["plain", "plus", "full face"]
 
@@ -107,9 +113,12 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
     wanted = tuple(adapters)
     _check_files(wanted)
     for one in wanted:
+        if adapter_facts(one.path).denoiser == _SD3 and (len(wanted) > 1 or len(one.images) > 1):
+            name, allowed = f"The IP-Adapter {one.name}", "one picture, and no other IP-Adapter beside it"
+            raise HalftoneError("setting-bad-value", name=name, value="given more", allowed=allowed)
         config = denoiser_config(model) or {"_class_name": ""}
         kind = config.get("_class_name", _UNET)
-        if kind not in (_UNET, _FLUX) or (kind == _FLUX and model.pipeline not in _FLUX_PIPELINES):
+        if kind not in _READERS or (kind == _FLUX and model.pipeline not in _FLUX_PIPELINES):
             detail = f"no IP-Adapter runs with {model.base if kind == _FLUX else model.family} models here"
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         if config.get("encoder_hid_dim_type"):
@@ -117,10 +126,17 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         facts = adapter_facts(one.path)
         if facts.denoiser != kind:
-            raise other_base(one.path, model, f"it is for {'FLUX' if facts.denoiser == _FLUX else 'Stable Diffusion'} models")
-        own = config.get("joint_attention_dim" if kind == _FLUX else "cross_attention_dim")
+            raise other_base(one.path, model, f"it is for {_READERS[facts.denoiser]} models")
+        own = _width(config)
         if own != facts.text:
             raise other_base(one.path, model, f"its words have {facts.text} numbers, the model's {own}")
+
+
+def _width(config: Mapping[str, Any]) -> int | None:
+    """Of what pictures are turned into for a denoiser: that of its words, in SD 3 that of its own layers."""
+    if config.get("_class_name") == _SD3:
+        return int(config["num_attention_heads"]) * int(config["attention_head_dim"])
+    return config.get("joint_attention_dim" if config.get("_class_name") == _FLUX else "cross_attention_dim")
 
 
 def other_base(path: str, model: ModelFacts, detail: str, details: str = "") -> HalftoneError:
@@ -147,6 +163,8 @@ def adapter_facts(path: str) -> Facts:
         raise _not_one(path, instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
+        if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
+            return Facts("plus", shapes["image_proj.proj_out.weight"][0], shapes["image_proj.proj_in.weight"][1], _SD3)
         if FLUX_KEYS in shapes:
             return Facts("plain", shapes[FLUX_KEYS][1], shapes[f"{FLUX_PROJECTION}proj.weight"][1], _FLUX)
         form, picture = _form(shapes)
@@ -198,7 +216,10 @@ def _folder(path: str) -> Path | None:
 
 def _gives(config: Mapping[str, object], facts: Facts) -> bool:
     """A plain one takes the picture as a whole, the others every part of it."""
-    return config.get("projection_dim" if facts.form == "plain" else "hidden_size") == facts.picture
+    if facts.form == "plain":
+        return config.get("projection_dim") == facts.picture
+    inside = config.get("vision_config", config)  # of a model that reads words too
+    return isinstance(inside, dict) and cast("dict[str, object]", inside).get("hidden_size") == facts.picture
 
 
 def _not_one(path: str, detail: str) -> HalftoneError:

@@ -13,7 +13,7 @@ import torch
 from peft import LoraConfig, get_peft_model_state_dict
 from tests.helpers import tiny
 from tests.helpers.controls import save_net
-from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter
+from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter, save_sd3_adapter, save_siglip
 
 from halftone.contract.request import Control, Hires, IpAdapter, Lora
 
@@ -82,14 +82,17 @@ def _control(pipe: Any, folder: Path, given: Path) -> Fields | None:
 def _adapter(pipe: Any, model: Path, folder: Path, given: Path) -> Fields | None:
     if not hasattr(pipe, "load_ip_adapter"):
         return None
-    save_encoder(folder)
     file = folder / "adapter.safetensors"
-    if getattr(pipe, "unet", None) is not None:
-        save_adapter(model, file)
-    elif type(pipe.transformer).__name__ == "FluxTransformer2DModel":
-        save_flux_adapter(pipe.transformer, file)
-    else:
-        raise AssertionError(f"diffusers has IP-Adapters for a {type(pipe.transformer).__name__}, Halftone has none")
+    match type(_denoiser(pipe)).__name__:
+        case "UNet2DConditionModel":
+            save_adapter(model, file)
+        case "FluxTransformer2DModel":
+            save_flux_adapter(pipe.transformer, file)
+        case "SD3Transformer2DModel":
+            save_sd3_adapter(pipe.transformer, file)
+        case other:
+            raise AssertionError(f"diffusers has IP-Adapters for a {other}, Halftone has none")
+    (save_siglip if "SD3" in type(_denoiser(pipe)).__name__ else save_encoder)(folder)
     return {"ip_adapters": (IpAdapter(path=str(file), images=(str(given),)),)}
 
 

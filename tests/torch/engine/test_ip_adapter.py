@@ -250,7 +250,8 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(models: dict[str, Path], f
     ):
         error = refusal(engine, models["sd15"], IpAdapter(path=str(path), images=(str(files / "one.png"),)))
         assert (error.code, said in str(error)) == (code, True), str(error)
-    assert refusal(engine, models["sd3"], adapter(files, "sd15 plain")).code == "ip-adapter-unsupported"
+    assert refusal(engine, models["sd3"], adapter(files, "sd15 plain")).code == "ip-adapter-other-base"
+    assert refusal(engine, models["sana"], adapter(files, "sd15 plain")).code == "ip-adapter-unsupported"
     assert refusal(engine, models["sd15"], adapter(files, "sd15 plain", "none.png")).code == "image-missing"
     assert engine.loaded is None, "all that is told from headers, before anything is loaded"
     (save_encoder(tmp_path) / "model.safetensors").unlink()

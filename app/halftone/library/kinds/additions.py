@@ -81,6 +81,7 @@ ADDITIONS: Final[tuple[Addition, ...]] = (
     _ip(1024, of.SD2.name),
     _ip(2048, of.SDXL.name),
     _add(IP_ADAPTER, of.FLUX.name, "{ip_adapter_proj_model,double_blocks}.*", "double_blocks.0.processor.*"),
+    _add(IP_ADAPTER, of.SD3.name, "ip_adapter.0.norm_ip.linear.weight", "image_proj.*"),
     _add(IP_ADAPTER, "", "ip_adapter.*", "image_proj.*"),
     _add(IP_ADAPTER, "", "image_proj.latents", "image_proj.*", name="InstantID or FaceID"),
     _add(STYLE, of.FLUX.name, "redux_up.weight", "redux_down.weight", name="FLUX.1 Redux"),

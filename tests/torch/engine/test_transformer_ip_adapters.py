@@ -1,4 +1,4 @@
-"""IP-Adapters of FLUX: its transformer reads pictures as diffusers lets it, and is as before without them."""
+"""IP-Adapters of FLUX and SD 3: their transformers read pictures as diffusers lets them, and are as before without them."""
 
 from pathlib import Path
 
@@ -8,9 +8,10 @@ from diffusers import DiffusionPipeline
 from PIL import Image
 from tests.bench.families.flows import flux_dev, flux_fill
 from tests.helpers.controls import picture
-from tests.helpers.engine_runs import check, generate, pixels
-from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter
-from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
+from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
+from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter, save_sd3_adapter, save_siglip
+from tests.helpers.tiny import load_tiny
+from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection, SiglipImageProcessorPil, SiglipVisionModel
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
@@ -99,3 +100,48 @@ def test_each_is_for_models_of_its_kind(models: dict[str, Path], flux: Path, tmp
         with pytest.raises(HalftoneError) as caught:
             check_files_fit((given,), describe(str(model)))
         assert (caught.value.code, said in str(caught.value)) == (code, True), str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def sd3(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An IP-Adapter beside an image encoder of another kind, a picture."""
+    folder = tmp_path_factory.mktemp("sd3")
+    save_sd3_adapter(load_tiny(models["sd3"]).transformer, folder / "first.safetensors")
+    save_siglip(folder)
+    picture(folder / "shown.png", 40, 32)
+    return folder
+
+
+def test_sd3_turns_a_picture_into_words_in_every_step(engine: DiffusersEngine, models: dict[str, Path], sd3: Path) -> None:
+    plain, _ = generate(engine, models["sd3"])
+    report, _ = generate(engine, models["sd3"], ip_adapters=(adapter(sd3, "first", 0.8),))
+    again, _ = generate(engine, models["sd3"])
+    with quiet_libraries():
+        pipe = load_tiny(models["sd3"])
+        encoder = SiglipVisionModel.from_pretrained(sd3 / "image_encoder")
+        reader = SiglipImageProcessorPil(size={"height": 32, "width": 32})
+        pipe.register_modules(image_encoder=encoder, feature_extractor=reader)
+        pipe.load_ip_adapter(str(sd3), weight_name="first.safetensors", image_encoder_folder=None)
+        pipe.set_ip_adapter_scale(0.8)
+        made = pipe(
+            "a red sun",
+            width=32,
+            height=32,
+            num_inference_steps=3,
+            generator=torch.Generator("cpu").manual_seed(5),
+            output_type="np",
+            ip_adapter_image=Image.open(sd3 / "shown.png").convert("RGB"),
+            **OPTIONS["sd3"],
+        ).images[0]
+    ours = torch.from_numpy(pixels(report).copy()).float()
+    assert (ours - torch.from_numpy(made) * 255).abs().max() <= 1
+    assert not (pixels(plain) == pixels(report)).all()
+    assert (pixels(plain) == pixels(again)).all(), "nothing is left of it"
+
+
+def test_sd3_is_given_one_picture_through_one_adapter(models: dict[str, Path], sd3: Path) -> None:
+    one = adapter(sd3, "first", 0.8)
+    check_files_fit((one,), describe(str(models["sd3"])))
+    for given in ((one, one), (IpAdapter(path=one.path, images=one.images * 2),)):
+        with pytest.raises(HalftoneError, match="one picture, and no other IP-Adapter beside it"):
+            check_files_fit(given, describe(str(models["sd3"])))
