@@ -17,6 +17,7 @@ from halftone.contract.limits import SIZE_RANGE
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.plan import Plan
 from halftone.contract.request import Upscaled, UpscaleRequest
+from halftone.contract.words import DType
 from halftone.engine.frames import thumbnail
 from halftone.engine.made_with import made_with
 from halftone.engine.saving import free_name, write_frames
@@ -46,7 +47,8 @@ class Enlarging:
         self._emit = emit
         self._control = control
         self._make_room = make_room
-        self._dtype, _ = granted_precision(request.precision, tested, device)
+        dtype, _ = granted_precision(request.precision, tested, device)
+        self._dtype: DType = dtype
         emit(PhaseChanged(phase="upscale"))
         self._upscaler = load_upscaler(request.upscaler, torch.device(device.id))
         for picture in request.pictures:
