@@ -28,7 +28,7 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
                 raise ValueError(f"the file lacks {full}")
             value = _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype)
             child.register_parameter(name, nn.Parameter(value, requires_grad=False))
-    return module
+    return module.eval()
 
 
 def empty(kind: Any, config: dict[str, Any]) -> nn.Module:
