@@ -42,6 +42,7 @@ class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     offload: Offload = "auto"
     fp8_storage: bool = False
     vae_tiling: VaeTiling = "auto"
+    compile: bool = False
     nan_check: NanCheck = "every-step"
     on_black: OnBlack = "recover"
 

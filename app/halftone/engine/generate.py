@@ -21,6 +21,7 @@ from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.contract.words import DType, Phase, ReceiptState
 from halftone.engine.calls import Call, run_call
 from halftone.engine.capture import effective
+from halftone.engine.compiling import Compiling
 from halftone.engine.delivery import Delivery
 from halftone.engine.denoiser import told_as_it_is
 from halftone.engine.film import Film, Seen
@@ -125,6 +126,7 @@ class Generation:
         self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished)
         self._more_reasons: tuple[str, ...] = ()
         self._room = room_of(self._loaded, device, request, self._resolved, self._expected, self._plan.dtypes)
+        self._compiling = Compiling(self._loaded, wanted=request.numerics.compile)
         self._switches = ExitStack()
 
     def run(self) -> GenerateReport:
@@ -136,6 +138,7 @@ class Generation:
         with self._switches:
             self._switches.enter_context(torch_settings(numerics, self._loaded.device))
             self._settle()
+            self._tell(*self._compiling.put())
             self._tell(*told_packing(self._loaded.modules), *told_as_it_is(self._loaded))
             self._guard = self._new_guard()
             flight = self._guard.flight = Flight(
@@ -156,6 +159,7 @@ class Generation:
                 del self._guard.flight  # its hooks hold the guard: a circle would keep all of the job in memory
         if self._delivery.unsaved is not None:
             raise self._delivery.unsaved
+        self._more_reasons += self._compiling.told(flight.seconds_per_step)
         times, plan = sorted(flight.seconds_per_step), self._guard.recovery.plan
         return GenerateReport(
             images=tuple(self._delivery.pictures),
@@ -291,6 +295,7 @@ class Generation:
         free_after(error)
         step = self._picture.steps + 1 if self._picture.phase == "denoise" else None
         self._picture.shortages.append(self._room.make(self._picture.phase, step))
+        self._tell(*self._compiling.put())  # the weights may come part by part now
         if self._picture.shortages[-1].then == "stopped":
             self._picture.good = self._guard.flight.last_state
             raise OutOfRoom

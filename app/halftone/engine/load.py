@@ -20,6 +20,7 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, Extras, IpAdapter, Lora
+from halftone.engine.compiling import Backend
 from halftone.engine.embeddings import PromptCache
 from halftone.engine.fp8 import round_weights
 from halftone.engine.image_prompts import attach, read_halves
@@ -65,6 +66,8 @@ class Loaded:
     inversions: tuple[Learned, ...] = ()
     """Words that the text encoders know beside their own."""
     prompts: PromptCache = field(default_factory=PromptCache)
+    compiler: Backend = field(default_factory=Backend)
+    """What compiles the denoiser's blocks, where the setting asks for it."""
     vae: VaeFile | None = None
     """What took the place of the model's own VAE."""
     transformer: TransformerFile | None = None

@@ -16,6 +16,7 @@ from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
 from halftone.engine.calls import CLOSE, Call, run_call
 from halftone.engine.capture import effective
+from halftone.engine.compiling import take_compiled
 from halftone.engine.findings import source_of
 from halftone.engine.flight import is_finite
 from halftone.engine.groups import tensor_peaks
@@ -196,6 +197,7 @@ class Recovery:
         state = self.loaded.states[name]
         self.loaded.places.packed = False  # until the next job: a cure is searched for in weights that can be written
         settle_weights(module)
+        take_compiled(module)  # until the next job: what is hung onto a layer to look inside is not heeded by compiled code
         self._check()
         failing = measure_call(call, module, state.dtype)
         masters = exact_weights(fresh_component(self.loaded, name))

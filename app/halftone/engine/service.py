@@ -21,6 +21,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone, Upscale
 from halftone.contract.request import PictureRequest
+from halftone.engine.compiling import take_all_compiled
 from halftone.engine.controls import with_controls
 from halftone.engine.denoiser import put_transformer
 from halftone.engine.enlarging import Enlarging
@@ -127,6 +128,7 @@ class DiffusersEngine:
             put_inversions(loaded, command.inputs.inversions)
             put_ip_adapters(loaded, command.inputs.ip_adapters)
             loaded = with_controls(loaded, command.inputs.controls)
+            take_all_compiled(loaded)
             return Examination(loaded, device, self._self_tests.of(device), command, emit, control).run()
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
@@ -143,6 +145,7 @@ class DiffusersEngine:
             loaded = with_controls(loaded, ())
             put_loras(loaded, command.loras)
             put_inversions(loaded, ())
+            take_all_compiled(loaded)
             return repair(loaded, device, self._self_tests.of(device), command, emit, control)
 
     def upscale(self, command: Upscale, emit: Emit, control: Control) -> GenerateReport:

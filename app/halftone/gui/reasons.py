@@ -107,6 +107,19 @@ TEMPLATES: Final = (
     "{0}: {1} of {2} layers are stored in FP8; the others would lose by it.",
     "{0}: {1} layers are stored in FP8.",
     "FP8 storage leaves a transformer of its own file as that file has it.",
+    "PyTorch finds no C++ compiler, which it needs to compile for a processor.",
+    "PyTorch finds no Triton, which it needs to compile for a GPU.",
+    "Each picture tells its own times.",
+    "Compile has no effect: {0} names no blocks that repeat.",
+    "Compile is left out: PyTorch finds no C++ compiler, which it needs to compile for a processor.",
+    "Compile is left out: PyTorch finds no Triton, which it needs to compile for a GPU.",
+    "Compile is left out: a cure computes some layers of {0} in FP32.",
+    "Compile is left out: the weights of {0} come to the GPU part by part.",
+    "Compile is left out: the weights of {0} are kept in fewer bits and widened layer by layer.",
+    "Compile is left out, because torch's compiler failed here: {0}.",
+    "Compile: from a fault on the model ran as it is, so that its cause could be found.",
+    "Compile: the first step, which compiles, took {0} s.",
+    "Compile: the first step took {0} s, the others {1} s each.",
 )
 MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor {0} in {1}")
 """Parts that a folder lacks, alone or in a list with files."""

@@ -27,8 +27,8 @@ _Record = TypeVar("_Record")
 _SELF_TEST_VERSION: Final = 3
 """Of what the numbers of a stored self-test mean. 2: the speed of a type is of matrix product, convolution and attention.
 3: what a setting does is measured in each precision."""
-_NO_EFFECT: Final = {"on_black", "nan_check", "precision", "offload", "vae_tiling"}
-"""Settings that change no number of a check: it runs in the precision it names, and is always watched."""
+_NO_EFFECT: Final = {"on_black", "nan_check", "precision", "offload", "vae_tiling", "compile"}
+"""Settings that change no number of a check: it runs in the precision it names, always watched and never compiled."""
 
 
 class _SelfTestRecord(msgspec.Struct, frozen=True, kw_only=True):

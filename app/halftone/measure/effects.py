@@ -25,6 +25,7 @@ from halftone.contract.facts import DeviceFacts, SettingEffect
 from halftone.contract.words import DType
 from halftone.health.faults import raise_if_lost
 from halftone.measure.backends import BACKENDS, ON_CPU
+from halftone.measure.compiler import missing_compiler
 from halftone.measure.modes import MODES, in_mode, seconds_of, switched
 from halftone.measure.sentinel import Sentinel
 
@@ -105,7 +106,7 @@ def measure_effects(
             raise_if_lost(error, f"effect of {values[0][0]}")
             log.warning("effects of %s could not be measured: %s", values[0][0], str(error).partition("\n")[0])
             effects += [_note(setting, value, "Could not be measured on this device.") for setting, value in values]
-    return (*effects, *_without_price())
+    return (*effects, *_without_price(bench))
 
 
 def _in_each(bench: Bench, dtypes: Sequence[DType], measure: Callable[[Bench], list[SettingEffect]]) -> list[SettingEffect]:
@@ -253,10 +254,12 @@ def _look(latents: Tensor, steps: int) -> None:
     sentinel.settle()
 
 
-def _without_price() -> list[SettingEffect]:
+def _without_price(bench: Bench) -> list[SettingEffect]:
     of_the_model = (*_values("offload", "model", "group", "sequential"), ("fp8_storage", "true"), ("vae_tiling", "always"))
     return [
         *(_note("on_black", value, "Changes nothing while the numbers are sound.") for value in ("quiet", "ask", "stop")),
+        # compiling takes longer than all tests
+        _note("compile", "true", missing_compiler(torch.device(bench.id)) or "Each picture tells its own times."),
         *(_note(setting, value, "Depends on the model and the size.") for setting, value in of_the_model),
     ]
 

@@ -208,6 +208,17 @@ _MEMORY: Final = (
     ),
 )
 
+_SPEED: Final = (
+    _numerics(
+        "compile",
+        "Speed",
+        "Compile",
+        "The first step takes far longer, later ones less time. Worth it for many pictures of one size.",
+        "Compiles the blocks that repeat (torch.compile). Where that cannot be done, pictures are made as usual, and say so.",
+        torch_name="torch.compile",
+    ),
+)
+
 _SAFETY: Final = (
     _numerics(
         "nan_check",
@@ -350,7 +361,7 @@ _PROGRAM: Final = (
     ),
 )
 
-DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_MEMORY, *_SAFETY, *_PROGRAM)
+DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_MEMORY, *_SPEED, *_SAFETY, *_PROGRAM)
 
 ALIASES: Final[tuple[Alias, ...]] = (
     Alias("--no-half", "precision", "float32"),
