@@ -213,7 +213,7 @@ _SPEED: Final = (
         "compile",
         "Speed",
         "Compile",
-        "The first step takes far longer, later ones less time. Worth it for many pictures of one size.",
+        "The first step takes far longer, later ones often less. For many pictures of one size.",
         "Compiles the blocks that repeat (torch.compile). Where that cannot be done, pictures are made as usual, and say so.",
         torch_name="torch.compile",
     ),
