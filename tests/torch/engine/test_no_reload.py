@@ -63,7 +63,8 @@ def test_what_changes_between_jobs_brings_anew_only_what_it_must(models: dict[st
     generate(engine, models["sd15"], steps=1)
     before = held(engine)
     for changes, anew in jobs:
-        generate(engine, models["sd15"], **{"steps": 1, **changes})
+        asked: dict[str, Any] = {"steps": 1, **changes}
+        generate(engine, models["sd15"], **asked)
         after = held(engine)
         assert brought_anew(before, after) == anew, changes
         before = after
