@@ -60,6 +60,7 @@ from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
 from halftone.library.spoken import says_otherwise, seeds_of, spoken
+from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
 from halftone.measure.sentinel import Health
 
@@ -212,6 +213,7 @@ class Generation:
     def _phase(self, name: str) -> None:
         """Said once when it begins, not at every call."""
         if name != self._picture.phase:
+            trim_heap()  # what the phase before left would lie beside what this one needs
             self._picture.phase = name
             self._emit(PhaseChanged(phase=cast("Phase", name)))
 

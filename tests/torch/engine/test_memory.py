@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 from tests.bench.common import write_large
-from tests.helpers.engine_runs import check, generate
+from tests.helpers.engine_runs import Recorder, check, generate
 from tests.helpers.memory import Full
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import AnyEvent
 from halftone.engine.examine import Examination
 from halftone.engine.flight import Flight
 from halftone.engine.load import fresh_component
@@ -94,6 +95,31 @@ def test_unloading_gives_the_memory_back_to_the_system(tmp_path: Path) -> None:
     left = resident()["RssAnon"] - before
     assert grown > 0.5 * weights  # some of it found room in what other work had left
     assert left < 0.1 * weights
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell the resident size in other words")
+def test_what_the_steps_left_in_the_heap_does_not_lie_beside_the_decode(models: dict[str, Path]) -> None:
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], steps=1)
+    pins: list[torch.Tensor] = []
+
+    def litter(_module: torch.nn.Module, _args: Any, _result: Any) -> None:
+        """64 MB in pieces that are freed, between small ones that stay."""
+        pieces = [(torch.ones(16_000), torch.ones(8)) for _ in range(1_000)]
+        pins.extend(small for _, small in pieces)
+
+    seen: dict[str, int] = {}
+
+    class Watching(Recorder):
+        def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:
+            seen[getattr(event, "phase", type(event).__name__)] = resident()["RssAnon"]
+            super().__call__(event, blob)
+
+    handle = loaded_modules(engine)[1].register_forward_hook(litter)
+    generate(engine, models["sd15"], steps=1, emit=Watching())
+    handle.remove()
+    assert pins
+    assert seen["StepDone"] - seen["decode"] > 50_000_000
 
 
 def loaded_modules(engine: DiffusersEngine) -> list[torch.nn.Module]:
