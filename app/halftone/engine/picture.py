@@ -1,6 +1,5 @@
 """One picture while it is made: what is known of it, how it can end early, and the facts of its receipt."""
 
-import math
 import time
 from dataclasses import dataclass, field
 
@@ -8,12 +7,13 @@ import torch
 
 from halftone.contract.facts import GuardEvent, PictureFacts, Shortage
 from halftone.contract.request import ResolvedRequest
-from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, ReceiptState
+from halftone.contract.words import CureKind, DType, ReceiptState
 from halftone.engine.film import Seen
 from halftone.engine.load import Loaded
 from halftone.engine.parts import role
 from halftone.engine.precision import ComponentState
 from halftone.engine.snapshot import Snapshot
+from halftone.health.judge import headroom_bits
 
 
 class OutOfRoom(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
@@ -77,7 +77,7 @@ def picture_facts(
         black=seen is None or bool(seen.flat) or not finite,
         finite=finite,
         dark=seen is not None and seen.dark,
-        room_bits=math.log2(FLOAT_LIMITS[denoiser] / now.peak) if now.peak > 0 else None,
+        room_bits=headroom_bits(now.peak, denoiser),
         seconds=time.perf_counter() - now.started,
         steps=now.steps,
         events=tuple(now.events),

@@ -13,13 +13,20 @@ Fit = Literal["fits", "tight", "no"]
 
 ITEM_BYTES: Final[dict[DType, int]] = {"float32": 4, "float16": 2, "bfloat16": 2}
 NEAR: Final = 0.15
-"""Share by which what is computed may differ from what is needed (tests/bench/bench_memory.py)."""
+"""Share by which what is computed may differ from what is needed (tests/bench/bench_memory.py).
+
+Of models of some megabytes it may be more: tensors below 32 MiB lie in the C library's heap, which on a CPU keeps much of what
+was freed until a network is done (of Pocket at 512 x 512: 40 of 216 MB). Loading is not counted: SD 1.5 took 1.17 times its
+weights while they became BF16, 1.01 times for FP32, and nothing where they run as they are stored: its first picture takes more.
+"""
 TIGHT: Final = 0.9
 """Of the free memory: what needs more of it may fail, since what else happens on the device is not known."""
 _ON_A_CPU: Final = 1.25
 """Convolutions on a CPU copy what they are given into an order of their own (a decoder measured: 1.24 and 1.27). Of their weights
 they copy one layer at a time.
 """
+_BESIDE_ON_A_CPU: Final = 10_000_000
+"""Bytes that a picture takes there whatever its size: kernels made for its shapes, and their work space (Pocket at 128 x 128)."""
 _UNPACKING: Final = 4
 """Bytes for each number of the layer that is being unpacked: float32, beside the type that it is computed in."""
 
@@ -88,7 +95,8 @@ def need(
         elif one.work == "decode":
             decode = max(decode, round(item * (_decoded(one, job) * (_ON_A_CPU if on_cpu else 1.0) + copied)))
     weights = tuple((one, _weights(one, 1 if one.name in eight else ITEM_BYTES[dtype_of(one)])) for one in networks)
-    return Need(weights, denoise + beside, decode)
+    process = _BESIDE_ON_A_CPU if on_cpu else 0
+    return Need(weights, process + denoise + beside, process + decode)
 
 
 def kept_in_eight(request: PictureRequest) -> bool:

@@ -125,6 +125,9 @@ class ReceiptBar(HoverButton):
         self.sentence = label("", "small", "secondary")
         self.gauge = RoomGauge()
         self.room = label("", "small", "secondary", numbers=True)
+        of_what = tr("Of the latents of this picture. A check looks at every layer, and one of them may have less room.")
+        self.gauge.setToolTip(of_what)
+        self.room.setToolTip(of_what)
         self.chevron = IconLabel("chevron-up", "text-secondary", 16)
         frame = surface("plain", "top")
         frame.setLayout(
