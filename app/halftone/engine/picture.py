@@ -65,7 +65,9 @@ def picture_facts(
     finite = seen is not None and not seen.broken
     several = seen is not None and seen.frames > 1
     dtypes: dict[str, DType] = {name: part.dtype for name, part in loaded.states.items()}
-    denoiser = next((dtypes[name] for name, module in loaded.modules.items() if role(name, module) == "denoise"), resolved.dtype)
+    denoiser: DType = next(
+        (dtypes[name] for name, module in loaded.modules.items() if role(name, module) == "denoise"), resolved.dtype
+    )
     return PictureFacts(
         path="",
         seed=now.seed,

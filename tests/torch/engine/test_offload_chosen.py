@@ -81,7 +81,7 @@ def test_a_check_with_offload_off_says_that_the_memory_ended(models: dict[str, P
         check(engine, models["sd15"], offload="none")
 
 
-@pytest.mark.parametrize(("share", "mode"), [(4.0, "none"), (0.001, "sequential")])
+@pytest.mark.parametrize(("share", "mode"), [(100.0, "none"), (0.001, "sequential")])
 def test_a_check_is_planned_as_a_picture_is(models: dict[str, Path], engine: DiffusersEngine, share: float, mode: str) -> None:
     """share: of what the whole at once would need."""
     loaded = apart(engine)
