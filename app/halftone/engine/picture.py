@@ -65,9 +65,7 @@ def picture_facts(
     finite = seen is not None and not seen.broken
     several = seen is not None and seen.frames > 1
     dtypes: dict[str, DType] = {name: part.dtype for name, part in loaded.states.items()}
-    denoiser: DType = next(
-        (dtypes[name] for name, module in loaded.modules.items() if role(name, module) == "denoise"), resolved.dtype
-    )
+    denoisers: list[DType] = [dtypes[name] for name, module in loaded.modules.items() if role(name, module) == "denoise"]
     return PictureFacts(
         path="",
         seed=now.seed,
@@ -79,7 +77,7 @@ def picture_facts(
         black=seen is None or bool(seen.flat) or not finite,
         finite=finite,
         dark=seen is not None and seen.dark,
-        room_bits=headroom_bits(now.peak, denoiser),
+        room_bits=headroom_bits(now.peak, denoisers[0] if denoisers else resolved.dtype),
         seconds=time.perf_counter() - now.started,
         steps=now.steps,
         events=tuple(now.events),

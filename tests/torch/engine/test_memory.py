@@ -104,8 +104,8 @@ def test_what_the_steps_left_in_the_heap_does_not_lie_beside_the_decode(models: 
     pins: list[torch.Tensor] = []
 
     def litter(_module: torch.nn.Module, _args: Any, _result: Any) -> None:
-        """64 MB in pieces that are freed, between small ones that stay."""
-        pieces = [(torch.ones(16_000), torch.ones(8)) for _ in range(1_000)]
+        """256 MB in pieces that are freed, between small ones that stay."""
+        pieces = [(torch.ones(16_000), torch.ones(8)) for _ in range(4_000)]
         pins.extend(small for _, small in pieces)
 
     seen: dict[str, int] = {}
