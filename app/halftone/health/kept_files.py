@@ -29,7 +29,13 @@ def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None
 
 
 def _folders(saved: Settings) -> Iterator[Path]:
-    given = (*saved.model_folders, *lora_folders(saved), *saved.embedding_folders, *saved.wildcard_folders)
+    given = (
+        *saved.model_folders,
+        *lora_folders(saved),
+        *saved.embedding_folders,
+        *saved.wildcard_folders,
+        *saved.upscaler_folders,
+    )
     yield from map(Path, given)
     yield from (Path(saved.pictures_folder) if saved.pictures_folder else pictures_dir(), data_dir())
 

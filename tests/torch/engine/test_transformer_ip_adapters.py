@@ -1,6 +1,7 @@
 """IP-Adapters of FLUX and SD 3: their transformers read pictures as diffusers lets them, and are as before without them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,7 +45,7 @@ def adapter(folder: Path, name: str, scale: float) -> IpAdapter:
 def theirs(folder: Path, scales: dict[str, float]) -> torch.Tensor:
     """What diffusers itself makes, in [0, 255]."""
     with quiet_libraries():
-        pipe = DiffusionPipeline.from_pretrained(folder / "model", local_files_only=True)
+        pipe: Any = DiffusionPipeline.from_pretrained(folder / "model", local_files_only=True)
         encoder = CLIPVisionModelWithProjection.from_pretrained(folder / "image_encoder")
         pipe.register_modules(image_encoder=encoder, feature_extractor=CLIPImageProcessorPil(size=32, crop_size=32))
         names = [f"{name}.safetensors" for name in scales]

@@ -271,7 +271,8 @@ def test_a_picture_that_could_not_be_recovered(run: Run, model: str) -> None:
 
 
 def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_for(run: Run, model: str, tmp_path: Path) -> None:
-    kept = write_kept(tmp_path / "kept.safetensors", model)
+    latents_dir().mkdir(parents=True, exist_ok=True)
+    kept = write_kept(latents_dir() / "kept.safetensors", model)
     facts: dict[str, str | int | float] = {"need": "3 MB", "free": "1 MB", "folder": "/full", "latents": str(kept)}
     words = ["generate", "a sun", "-m", model, "--batch", "3", "-o", str(tmp_path / "a.png"), "--precision", "fp16"]
     run(*words, generate=[Fail(code="disk-full", facts=facts)])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -32,9 +33,7 @@ class Hub(ThreadingHTTPServer):
 
 
 class Answer(BaseHTTPRequestHandler):
-    server: Hub
-
-    def log_message(self, *_args: object) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its own name for it
         return
 
     def do_HEAD(self) -> None:
@@ -44,13 +43,14 @@ class Answer(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, *, body: bool) -> None:
-        self.server.asked.append(self.path)
-        self.send_response(self.server.status)
-        if self.server.status == 404:
+        hub = cast("Hub", self.server)
+        hub.asked.append(self.path)
+        self.send_response(hub.status)
+        if hub.status == 404:
             self.send_header("X-Error-Code", "EntryNotFound")
-        if self.server.status == 403:
+        if hub.status == 403:
             self.send_header("X-Error-Code", "GatedRepo")
-        data = self.server.data if self.server.status == 200 else b""
+        data = hub.data if hub.status == 200 else b""
         self.send_header("X-Repo-Commit", "a" * 40)
         self.send_header("ETag", '"0123456789abcdef"')
         self.send_header("Content-Length", str(len(data)))
