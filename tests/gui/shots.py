@@ -23,6 +23,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QEventLoop, QIODevice, QThreadPo
 from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter
 from PySide6.QtWidgets import QApplication
 from tests.helpers import samples
+from tests.helpers.hub import save_flux
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import ErrorFacts
@@ -472,6 +473,27 @@ def cut_short(stage: Stage) -> None:
     stage.settle()
 
 
+def lacking(stage: Stage) -> None:
+    """A model that lacks a small file was opened."""
+    done(stage)
+    stage.controller.select_model(str(save_flux(Path(stage.folder) / "flux1-dev-fp8.safetensors")))
+    stage.settle()
+
+
+def lacking_listed(stage: Stage) -> None:
+    """It stands in the list, and could not be fetched."""
+    folder = Path(stage.folder) / "models"
+    folder.mkdir()
+    path = save_flux(folder / "flux1-dev-fp8.safetensors")
+    stage.controller.update_settings(msgspec.structs.replace(stage.controller.settings, model_folders=(str(folder),)))
+    stage.settle()
+    stage.controller.select_model(str(path))
+    stage.settle()
+    stage.controller.small_files.take(str(path))
+    stage.settle()
+    stage.page.form.model_part.row.click()
+
+
 def models(stage: Stage) -> None:
     done(stage)
     stage.page.form.model_part.row.click()
@@ -534,6 +556,12 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "cut-short-light": ({"theme_name": "light"}, cut_short),
     "cut-short-zh": ({"language": "zh_CN"}, cut_short),
     "cut-short-small": ({"size": (1024, 640)}, cut_short),
+    "lacking": ({}, lacking),
+    "lacking-light": ({"theme_name": "light"}, lacking),
+    "lacking-zh": ({"language": "zh_CN"}, lacking),
+    "lacking-small": ({"size": (1024, 640)}, lacking),
+    "lacking-listed": ({}, lacking_listed),
+    "lacking-listed-small-zh": ({"size": (1024, 640), "language": "zh_CN"}, lacking_listed),
     "models": ({}, models),
     "no-room": ({}, no_room),
     "no-room-light": ({"theme_name": "light"}, no_room),

@@ -65,6 +65,6 @@ def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:
     todo = remedy_here(error, words)
     sys.stderr.write(f"{sentence(error)} {todo}{kept}\n")
     if "--json" in words:
-        content = {"code": error.code, "message": sentence(error), "remedy": todo}
+        content = {"code": error.code, "message": sentence(error), "remedy": todo, "facts": error.facts}
         sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
     return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+import halftone.cli.flags as given
 from halftone.library.models import describe
 from halftone.library.small_files import lacking
 from halftone.settings.disk import size_text
@@ -12,14 +13,23 @@ from halftone.settings.disk import size_text
 def fetch(
     model: Annotated[str, typer.Argument(help="The model's file.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Fetch without asking.")] = False,
+    json: given.Json = False,
 ) -> None:
     """Fetch the small files that a model in one file lacks, as a tokenizer's words.
 
     Nothing else is ever fetched, no weights and no code. HF_ENDPOINT names another server than huggingface.co, HF_TOKEN is yours.
+    With --json nothing is asked: it is fetched with --yes only.
     """
     from halftone.library import fetching
 
-    files = lacking(describe(model))
+    facts = describe(model)
+    files = lacking(facts)
+    if json:
+        from halftone.cli.objects import SCHEMA, put
+
+        fetched = [str(fetching.fetch(file)) for file in files] if yes else []
+        put({"schema": SCHEMA, "missing": [str(file.place) for file in lacking(facts)], "fetched": fetched})
+        return
     if not files:
         typer.echo("Nothing is missing that could be fetched.")
         return

@@ -19,6 +19,7 @@ ErrorCode = Literal[
     "fetch-refused",
     "fetch-missing",
     "fetch-failed",
+    "small-file-unfit",
     "model-cannot-run",
     "model-load-failed",
     "model-parts-misfit",
@@ -143,7 +144,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "model-needs-files": (
         "Halftone can run {path} once it has this small file beside it: {files}.",
-        "Fetch it with halftone fetch in a terminal, or put it into {folder}.",
+        "Fetch it (in a terminal: halftone fetch), or put it into {folder}.",
     ),
     "fetch-refused": (
         "{source} gives {file} only to those who agreed to its terms.",
@@ -154,6 +155,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{file} could not be fetched from {source}: {detail}.",
         "Try again: it goes on where it stopped; HF_ENDPOINT names another mirror.",
     ),
+    "small-file-unfit": ("{path} cannot be used as {file}: {detail}.", "Choose the {file} of {source}, or fetch it."),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),
     "model-load-failed": (
         "The model {path} could not be loaded: {detail}.",

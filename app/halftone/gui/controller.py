@@ -27,6 +27,7 @@ from halftone.gui.control.idle_measuring import IdleMeasuring
 from halftone.gui.control.job_queue import JobQueue
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
+from halftone.gui.control.small_files import SmallFiles
 from halftone.gui.control.words import KnownWords
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.process import Link
@@ -71,6 +72,7 @@ class Controller(QObject):
         self._devices = DeviceChoice(self._holder, self._queue, self._keeper, self)
         self._idle = IdleMeasuring(self._holder, self._queue, self._devices, self)
         self.model_list = ModelList(self._holder, self._keeper, self.background, self)
+        self.small_files = SmallFiles(self.model_list, self.background, self)
         self._extras = ExtrasChoice(self._keeper, self.background, self)
         self.words = KnownWords(self._keeper, self.model_list, self.background, self)
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.extras_of, self)
@@ -172,6 +174,7 @@ class Controller(QObject):
         self.background.finish_in_order()
         self._keeper.finish()
         self._fragile.stop()
+        self.small_files.stop()
         self._link.stop()
         for folder in self._unfinished:
             clear_leftovers(folder)

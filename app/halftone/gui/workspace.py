@@ -15,6 +15,7 @@ from halftone.gui import stopping, text, theme
 from halftone.gui.closing import Closing, ClosingNote
 from halftone.gui.controller import Controller, PageName
 from halftone.gui.i18n import set_language, tr
+from halftone.gui.lacking_card import LackingCard
 from halftone.gui.pages.create import CreatePage
 from halftone.gui.picture_report import copy_details
 from halftone.gui.state import Notice
@@ -78,7 +79,8 @@ class Workspace(QObject):
         self._tour = None
         middle = QWidget()
         middle.setObjectName("page")
-        middle.setLayout(column(self.top, self.closing_note, self.stack, self.status, spacing=0))
+        self.lacking_card = LackingCard(self.controller.small_files)
+        middle.setLayout(column(self.top, self.closing_note, self.lacking_card, self.stack, self.status, spacing=0))
         yield
         self.create_page = CreatePage(self.controller)
         self._pages["create"] = self.create_page

@@ -7,22 +7,12 @@ import os
 import shutil
 from pathlib import Path
 
-import msgspec
-
 from halftone.contract.errors import HalftoneError
-from halftone.library.small_files import SmallFile
+from halftone.library.small_files import SmallFile, unfit
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import need_room
 
 _HUB = "https://huggingface.co"
-
-
-class _Model(msgspec.Struct):
-    type: str = ""
-
-
-class _Tokenizer(msgspec.Struct):
-    model: _Model
 
 
 def hub() -> str:
@@ -37,7 +27,8 @@ def fetch(file: SmallFile) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         need_room(file.place, folder, 2 * file.size)
         data = _downloaded(file, folder / "part").read_bytes()
-        _check(file, data)
+        if why := unfit(data):
+            raise _failed(file, f"what came {why}")
         write_atomically(file.place, data)
     except OSError as error:
         raise _failed(file, error.strerror or str(error).splitlines()[0]) from error
@@ -63,15 +54,6 @@ def _downloaded(file: SmallFile, folder: Path) -> Path:
         if status in (401, 403):
             raise HalftoneError("fetch-refused", file=file.path, source=f"{hub()}/{file.repository}") from error
         raise _failed(file, f"the server answered {status}") from error
-
-
-def _check(file: SmallFile, data: bytes) -> None:
-    try:
-        kind = msgspec.json.decode(data, type=_Tokenizer).model.type
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise _failed(file, "what came is cut off, or no tokenizer") from error
-    if kind != "Unigram":
-        raise _failed(file, "what came is the tokenizer of another model")
 
 
 def _failed(file: SmallFile, detail: str) -> HalftoneError:

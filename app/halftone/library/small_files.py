@@ -1,5 +1,5 @@
 """Small files that no model in one file holds and Halftone does not carry (the words of T5's tokenizer): which a model needs,
-where they are published, and whether they are here. Nothing is fetched.
+where they are published, whether they are here, and how a user's own is taken. Nothing is fetched.
 """
 
 from contextlib import suppress
@@ -11,6 +11,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.families import FLUX, SD3
+from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import size_text
 from halftone.settings.places import small_files_dir
 
@@ -35,6 +36,16 @@ those who agreed to their terms.
 """
 _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {FLUX.name: {"tokenizer_2": T5}, SD3.name: {"tokenizer_3": T5}}
 """Family -> component -> its file."""
+_MOST: Final = 64_000_000
+"""Bytes of the largest file that is looked into: no tokenizer comes near."""
+
+
+class _Model(msgspec.Struct):
+    type: str = ""
+
+
+class _Tokenizer(msgspec.Struct):
+    model: _Model
 
 
 def needed(facts: ModelFacts) -> tuple[SmallFile, ...]:
@@ -55,3 +66,28 @@ def check_here(facts: ModelFacts) -> None:
             files[0].place.parent.mkdir(exist_ok=True)
         told = ", ".join(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
         raise HalftoneError("model-needs-files", path=facts.path, files=told, folder=str(files[0].place.parent))
+
+
+def unfit(data: bytes) -> str:
+    """Why these bytes are not T5's tokenizer, as the end of a sentence; "" when they are."""
+    try:
+        kind = msgspec.json.decode(data, type=_Tokenizer).model.type
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return "is cut off, or no tokenizer"
+    return "" if kind == "Unigram" else "is the tokenizer of another model"
+
+
+def take(file: SmallFile, source: str) -> Path:
+    """Copy a user's own file to its place. Raises HalftoneError small-file-unfit; the user's file stays as it is."""
+    try:
+        data = Path(source).read_bytes() if Path(source).stat().st_size <= _MOST else b""
+        why = f"it {said}" if (said := unfit(data)) else ""
+        if not why:
+            file.place.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file.place, data)
+    except OSError as error:
+        why = error.strerror or "it cannot be read"
+    if why:
+        name = Path(file.path).name
+        raise HalftoneError("small-file-unfit", path=source, file=name, detail=why, source=file.repository)
+    return file.place

@@ -20,6 +20,7 @@ from tests.helpers.model_files import ramp, safetensors
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
 from halftone.gui.background import Background
+from halftone.gui.control.model_list import Found
 from halftone.gui.pages import health_view
 from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.gui.pages.health_bits import copy_refusal
@@ -132,7 +133,7 @@ def test_a_refusal_goes_with_the_model_it_was_told_of(held: tuple[Stage, Held], 
     stage.controller.models_changed.emit()
     assert "no VAE at" in part.note.text(), "it is the same model still"
     other = msgspec.structs.replace(model, id="/m/other")
-    stage.controller.model_list.show(({model.id: model, other.id: other}, {}))
+    stage.controller.model_list.show(Found({model.id: model, other.id: other}, {}, {}))
     stage.controller.select_model(other.id)
     assert part.note.text() == ""
 

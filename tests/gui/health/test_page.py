@@ -18,6 +18,7 @@ from halftone.contract.facts import CheckReport, Finding, LayerPeak, RepairRepor
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
 from halftone.gui import theme
+from halftone.gui.control.model_list import Found
 from halftone.gui.i18n import set_language
 from halftone.gui.pages import health_files, health_words
 from halftone.gui.pages.create_model_part import ModelPart
@@ -390,7 +391,7 @@ def test_healthy_and_tight(qtbot: QtBot) -> None:
 
 def test_a_missing_model_says_so(qtbot: QtBot) -> None:
     controller, _ = kit.desk(settings=Settings(last_model="/gone"))
-    controller.model_list.show(({}, {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}))
+    controller.model_list.show(Found({}, {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}))
     page = HealthPage(controller)
     qtbot.addWidget(page)
     assert page.verdict.title() == "There is no model at /gone."

@@ -24,6 +24,7 @@ from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure
 from halftone.contract.words import FindingCode
 from halftone.gui import reasons, text
+from halftone.gui.control.model_list import Found
 from halftone.gui.i18n import set_language, table, tr
 from halftone.gui.pages import health_files, health_report, health_view, health_words, settings_effects
 from halftone.gui.pages.create_form import examples
@@ -262,7 +263,7 @@ def test_the_health_page_is_chinese(qtbot: QtBot, state: str) -> None:
     }
     controller, _ = kit.desk(report=known.get(state), self_test=kit.measured())
     if state == "missing":
-        controller.model_list.show(({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}))
+        controller.model_list.show(Found({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}))
     page = HealthPage(controller)
     qtbot.addWidget(page)
     page.refresh()

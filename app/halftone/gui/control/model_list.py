@@ -1,7 +1,9 @@
 """The models the user knows, and the one in use. Their headers are read off the UI thread."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -14,19 +16,27 @@ from halftone.gui.control.writing import SettingsKeeper
 from halftone.gui.state import Noted
 from halftone.library import models
 from halftone.library.denoisers import host_of
+from halftone.library.small_files import lacking
 
-Found = tuple[dict[str, ModelFacts], dict[str, ErrorFacts]]
-"""Models, and what is wrong with those that cannot be used, by their names."""
+
+class Found(NamedTuple):
+    """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files; by their names."""
+
+    models: dict[str, ModelFacts]
+    errors: dict[str, ErrorFacts]
+    waiting: dict[str, ModelFacts]
 
 
 class ModelList(QObject):
     """`changed`: headers were read; `selected`: another model is in use, or the same one is known better; `hosted`: a
-    file of a transformer alone was chosen, and the model in use now is one whose other parts it runs with.
+    file of a transformer alone was chosen, and the model in use now is one whose other parts it runs with; `lacking`: a
+    model was chosen that lacks small files (its facts), and the one in use stays.
     """
 
     changed = Signal()
     selected = Signal()
     hosted = Signal(str)
+    lacking = Signal(object)
 
     def __init__(self, holder: StateHolder, keeper: SettingsKeeper, background: Background, parent: QObject) -> None:
         super().__init__(parent)
@@ -35,6 +45,7 @@ class ModelList(QObject):
         self._background = background
         self._models: dict[str, ModelFacts] = {}
         self._errors: dict[str, ErrorFacts] = {}
+        self._waiting: dict[str, ModelFacts] = {}
         self._folders = keeper.settings.model_folders
         keeper.changed.connect(self._follow)
 
@@ -59,6 +70,16 @@ class ModelList(QObject):
         return tuple(self._models.values())
 
     @property
+    def waiting(self) -> tuple[ModelFacts, ...]:
+        """Those that lack only small files."""
+        return tuple(self._waiting.values())
+
+    @property
+    def in_use_lacking(self) -> ModelFacts | None:
+        """The selected model, if that is what it lacks."""
+        return self._waiting.get(self._keeper.settings.last_model)
+
+    @property
     def pocket(self) -> ModelFacts | None:
         """The demo model, None while it is being read."""
         return self._models.get(models.POCKET)
@@ -72,10 +93,10 @@ class ModelList(QObject):
 
     def show(self, found: Found) -> None:
         """Take these models in place of those known before; who is gone though the folder around it is there, is forgotten."""
-        self._models, self._errors = found
+        self._models, self._errors, self._waiting = found
         settings = self._keeper.settings
         listed = set(settings.model_folders) - {settings.last_model}  # what was forgotten meanwhile is not told again
-        gone = [name for name, error in found[1].items() if _is_gone(name, error) and name in listed]
+        gone = [name for name, error in found.errors.items() if _is_gone(name, error) and name in listed]
         if gone:
             self._write(tuple(folder for folder in settings.model_folders if folder not in gone), settings.last_model)
             self._holder.take(Noted(kind="models-gone", facts=tuple(Path(name).name for name in gone)))
@@ -97,11 +118,24 @@ class ModelList(QObject):
             self._use(host.id, host.id)
             self.hosted.emit(wanted)
             return
-        if not found[0]:
-            self._holder.take(Noted(kind="model-refused", facts=(Path(wanted).name,), error=found[1].get(wanted)))
+        if not found.models and found.waiting:
+            self.lacking.emit(next(iter(found.waiting.values())))
             return
-        self._models |= found[0]
-        self._use(wanted if wanted in found[0] else next(iter(found[0])), wanted)
+        if not found.models:
+            self._holder.take(Noted(kind="model-refused", facts=(Path(wanted).name,), error=found.errors.get(wanted)))
+            return
+        self._models |= found.models
+        self._waiting |= found.waiting
+        self._use(wanted if wanted in found.models else next(iter(found.models)), wanted)
+        self.changed.emit()
+
+    def complete(self, model: ModelFacts) -> None:
+        """Its small files came: use it. Others that lacked the same ones can be used too."""
+        ready = {name: facts for name, facts in self._waiting.items() if not lacking(facts)}
+        self._models |= ready
+        self._waiting = {name: facts for name, facts in self._waiting.items() if name not in ready}
+        self._errors = {name: error for name, error in self._errors.items() if name not in ready}
+        self.select(model.id)
         self.changed.emit()
 
     def _use(self, model: str, remembered: str) -> None:
@@ -123,7 +157,8 @@ class ModelList(QObject):
     def with_it(self, model: str) -> tuple[str, ...]:
         """The models that leave the list together with this one; none where it cannot leave."""
         entries = set[str]() if model == models.POCKET else self._entries(model)
-        return tuple(name for name in self._models if name != models.POCKET and not entries.isdisjoint(self._entries(name)))
+        names = (*self._models, *self._waiting)
+        return tuple(name for name in names if name != models.POCKET and not entries.isdisjoint(self._entries(name)))
 
     def forget(self, model: str) -> None:
         """Take a model off the list, with the folder of models that it was found in. Its files stay; Pocket is always there."""
@@ -131,6 +166,7 @@ class ModelList(QObject):
         if not leaving:
             return
         self._models = {name: facts for name, facts in self._models.items() if name not in leaving}
+        self._waiting = {name: facts for name, facts in self._waiting.items() if name not in leaving}
         in_use = models.POCKET if settings.last_model in leaving else settings.last_model
         self._write(tuple(folder for folder in settings.model_folders if folder not in entries), in_use)
         self.changed.emit()
@@ -145,36 +181,41 @@ def _is_gone(model: str, error: ErrorFacts) -> bool:
 def opened(model: str, known: tuple[ModelFacts, ...]) -> tuple[Found, ModelFacts | None]:
     """What a name stands for; of a file of a transformer alone, the first known model that it fits. Runs on another thread."""
     found = describe_all((model,))
-    needs = model in found[1] and found[1][model].code == "model-needs-parts"
+    needs = model in found.errors and found.errors[model].code == "model-needs-parts"
     return found, host_of(model, known) if needs else None
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:
     """Models by their names; a folder that is no model itself stands for the models in it. Runs on another thread."""
-    found: dict[str, ModelFacts] = {}
-    errors: dict[str, ErrorFacts] = {}
+    found = Found({}, {}, {})
     for model in wanted:
         try:
-            facts = models.describe(model)
-            models.runnable(facts)
-            found[model] = facts
+            _sort_in(model, models.describe(model), found)
         except HalftoneError as error:
-            inside = _models_inside(model) if os.path.isdir(model) else []
-            found |= {facts.id: facts for facts in inside}
-            if not inside:
-                errors[model] = error.as_facts()
-    return found, errors
-
-
-def _models_inside(folder: str) -> list[ModelFacts]:
-    """The models below a folder that can make a picture by themselves."""
-    found: list[ModelFacts] = []
-    for facts in models.list_models((folder,)):
-        if facts.id == models.POCKET:
-            continue
-        try:
-            models.runnable(facts)
-        except HalftoneError:
-            continue
-        found.append(facts)
+            if not (os.path.isdir(model) and _add_inside(model, found)):
+                found.errors[model] = error.as_facts()
     return found
+
+
+def _sort_in(name: str, facts: ModelFacts, found: Found) -> None:
+    """Raises HalftoneError for what small files alone do not make runnable."""
+    try:
+        models.runnable(facts)
+    except HalftoneError as error:
+        if error.code != "model-needs-files":
+            raise
+        found.waiting[name] = facts
+        found.errors[name] = error.as_facts()
+        return
+    found.models[name] = facts
+
+
+def _add_inside(folder: str, found: Found) -> bool:
+    """The models below a folder that can make a picture by themselves, or with small files; False without one."""
+    any_there = False
+    for facts in models.list_models((folder,)):
+        if facts.id != models.POCKET:
+            with suppress(HalftoneError):
+                _sort_in(facts.id, facts, found)
+                any_there = True
+    return any_there

@@ -201,18 +201,22 @@ class ModelList(QFrame):
     def fill(
         self,
         models: Sequence[ModelFacts],
+        waiting: Sequence[ModelFacts],
         selected: str,
         badge: Callable[[ModelFacts], Badge],
         with_it: Callable[[str], Sequence[str]],
         picture: Callable[[str], QImage],
     ) -> None:
-        """with_it: the models that leave the list together with one, none where it stays. picture: what a model made."""
-        for model in models:
+        """waiting: models that lack only small files. with_it: the models that leave the list together with one, none where it
+        stays. picture: what a model made.
+        """
+        for model in (*models, *waiting):
             entry = ModelRow()
             entry.set_thumbnail(picture(model.id))
             look = badge(model)
             tip = badge_tip(look, "")
-            entry.show_model(model.name, model_line(model), look.state, tip=tip, chosen=model.id == selected)
+            line = tr("A small file is missing") if model in waiting else model_line(model)
+            entry.show_model(model.name, line, look.state, tip=tip, chosen=model.id == selected)
             entry.clicked.connect(lambda _on=False, model=model: self._choose(model.id))
             leaving = len(with_it(model.id))
             self._layout.addLayout(row(entry, self._forget_button(model, leaving) if leaving else 32, spacing=0))
@@ -271,4 +275,6 @@ def ask_model(parent: QWidget, controller: Controller) -> None:
 
 def problem_words(error: ErrorFacts) -> str:
     """Why the model of the form cannot be used, in a few words."""
+    if error.code == "model-needs-files":
+        return tr("A small file is missing")
     return tr("File not found") if error.code == "model-missing" else text.error_sentence(error)

@@ -56,7 +56,8 @@ class ModelPart(QWidget):
             problem = "" if error is None else problem_words(error)
             name = tr("Reading the model…") if error is None else controller.settings.last_model.rpartition("/")[2]
             self.row.show_model(name, problem, "unchecked")
-            self._show_note(problem, tr("Locate…"), "danger")
+            lacking = controller.model_list.in_use_lacking is not None
+            self._show_note(problem, tr("What is missing") if lacking else tr("Locate…"), "danger")
             return
         badge = controller.badge(model)
         report = controller.report(model)
@@ -83,6 +84,10 @@ class ModelPart(QWidget):
 
     def _note_clicked(self) -> None:
         controller = self._controller
+        lacking = controller.model_list.in_use_lacking
+        if lacking is not None:
+            controller.small_files.ask(lacking)
+            return
         if controller.model is None:
             ask_model(self, controller)
             return
@@ -98,8 +103,8 @@ class ModelPart(QWidget):
         controller = self._controller
         made = ModelList(self)
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        with_it = controller.model_list.with_it
-        made.fill(controller.models, controller.settings.last_model, controller.badge, with_it, self.picture_of)
+        listed, chosen = controller.model_list, controller.settings.last_model
+        made.fill(controller.models, listed.waiting, chosen, controller.badge, listed.with_it, self.picture_of)
         made.chosen.connect(controller.select_model)
         made.forgotten.connect(controller.forget_model)
         made.open_folder.connect(lambda: ask_model(self, controller))
