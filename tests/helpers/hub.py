@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from tests.helpers.model_files import safetensors
 
-WHOLE = json.dumps({"model": {"type": "Unigram", "vocab": [["<pad>", 0.0]]}}).encode()
+WHOLE = json.dumps({"model": {"type": "Unigram", "vocab": [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0]], "unk_id": 2}}).encode()
 
 
 class Hub(ThreadingHTTPServer):
@@ -57,7 +57,7 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving() -> Iterator[Hub]:
+def serving() -> Generator[Hub]:
     """A hub that answers until the end of the block."""
     server = Hub()
     thread = threading.Thread(target=server.serve_forever)

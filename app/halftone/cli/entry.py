@@ -18,6 +18,7 @@ EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
 _FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "nothing-to-repair", "model-broken")
 """Errors that are an answer about the model and no bad input."""
+_NO_JSON: Final = (float("inf"), float("-inf"))
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:
     todo = remedy_here(error, words)
     sys.stderr.write(f"{sentence(error)} {todo}{kept}\n")
     if "--json" in words:
-        content = {"code": error.code, "message": sentence(error), "remedy": todo, "facts": error.facts}
+        facts = {name: str(fact) if fact in _NO_JSON or fact != fact else fact for name, fact in error.facts.items()}
+        content = {"code": error.code, "message": sentence(error), "remedy": todo, "facts": facts}
         sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
     return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

@@ -210,6 +210,8 @@ class Controller(QObject):
             self._check_pocket_once()
         if isinstance(ended.report, CheckReport):
             self._checks.checked(ended, awaited=self._queue.awaited(ended.job.id))
+        if ended.error is not None and ended.error.code == "model-needs-files":
+            self.refresh_models()  # it had them when it was chosen
         self._queue.tell(ended)
         self.job_ended.emit(ended)
         self._queue.repeat(ended)

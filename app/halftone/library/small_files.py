@@ -74,7 +74,19 @@ def unfit(data: bytes) -> str:
         kind = msgspec.json.decode(data, type=_Tokenizer).model.type
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return "is cut off, or no tokenizer"
-    return "" if kind == "Unigram" else "is the tokenizer of another model"
+    if kind != "Unigram":
+        return "is the tokenizer of another model"
+    return "" if _reads(data) else "is cut off, or no tokenizer"
+
+
+def _reads(data: bytes) -> bool:
+    """Whether the library reads words with it, also such as it does not know: a prompt that is typed is counted with it."""
+    from tokenizers import Tokenizer
+
+    try:
+        return bool(Tokenizer.from_buffer(data).encode("a red sun ○").ids)
+    except Exception:  # noqa: BLE001 - all that the library raises
+        return False
 
 
 def take(file: SmallFile, source: str) -> Path:

@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
+from tests.helpers import scripted
 from tests.helpers.hub import WHOLE, Hub, save_flux, serving
 
 from halftone.gui.widgets.banner import MessageBar
@@ -99,6 +100,22 @@ def test_a_file_of_the_user_s_own_is_copied(qtbot: QtBot, tmp_path: Path, hub: H
     assert (T5.place.read_bytes(), mine.read_bytes(), hub.asked) == (WHOLE, WHOLE, [])
     assert not stage.controller.model_list.waiting
     assert str(other) in {facts.id for facts in stage.controller.models}
+
+
+def test_a_file_that_went_away_is_said_when_the_model_runs(qtbot: QtBot, tmp_path: Path) -> None:
+    T5.place.parent.mkdir(parents=True)
+    T5.place.write_bytes(WHOLE)
+    path = str(save_flux(tmp_path / "flux.safetensors"))
+    facts: dict[str, str | int | float] = {"path": path, "files": "tokenizer.json", "folder": str(T5.place.parent)}
+    script = {"generate": [scripted.Fail(code="model-needs-files", facts=facts)]}
+    stage = Stage(qtbot, script, settings=Settings(first_run_done=True, model_folders=(path,), last_model=path))
+    assert stage.workspace.lacking_card.bar is None
+    T5.place.unlink()
+    stage.page.form.prompt.setPlainText("a red sun")
+    stage.page.generate()
+    stage.wait(lambda: stage.workspace.lacking_card.bar is not None)
+    assert "needs 1 small file" in card(stage).message.title
+    stage.idle()
 
 
 def test_the_model_in_use_says_what_it_lacks(qtbot: QtBot, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_the_command_shows_what_it_fetches_and_asks(hub: Hub, tmp_path: Path) ->
         (None, "No such file or directory"),
         (b"", "it is cut off, or no tokenizer"),
         (WHOLE[:30], "it is cut off, or no tokenizer"),
+        (WHOLE.replace(b"unk_id", b"id"), "it is cut off, or no tokenizer"),
         (WHOLE.replace(b"Unigram", b"BPE"), "it is the tokenizer of another model"),
     ],
 )
