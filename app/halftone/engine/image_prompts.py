@@ -20,6 +20,10 @@ from halftone.library.ipadapters import FLUX_PROJECTION
 
 _BEFORE: Final = "_halftone_before_pictures"
 _IN_FLUX: Final = re.compile(r"^double_blocks\.(\d+)\.processor\.ip_adapter_double_stream_([kv])_proj")
+_WORDS: Final = "text_proj"
+"""How Kolors' UNet brings words to its width: a layer that stands aside where pictures are read, under the name that diffusers
+looks for.
+"""
 _PARTS: Final = ("to_k_ip", "to_v_ip")
 """Layers of an attention processor that are as large as the attention's own."""
 _HALVES: Final = ("image_proj", "ip_adapter")
@@ -56,6 +60,8 @@ def attach(denoiser: Any, files: Sequence[Halves]) -> None:
     if _turns_by_time(denoiser):
         denoiser.image_proj = added
     else:
+        if getattr(denoiser.config, "encoder_hid_dim_type", None) == _WORDS:
+            denoiser.text_encoder_hid_proj = denoiser.encoder_hid_proj
         denoiser.encoder_hid_proj = added
         denoiser.config.encoder_hid_dim_type = "ip_image_proj"
     forget_input_casts(denoiser)
@@ -103,6 +109,9 @@ def detach(denoiser: Any) -> None:
         setattr(denoiser, "image_proj" if _turns_by_time(denoiser) else "encoder_hid_proj", None)
         processors, kind = cast("tuple[dict[str, Any], Any]", before)
         denoiser.set_attn_processor(dict(processors))
+        if kind == _WORDS:
+            denoiser.encoder_hid_proj = denoiser.text_encoder_hid_proj
+            del denoiser.text_encoder_hid_proj
         denoiser.config.encoder_hid_dim_type = kind
         forget_input_casts(denoiser)
         forget_place(denoiser)

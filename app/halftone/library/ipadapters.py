@@ -22,10 +22,11 @@ ENCODER: Final = "image_encoder"
 KIND: Final = "IP-Adapter"
 _UNET: Final = "UNet2DConditionModel"
 _FLUX: Final = "FluxTransformer2DModel"
+_CHROMA: Final = "ChromaTransformer2DModel"
 _SD3: Final = "SD3Transformer2DModel"
-_READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _SD3: "SD 3"}
-"""Class of a denoiser that can read pictures -> the models that have it."""
-_FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline")
+_READERS: Final = {_UNET: "Stable Diffusion", _FLUX: "FLUX", _CHROMA: "FLUX", _SD3: "SD 3"}
+"""Class of a denoiser that can read pictures -> the models whose IP-Adapters it takes."""
+_FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline", "ChromaPipeline")
 """Those that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
 _PLACES: Final = ("", "..", "../models", "../sdxl_models")
 """Where its folder may stand, seen from the adapter's: as the official repository has them."""
@@ -118,14 +119,14 @@ def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
             raise HalftoneError("setting-bad-value", name=name, value="given more", allowed=allowed)
         config = denoiser_config(model) or {"_class_name": ""}
         kind = config.get("_class_name", _UNET)
-        if kind not in _READERS or (kind == _FLUX and model.pipeline not in _FLUX_PIPELINES):
-            detail = f"no IP-Adapter runs with {model.base if kind == _FLUX else model.family} models here"
+        if kind not in _READERS or (_READERS[kind] == "FLUX" and model.pipeline not in _FLUX_PIPELINES):
+            detail = f"no IP-Adapter runs with {model.base or model.family} models here"
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
-        if config.get("encoder_hid_dim_type"):
+        if config.get("encoder_hid_dim_type") not in (None, "text_proj"):
             detail = "its denoiser reads its prompt in a way that leaves no room for pictures"
             raise HalftoneError("ip-adapter-unsupported", model=model.name, detail=detail)
         facts = adapter_facts(one.path)
-        if facts.denoiser != kind:
+        if _READERS[facts.denoiser] != _READERS[kind]:
             raise other_base(one.path, model, f"it is for {_READERS[facts.denoiser]} models")
         own = _width(config)
         if own != facts.text:
@@ -136,7 +137,7 @@ def _width(config: Mapping[str, Any]) -> int | None:
     """Of what pictures are turned into for a denoiser: that of its words, in SD 3 that of its own layers."""
     if config.get("_class_name") == _SD3:
         return int(config["num_attention_heads"]) * int(config["attention_head_dim"])
-    return config.get("joint_attention_dim" if config.get("_class_name") == _FLUX else "cross_attention_dim")
+    return config.get("joint_attention_dim" if config.get("_class_name") in (_FLUX, _CHROMA) else "cross_attention_dim")
 
 
 def other_base(path: str, model: ModelFacts, detail: str, details: str = "") -> HalftoneError:

@@ -6,7 +6,7 @@ What can be done is asked of diffusers (which loaders a pipeline has, which Cont
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import diffusers
 import torch
@@ -15,7 +15,7 @@ from tests.helpers import tiny
 from tests.helpers.controls import save_net
 from tests.helpers.ip_adapters import save_adapter, save_encoder, save_flux_adapter, save_sd3_adapter, save_siglip
 
-from halftone.contract.request import Control, Hires, IpAdapter, Lora
+from halftone.contract.request import LANCZOS, LATENT, Control, Hires, IpAdapter, Lora
 
 Fields = Mapping[str, Any]
 """Of a PictureRequest."""
@@ -41,7 +41,8 @@ def used_with(what: str, model: Path, folder: Path, given: Path) -> Fields | Non
         case "IP-Adapter":
             return _adapter(pipe, model, folder, given)
         case _:
-            return {"hires": Hires(scale=2, steps=2, strength=0.6)} if _draws_over(pipe) else None
+            way = LATENT if hasattr(pipe, "vae") else LANCZOS
+            return {"hires": Hires(scale=2, steps=2, strength=0.6, upscaler=way)} if _draws_over(pipe) else None
 
 
 def _denoiser(pipe: Any) -> Any:
@@ -51,7 +52,7 @@ def _denoiser(pipe: Any) -> Any:
 def _lora(pipe: Any, folder: Path) -> Fields | None:
     """On two layers of every attention of the denoiser, whatever they are called, in the form that diffusers writes."""
     denoiser = _denoiser(pipe)
-    if not hasattr(pipe, "load_lora_weights") or denoiser is None:
+    if not hasattr(pipe, "load_lora_weights") or not hasattr(denoiser, "add_adapter"):
         return None
     linear = [name for name, one in denoiser.named_modules() if isinstance(one, torch.nn.Linear)]
     chosen = [name for name in linear if name.endswith((".to_q", ".to_v", ".qkv", ".attention.to_q"))]
@@ -69,7 +70,7 @@ def _control(pipe: Any, folder: Path, given: Path) -> Fields | None:
         return None
     made: Any = getattr(diffusers, kind)
     if kind == "ControlNetModel":
-        net = made.from_unet(pipe.unet, conditioning_embedding_out_channels=(4, 8))
+        net = made.from_unet(pipe.unet, conditioning_embedding_out_channels=(4, 8), load_weights_from_unet=False)
     elif kind == "SD3ControlNetModel":
         net = made.from_transformer(pipe.transformer, num_layers=1, num_extra_conditioning_channels=0)
     else:
@@ -86,7 +87,7 @@ def _adapter(pipe: Any, model: Path, folder: Path, given: Path) -> Fields | None
     match type(_denoiser(pipe)).__name__:
         case "UNet2DConditionModel":
             save_adapter(model, file)
-        case "FluxTransformer2DModel":
+        case "FluxTransformer2DModel" | "ChromaTransformer2DModel":
             save_flux_adapter(pipe.transformer, file)
         case "SD3Transformer2DModel":
             save_sd3_adapter(pipe.transformer, file)
@@ -98,7 +99,7 @@ def _adapter(pipe: Any, model: Path, folder: Path, given: Path) -> Fields | None
 
 def _draws_over(pipe: Any) -> bool:
     """Whether it, or what diffusers has beside it, begins with a picture and a strength."""
-    table = cast("Any", diffusers.pipelines.auto_pipeline).AUTO_IMAGE2IMAGE_PIPELINES_MAPPING
-    beside = type(pipe).__name__.replace("Pipeline", "Img2ImgPipeline").replace("CombinedPipeline", "Img2ImgCombinedPipeline")
-    kinds = [kind for kind in table.values() if kind.__name__ in (beside, type(pipe).__name__)]
+    own = type(pipe).__name__
+    beside = own.replace("Combined", "Img2ImgCombined") if "Combined" in own else own.replace("Pipeline", "Img2ImgPipeline")
+    kinds = [getattr(diffusers, name) for name in (own, beside) if hasattr(diffusers, name)]
     return any("strength" in inspect.signature(kind.__call__).parameters for kind in kinds)
