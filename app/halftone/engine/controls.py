@@ -38,7 +38,11 @@ _SEVERAL: Final = {
     UNETS: "MultiControlNetModel",
     "SD3ControlNetModel": "SD3MultiControlNetModel",
     "FluxControlNetModel": "FluxMultiControlNetModel",
+    "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
+    "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
 }
+_ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
+"""Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""
 
 
 def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
@@ -57,12 +61,20 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
         return loaded
     try:
         with quiet_libraries():
-            pipe = diffusers.AutoPipelineForText2Image.from_pipe(loaded.pipe, controlnet=loaded.controlnet)
+            pipe = _kin(loaded.pipe, loaded.controlnet)
     except (ValueError, TypeError) as error:
         detail = f"no ControlNet runs with {loaded.facts.family} models here"
         raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
     pipe.set_progress_bar_config(disable=True)
     return replace(loaded, pipe=pipe)
+
+
+def _kin(pipe: Any, net: Any) -> Any:
+    """A pipeline with a ControlNet over the same components, none of them cast. Raises ValueError where there is none."""
+    name = type(pipe).__name__
+    if name in _ALONE:
+        return getattr(diffusers, name.replace("Pipeline", "ControlNetPipeline"))(**pipe.components, controlnet=net)
+    return diffusers.AutoPipelineForText2Image.from_pipe(pipe, controlnet=net)
 
 
 def _forget(loaded: Loaded) -> None:

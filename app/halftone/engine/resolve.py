@@ -4,6 +4,7 @@ import inspect
 import math
 import secrets
 import traceback
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -204,7 +205,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         wanted["ip_adapter_image"] = (
             shown[0] if hasattr(pipe, "is_ip_adapter_active") else shown
         )  # SD 3 takes one, of one adapter
-    wanted |= _control_arguments(inputs, start, "control_image" if "control_image" in accepted else "image")
+    wanted |= _control_arguments(inputs, start, accepted)
     if not takes_weights(pipe):
         wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
     given = {name: value for name, value in wanted.items() if value is not None}
@@ -240,10 +241,14 @@ def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> 
     return wanted
 
 
-def _control_arguments(inputs: Inputs, start: Canvas | None, name: str) -> dict[str, Any]:
-    """name: of the argument that takes the control pictures."""
+def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container[str]) -> dict[str, Any]:
+    """accepted: names of the pipeline's arguments. Which part of the steps a net counts in is left out where it is all of them
+    and the pipeline knows no other.
+    """
     if not inputs.controls:
         return {}
+    name = "control_image" if "control_image" in accepted else "image"
+    partly = "control_guidance_end" in accepted or any((one.start, one.end) != (0.0, 1.0) for one in inputs.controls)
     size = _size(inputs, start)
     read = [read_picture(control.image) for control in inputs.controls]
     seen = read if start is None else [start.along(picture) for picture in read]
@@ -251,8 +256,7 @@ def _control_arguments(inputs: Inputs, start: Canvas | None, name: str) -> dict[
         {
             name: prepared(picture, control, size),
             "controlnet_conditioning_scale": control.scale,
-            "control_guidance_start": control.start,
-            "control_guidance_end": control.end,
+            **({"control_guidance_start": control.start, "control_guidance_end": control.end} if partly else {}),
         }
         for control, picture in zip(inputs.controls, seen, strict=True)
     ]

@@ -10,7 +10,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.request import Control
-from halftone.library.families import FLUX, SD1, SD2, SD3, SDXL
+from halftone.library.families import FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.folder import INDEX, read_json, read_part
 from halftone.library.header import Header, read_header
 from halftone.library.models import PICKLES
@@ -30,8 +30,12 @@ CLASSES: Final = {
     SDXL.name: UNETS,
     SD3.name: "SD3ControlNetModel",
     FLUX.name: "FluxControlNetModel",
+    QWEN_IMAGE.name: "QwenImageControlNetModel",
+    HUNYUAN_DIT.name: "HunyuanDiT2DControlNetModel",
+    SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
+_TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
 _START: Final = "control_model."
 _HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
 _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
@@ -202,7 +206,7 @@ def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
             "size input": "SDXL" if config.get("addition_embed_type") else "none",
         }
     return {
-        "text width": config.get("joint_attention_dim"),
+        "text width": next((config[name] for name in _TEXT_WIDTHS if config.get(name)), None),
         "layer width": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
     }
 

@@ -25,6 +25,10 @@ _NETS: Final = {
     "StableDiffusionXLPipeline": "ControlNetModel",
     "StableDiffusion3Pipeline": "SD3ControlNetModel",
     "FluxPipeline": "FluxControlNetModel",
+    "QwenImagePipeline": "QwenImageControlNetModel",
+    "HunyuanDiTPipeline": "HunyuanDiT2DControlNetModel",
+    "SanaPipeline": "SanaControlNetModel",
+    "ZImagePipeline": "ZImageControlNetModel",
 }
 """Pipelines that have one with a ControlNet beside it, and the class of that."""
 
@@ -41,7 +45,7 @@ def used_with(what: str, model: Path, folder: Path, given: Path) -> Fields | Non
         case "IP-Adapter":
             return _adapter(pipe, model, folder, given)
         case _:
-            way = LATENT if hasattr(pipe, "vae") else LANCZOS
+            way = LATENT if type(getattr(pipe, "vae", None)).__name__ != "AutoencoderDC" and hasattr(pipe, "vae") else LANCZOS
             return {"hires": Hires(scale=2, steps=2, strength=0.6, upscaler=way)} if _draws_over(pipe) else None
 
 
@@ -68,16 +72,33 @@ def _control(pipe: Any, folder: Path, given: Path) -> Fields | None:
     kind = _NETS.get(type(pipe).__name__)
     if kind is None:
         return None
-    made: Any = getattr(diffusers, kind)
-    if kind == "ControlNetModel":
-        net = made.from_unet(pipe.unet, conditioning_embedding_out_channels=(4, 8), load_weights_from_unet=False)
-    elif kind == "SD3ControlNetModel":
-        net = made.from_transformer(pipe.transformer, num_layers=1, num_extra_conditioning_channels=0)
-    else:
-        heads = {"attention_head_dim": 16, "num_attention_heads": 2}
-        net = made.from_transformer(pipe.transformer, num_layers=1, num_single_layers=1, **heads)
+    net = _net(kind, pipe)
     tiny.liven(net)
     return {"controls": (Control(path=str(save_net(net, folder / "net")), image=str(given)),)}
+
+
+def _net(kind: str, pipe: Any) -> Any:
+    """Beside the denoiser, with numbers of its own."""
+    made: Any = getattr(diffusers, kind)
+    denoiser = _denoiser(pipe)
+    heads = {"attention_head_dim": 16, "num_attention_heads": 2}
+    match kind:
+        case "ControlNetModel":
+            return made.from_unet(denoiser, conditioning_embedding_out_channels=(4, 8), load_weights_from_unet=False)
+        case "SD3ControlNetModel":
+            return made.from_transformer(denoiser, num_layers=1, num_extra_conditioning_channels=0)
+        case "FluxControlNetModel":
+            return made.from_transformer(denoiser, num_layers=1, num_single_layers=1, **heads)
+        case "QwenImageControlNetModel":
+            own = {name: denoiser.config[name] for name in heads}
+            return made.from_transformer(denoiser, num_layers=1, load_weights_from_transformer=False, **own)
+        case "HunyuanDiT2DControlNetModel":
+            return made.from_transformer(denoiser, transformer_num_layers=4, load_weights_from_transformer=False)
+        case "SanaControlNetModel":
+            known = inspect.signature(made.__init__).parameters
+            return made.from_config({name: value for name, value in denoiser.config.items() if name in known} | {"num_layers": 1})
+        case _:
+            raise AssertionError(f"diffusers has {kind}, Halftone runs none")
 
 
 def _adapter(pipe: Any, model: Path, folder: Path, given: Path) -> Fields | None:

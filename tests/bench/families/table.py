@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from tests.bench.families import flows, kin, moving, stages
+from tests.bench.families.remade import remade
 from tests.bench.faults import architectures as pictures
 from tests.bench.faults import videos
 from tests.bench.faults.parts import ddim
@@ -63,6 +64,13 @@ def _cogvideox() -> Any:
     return pipe
 
 
+def _hunyuandit() -> Any:
+    """Deep enough that a ControlNet reaches it."""
+    pipe = pictures.hunyuandit()
+    pipe.register_modules(transformer=remade(pipe.transformer, num_layers=4))
+    return pipe
+
+
 def _kontext() -> dict[str, OptionValue]:
     """It brings every picture to a megapixel otherwise."""
     return {**_SHORT, "_auto_resize": False, "max_area": 64 * 64}
@@ -116,7 +124,7 @@ CASES: Final = (
     Case("PixArt-α", flows.pixart_alpha, "PixArt-α", "epsilon", tasks=_TEXT, options=_OWN_SIZE),
     Case("PixArt-Σ", pictures.pixart, "PixArt-Σ", "epsilon", tasks=_TEXT, options=_OWN_SIZE),
     Case("Kolors", kin.kolors, "Kolors", "epsilon", tasks=_BOTH, options=_SHORT),
-    Case("HunyuanDiT", pictures.hunyuandit, "HunyuanDiT", "v_prediction", "", _TEXT, {"use_resolution_binning": False}, 64),
+    Case("HunyuanDiT", _hunyuandit, "HunyuanDiT", "v_prediction", "", _TEXT, {"use_resolution_binning": False}, 64),
     Case("HunyuanImage", videos.hunyuan_image, "HunyuanImage", tasks=_TEXT),
     Case("Lumina 2", pictures.lumina2, "Lumina 2", tasks=_TEXT, options={"max_sequence_length": 192}),
     Case("AuraFlow", pictures.auraflow, "AuraFlow", tasks=_TEXT, options=_SHORT),

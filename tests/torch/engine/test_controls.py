@@ -8,6 +8,8 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from tests.bench.families.more import used_with
+from tests.bench.faults.architectures import lumina2
 from tests.helpers.controls import Form, make_net, picture, save_net
 from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
 from tests.helpers.originals import save_original, tiny_original
@@ -255,7 +257,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_loaded(
     assert code == "control-other-base"
     assert "its text width is 32, and the model's is 16" in said
     assert refused(model, Control(path=str(nets["sd3"]), image=image))[0] == "control-other-base"
-    assert refused(models["sana"], Control(path=str(nets["sd15"]), image=image))[0] == "control-unsupported"
+    assert refused(models["sana"], Control(path=str(nets["sd15"]), image=image))[0] == "control-other-base"
+    with quiet_libraries():
+        lumina2().save_pretrained(tmp_path / "lumina")
+    assert refused(tmp_path / "lumina", Control(path=str(nets["sd15"]), image=image))[0] == "control-unsupported"
     assert refused(model, Control(path=str(model / "vae"), image=image))[0] == "control-not-a-controlnet"
     assert refused(model, Control(path=str(model), image=image))[0] == "control-not-a-controlnet"
     assert refused(model, Control(path=str(tmp_path / "none"), image=image))[0] == "control-missing"
@@ -324,3 +329,18 @@ def test_the_same_seed_gives_the_same_picture(
     torch.manual_seed(2)
     again, _ = generate(engine, models["sd3"], family="sd3", controls=control)
     assert (pixels(first) == pixels(again)).all()
+
+
+def test_transformers_of_other_families_run_with_theirs(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    """Sana's, which diffusers' table of tasks leaves out: nothing is cast on the way."""
+    (tmp_path / "net").mkdir()
+    shown = picture(tmp_path / "shown.png")
+    with quiet_libraries():
+        asked = used_with("ControlNet", models["sana"], tmp_path / "net", shown)
+    assert asked is not None
+    plain, _ = generate(engine, models["sana"], "float16")
+    report, _ = generate(engine, models["sana"], "float16", **asked)
+    again, _ = generate(engine, models["sana"], "float16")
+    assert (report.images[0].state, report.images[0].dtypes["controlnet"]) == ("clean", "float16")
+    assert not (pixels(plain) == pixels(report)).all()
+    assert (pixels(plain) == pixels(again)).all()
