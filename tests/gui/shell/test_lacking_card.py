@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QProcess
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -73,10 +74,11 @@ def test_nothing_is_fetched_without_a_click_and_cancelling_ends_it(qtbot: QtBot,
     stage.wait(lambda: bool(hub.asked))
     click(stage, "Cancel")
     assert (small.fetching, small.error) == (False, None)
+    stage.wait(lambda: not small.findChildren(QProcess))
     click(stage, "Fetch 1 small file (1.4\u00a0MB)")
     stage.close()  # with the window, while it is fetched
+    assert all(process.state() == QProcess.ProcessState.NotRunning for process in small.findChildren(QProcess))
     assert not T5.place.exists()
-    hub.held.set()
 
 
 def test_a_file_of_the_user_s_own_is_copied(qtbot: QtBot, tmp_path: Path, hub: Hub) -> None:
