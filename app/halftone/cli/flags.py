@@ -5,7 +5,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, get_args
 
@@ -18,6 +18,7 @@ from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, OptionValue, Start
 from halftone.contract.words import MaskedContent, Resize, VideoFormat, either
 from halftone.library.loras import weight_of
+from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 
@@ -75,6 +76,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             del gathered["inputs"]["seed"]
         if "option" in gathered.get("inputs", {}):
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
+        if "clip_skip" in gathered.get("inputs", {}):
+            gathered["inputs"]["options"] = with_skip(gathered["inputs"].get("options", {}), gathered["inputs"].pop("clip_skip"))
         if "lora" in gathered.get("inputs", {}):
             gathered["inputs"]["loras"] = loras_of(gathered["inputs"].pop("lora"))
         if "embedding" in gathered.get("inputs", {}):
@@ -128,6 +131,18 @@ def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
             raise HalftoneError("setting-bad-value", name="--option", value=pair, allowed="KEY=VALUE, for instance eta=0.5")
         options[key.strip()] = _typed(text)
     return options
+
+
+def with_skip(options: Mapping[str, OptionValue], skip: int) -> dict[str, OptionValue]:
+    """skip: as A1111 counts, where 1 leaves nothing out; diffusers counts what is left out. Raises HalftoneError
+    value-out-of-range, and setting-bad-value where both were given.
+    """
+    if CLIP_SKIP in options:
+        _contradict("--clip-skip", f"--option {CLIP_SKIP}")
+    low, high = CLIP_SKIPS
+    if not low <= skip <= high:
+        raise HalftoneError("value-out-of-range", name="--clip-skip", value=skip, low=low, high=high)
+    return {**options, CLIP_SKIP: skip - 1} if skip > 1 else dict(options)
 
 
 def video_of(given: str | None) -> VideoFormat | None:
@@ -254,6 +269,7 @@ _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
     ("height", int, ("--height",), "Pixels, a multiple of 8."),
     ("seed", int, ("--seed",), "Same seed and settings, same picture. -1: a random one."),
     ("guidance", float, ("--guidance", "--cfg-scale"), "How strictly the picture follows the prompt."),
+    ("clip_skip", int, ("--clip-skip",), "As A1111 counts: 1 reads CLIP whole, 2 without its last layer."),
     ("image", str, ("--image",), "A picture to start from."),
     ("strength", float, ("--strength",), "How much of it is made anew, 0 to 1."),
     ("resize", str, ("--resize",), "Of a start picture of another shape: stretch, crop or fill."),

@@ -73,7 +73,8 @@ def _upscaler(text: str, saved: Settings) -> str:
 def upscaler_file(text: str, saved: Settings) -> str:
     """An upscale model: a file from anywhere, or the name of one in the folders of the settings."""
     path = absolute(text)
-    return path if Path(path).exists() else known_upscalers(saved).get(model_stem(text), path)
+    named = Path(text).name == text
+    return known_upscalers(saved).get(model_stem(text), path) if named and not Path(path).exists() else path
 
 
 def passes_words(picture: PictureFacts) -> str:

@@ -86,7 +86,8 @@ class DiffusersEngine:
         if only_decode or not may_draw_loras(request):
             return self._make(request, facts, only_decode, emit, control)
         pictures = pictures_of(request)
-        for one, _ in pictures:
+        for one, drawn in pictures:
+            check_loras(drawn)
             check_extras_fit(one.extras, facts)
         return make_one_by_one(pictures, lambda one, tell: self._make(one, facts, False, tell, control), emit)
 

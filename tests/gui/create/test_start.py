@@ -1,5 +1,6 @@
 """The start picture of the form: chosen, dropped, painted over, extended; sent, taken back, and refused in a sentence."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.helpers import samples
 
 from halftone.contract.request import PictureRequest, Start
 from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.pages.create_start import _kept
 from halftone.gui.pages.mask_editor import MaskEditor
 from halftone.gui.widgets.mask_canvas import MaskCanvas
 from halftone.settings.places import masks_dir
@@ -132,6 +134,9 @@ def test_a_mask_is_painted_kept_and_sent(qtbot: QtBot, picture: str) -> None:
     mask = form.request().mask
     assert mask is not None
     assert Path(mask).parent == masks_dir()
+    os.utime(mask, (0, 0))
+    assert _kept(QImage(mask)) == mask
+    assert Path(mask).stat().st_mtime > 0, "the same mask, painted again, counts as new"
     with Image.open(mask) as opened:
         assert (opened.mode, opened.size) == ("L", (64, 48))
         assert opened.getpixel((32, 24)) == 255

@@ -98,16 +98,26 @@ def test_every_error_is_said_in_chinese(code: str) -> None:
 def templates_of(call: ast.Call) -> Iterator[str]:
     """The English sentences among the keyword values of a call; what is computed stands as {0}, {1}."""
     for value in [word.value for word in call.keywords] + call.args[1:]:
-        for node in ast.walk(value):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _inside(node, value):
-                yield node.value
-            if isinstance(node, ast.JoinedStr):
-                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "△" for part in node.values)
+        yield from texts_in(value)
+
+
+def texts_in(value: ast.expr) -> Iterator[str]:
+    for node in ast.walk(value):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and not _inside(node, value):
+            yield node.value
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "△" for part in node.values)
 
 
 def _inside(node: ast.AST, value: ast.AST) -> bool:
     """True for the pieces of an f-string, which is looked at as a whole."""
     return any(node in ast.walk(other) for other in ast.walk(value) if isinstance(other, ast.JoinedStr))
+
+
+TELLING = (
+    "HalftoneError", "_bad", "_note", "_no_vae", "other_base", "_other_base", "_not_one", "_no_net", "_refused", "_unfit",
+)  # fmt: skip
+"""Functions that make an error of the words that they are given."""
 
 
 def details_given() -> set[str]:
@@ -117,8 +127,10 @@ def details_given() -> set[str]:
         if file.relative_to(CORE).parts[0] in ("gui", "cli"):
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("HalftoneError", "_bad", "_note", "_no_vae"):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in TELLING:
                 found |= {words for words in templates_of(node) if len(english(words)) > 1}
+            if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "detail" for target in node.targets):
+                found |= {words for words in texts_in(node.value) if len(english(words)) > 1}
     return found
 
 

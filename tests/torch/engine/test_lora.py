@@ -171,6 +171,16 @@ def test_one_that_does_not_fit_is_told_before_the_first_picture(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("weight", ["50", "nan"])
+def test_a_drawn_one_is_weighed_as_any(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], weight: str
+) -> None:
+    run: Any = {"prompt": f"a <lora:sd15:{{{weight}|{weight}}}>", "lora_folders": (str(loras["sd15"].parent),)}
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], **run)
+    assert caught.value.code == "value-out-of-range"
+
+
 def test_one_that_does_not_fit_is_refused_and_changes_nothing(
     engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], tmp_path: Path
 ) -> None:

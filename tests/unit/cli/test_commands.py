@@ -289,6 +289,13 @@ def test_a_picture_that_could_not_be_saved_is_saved_elsewhere_as_it_was_asked_fo
     assert request.resume_latents == str(kept), "only the rest of it was timed"
 
 
+@pytest.mark.parametrize(("given", "options"), [("1", {}), ("2", {"clip_skip": 1})])
+def test_clip_skip_counts_as_a1111_does(run: Run, model: str, given: str, options: dict[str, int]) -> None:
+    run("generate", "a sun", "-m", model, "--clip-skip", given)
+    with History() as history:
+        assert history.recent()[0].request.options == options
+
+
 @pytest.mark.parametrize("more", [["a sun"], ["--seed", "8"], ["--batch", "2"], ["--option", "eta=1"], ["--sampler", "DDIM"]])
 def test_kept_latents_say_themselves_what_was_asked_for(run: Run, model: str, tmp_path: Path, more: list[str]) -> None:
     kept = write_kept(tmp_path / "kept.safetensors", model)
@@ -559,6 +566,8 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["generate", "a", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
+    (lambda _: ["generate", "a", "--clip-skip", "0"], "value-out-of-range"),
+    (lambda _: ["generate", "a", "--clip-skip", "2", "--option", "clip_skip=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--option", "strength=1"], "setting-bad-value"),
     (lambda _: ["generate", "a", "--num-frames", "3"], "option-unknown"),
     (lambda _: ["generate", "a", "--video", "mp4"], "video-of-pictures"),

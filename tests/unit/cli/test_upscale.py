@@ -7,7 +7,7 @@ from tests.helpers import samples
 from tests.helpers.model_files import ramp, safetensors
 from tests.unit.cli.test_commands import Run, run
 
-from halftone.cli.passes import hires_of
+from halftone.cli.passes import hires_of, upscaler_file
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
 from halftone.settings.store import Settings, save
@@ -37,6 +37,8 @@ def test_a_picture_is_made_larger_by_a_model_that_is_named(run: Run, picture: Pa
     (made,) = done.object["pictures"]
     assert made["upscaler"] == str(model)
     assert (made["source"], made["scale"], made["dtypes"]) == (str(picture), 4, {"upscaler": "float32"})
+    gone = str(model.parent / "gone" / model.name)
+    assert upscaler_file(gone, Settings(upscaler_folders=(str(model.parent),))) == gone, "a path is no name"
     assert hires_of(2.0, "4x-Sharp", None, None, Settings(upscaler_folders=(str(model.parent),))) == Hires(upscaler=str(model))
 
 

@@ -376,6 +376,5 @@ def _kept(mask: QImage) -> str:
     """The file of a painted mask, whole or not at all. Raises OSError."""
     content = png(mask)
     path = masks_dir() / f"{hashlib.sha256(content).hexdigest()[:16]}.png"
-    if not path.is_file():
-        write_atomically(path, content)
+    write_atomically(path, content)  # also where it is there already: an old one is young again, see forget_painted_masks
     return str(path)
