@@ -11,6 +11,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence, QShor
 from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import AnyEvent, JobStarted
 from halftone.gui import stopping, text, theme
 from halftone.gui.closing import Closing, ClosingNote
 from halftone.gui.controller import Controller, PageName
@@ -64,6 +65,8 @@ class Workspace(QObject):
         self.window.leaving = self._keep_geometry
         controller.changed.connect(self._refresh)
         controller.noticed.connect(self._noticed)
+        controller.worker_event.connect(self._heard)
+        controller.job_ended.connect(lambda ended: self.toasts.went_well() if ended.outcome == "done" else None)
         controller.settings_changed.connect(self._settings_changed)
         controller.badges_changed.connect(self._refresh)
         controller.page_requested.connect(self._requested)
@@ -284,6 +287,10 @@ class Workspace(QObject):
 
     def _noticed(self, notice: Notice) -> None:
         self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
+
+    def _heard(self, event: AnyEvent, _blob: bytes) -> None:
+        if isinstance(event, JobStarted):
+            self.toasts.began()
 
     def act(self, notice: Notice, key: str) -> None:
         """Carry out an action of a message."""

@@ -15,11 +15,12 @@ from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
 from halftone.gui.i18n import set_language
 from halftone.gui.pages.create_empty import EmptyCanvas
+from halftone.gui.pages.create_fields import combo
 from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.create_model import ModelRow, model_line
 from halftone.gui.pages.create_side import day_name
 from halftone.gui.widgets.banner import Message, Toasts, rich
-from halftone.gui.widgets.common import Segmented, Switch
+from halftone.gui.widgets.common import ElidedLabel, Segmented, Switch
 from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
 from halftone.gui.widgets.meters import MemoryMeter
 
@@ -137,6 +138,24 @@ def test_the_model_row_has_everything_in_its_tooltip(qtbot: QtBot) -> None:
     assert model_line(samples.POCKET).count("·") == 1, "its name says that it is the demo model"
 
 
+def test_words_without_room_end_in_an_ellipsis(qtbot: QtBot) -> None:
+    box = combo("Schedule", "")
+    qtbot.addWidget(box)
+    box.addItem("SGM Uniform")
+    box.resize(240, 34)
+    wide = box.grab().toImage()
+    box.resize(80, 34)
+    narrow = box.grab().toImage()
+    assert narrow.copy(0, 0, 60, 34) != wide.copy(0, 0, 60, 34)
+    long = ElidedLabel("Time not measured yet for this size")
+    qtbot.addWidget(long)
+    long.set_text("Time not measured yet for this size", "Measured with the first picture")
+    long.show()
+    long.resize(60, 20)
+    assert long.text().endswith("…")
+    assert long.toolTip() == "Time not measured yet for this size\nMeasured with the first picture"
+
+
 def test_examples_say_in_chinese_what_they_ask_for(qtbot: QtBot) -> None:
     set_language("zh_CN")
     empty = EmptyCanvas(examples())
@@ -149,6 +168,21 @@ def test_examples_say_in_chinese_what_they_ask_for(qtbot: QtBot) -> None:
     assert not empty.english_only.isHidden()
     assert {card.caption for card in plain.cards} == {""}
     assert plain.english_only.isHidden()
+
+
+def test_a_failure_stays_until_something_later_goes_well(qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    host.resize(800, 600)
+    host.show()
+    toasts = Toasts(host)
+    toasts.began()
+    toasts.show(Message("danger", "Stopped"), lambda _key: None)
+    toasts.went_well()
+    assert toasts.shown is not None, "it failed in what ended now"
+    toasts.began()
+    toasts.went_well()
+    assert toasts.shown is None
 
 
 def test_a_message_about_what_goes_on_stays_until_the_next_one(qtbot: QtBot) -> None:

@@ -1,11 +1,22 @@
 """Fields of the Create form: slider with its number, size with presets, seed with dice and lock."""
 
 import random
-from typing import Final
+from typing import Any, Final, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QValidator, QWheelEvent
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
+from PySide6.QtGui import QFocusEvent, QPaintEvent, QValidator, QWheelEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QLabel,
+    QLineEdit,
+    QSlider,
+    QSpinBox,
+    QStyle,
+    QStyleOptionComboBox,
+    QStylePainter,
+    QWidget,
+)
 
 from halftone.contract.limits import RANDOM_SEED, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.gui import theme
@@ -352,6 +363,21 @@ def combo(name: str, tip: str) -> QComboBox:
 
 
 class _QuietCombo(QComboBox):
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """As ever, but words without room end in an ellipsis."""
+        painter = QStylePainter(self)
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        room = (
+            self.style()
+            .subControlRect(QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, self)
+            .width()
+        )
+        words = cast("Any", option)
+        words.currentText = self.fontMetrics().elidedText(words.currentText, Qt.TextElideMode.ElideRight, room)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
     def wheelEvent(self, event: QWheelEvent) -> None:
         """The form scrolls instead."""
         event.ignore()

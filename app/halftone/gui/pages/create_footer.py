@@ -7,7 +7,7 @@ from halftone.gui.i18n import listed, tr
 from halftone.gui.pages.create_parts import GenerateButton
 from halftone.gui.pages.create_room import MARKS, fit_word, peak_words
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import IconLabel, button, column, label, repolish, row, set_icon, set_tone, surface
+from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, column, label, repolish, row, set_icon, set_tone, surface
 from halftone.health.forecast import Forecast
 
 _SEVERAL = 4
@@ -24,7 +24,7 @@ class Footer(QWidget):
     def __init__(self) -> None:
         super().__init__()
         clock = IconLabel("clock", "text-muted", 14)
-        self.estimate = label("", "small", "secondary", numbers=True)
+        self.estimate = ElidedLabel("", "small", "secondary", numbers=True)
         self.fits_icon = IconLabel("", "danger", 14)
         self.fits = label("", "small", "secondary", numbers=True)
         self.generate_button = GenerateButton()
@@ -35,7 +35,8 @@ class Footer(QWidget):
         self.more.setProperty("size", "hero")
         self.more.setStyleSheet("padding: 0;")
         buttons = row(self.generate_button, self.more, spacing=8)
-        line = row(clock, self.estimate, -1, self.fits_icon, self.fits, spacing=6)
+        line = row(clock, self.estimate, self.fits_icon, self.fits, spacing=6)
+        line.setStretch(1, 1)
         made = surface("plain")
         made.setFixedHeight(88)
         made.setLayout(column(line, buttons, spacing=8, margins=(14, 10, 14, 12)))
@@ -44,8 +45,7 @@ class Footer(QWidget):
         self.more.clicked.connect(self._open_menu)
 
     def show_estimate(self, words: str, tip: str) -> None:
-        self.estimate.setText(words)
-        self.estimate.setToolTip(tip)
+        self.estimate.set_text(words, tip)
 
     def show_memory(self, found: Forecast | None) -> None:
         """The peak and whether it fits; nothing where it is not known."""

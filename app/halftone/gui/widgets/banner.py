@@ -134,6 +134,7 @@ class Toasts(QObject):
         self._lift = lift
         self._waiting: list[tuple[Message, Callable[[str], None]]] = []
         self._bar: MessageBar | None = None
+        self._before: MessageBar | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._close)
@@ -145,6 +146,15 @@ class Toasts(QObject):
         if self._bar is None:
             self._next()
         elif not self._held():
+            self._close()
+
+    def began(self) -> None:
+        """Something new runs: what is said now was said before it."""
+        self._before = self._bar
+
+    def went_well(self) -> None:
+        """What failed before it is no news any more."""
+        if self._bar is not None and self._bar is self._before and self._bar.message.level == "danger" and not self._held():
             self._close()
 
     @property
@@ -167,7 +177,7 @@ class Toasts(QObject):
         self._start_timer()
 
     def _start_timer(self) -> None:
-        """A failure stays until it is closed or another message comes, and so does what lasts."""
+        """A failure stays until it is closed, another message comes or a later job goes well; so does what lasts."""
         if self._bar is not None and self._bar.message.level != "danger" and not self._bar.message.lasting:
             self._timer.start(theme.current().px("motion.toast-hold"))
 

@@ -1,5 +1,6 @@
 """Small stock widgets dressed in the theme: labels, buttons, hairlines, switches, segments and health badges."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
@@ -89,23 +90,24 @@ class ElidedLabel(QLabel):
 
     def __init__(self, text: str = "", role: str = "body", tone: str = "", *, numbers: bool = False) -> None:
         super().__init__()
-        self._text = ""
+        self._text = self._tip = ""
         self.setFont(theme.current().font(role, numbers=numbers))
         self.setProperty("tone", tone)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.set_text(text)
 
-    def set_text(self, text: str) -> None:
-        self._text = text
+    def set_text(self, text: str, tip: str = "") -> None:
+        """tip: the tooltip while there is room."""
+        self._text, self._tip = text, tip
         self.setAccessibleName(text)
         self._fit()
 
     def _fit(self) -> None:
-        line = " ".join(self._text.split())
+        line = re.sub("[ \t\n]+", " ", self._text)  # spaces that keep a number whole stay what they are
         shown = QFontMetrics(self.font()).elidedText(line, Qt.TextElideMode.ElideRight, max(0, self.width()))
         self.setText(shown)
-        self.setToolTip(self._text if shown != line else "")
+        self.setToolTip("\n".join(filter(None, (self._text if shown != line else "", self._tip))))
 
     def sizeHint(self) -> QSize:
         return QSize(QFontMetrics(self.font()).horizontalAdvance(self._text) + 2, super().sizeHint().height())
