@@ -18,12 +18,17 @@ class Hub(ThreadingHTTPServer):
     status = 200
     data = WHOLE
     asked: list[str]
+    headers: dict[str, str]
+    """Of the last request; their names in small letters."""
+    broken = False
+    """It ends every connection in the middle of the file."""
     held: threading.Event
     """It answers while this is set."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.asked = []
+        self.headers = {}
         self.held = threading.Event()
         self.held.set()
 
@@ -41,6 +46,7 @@ class Answer(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         hub = cast("Hub", self.server)
         hub.asked.append(self.path)
+        hub.headers = {name.lower(): value for name, value in self.headers.items()}
         hub.held.wait()
         self.send_response(hub.status)
         if hub.status == 404:
@@ -53,14 +59,14 @@ class Answer(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if body:
-            self.wfile.write(data)
+            self.wfile.write(data[: len(data) // 2] if hub.broken else data)
 
 
 @contextmanager
 def serving() -> Generator[Hub]:
     """A hub that answers until the end of the block."""
     server = Hub()
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server
     server.held.set()

@@ -153,7 +153,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "fetch-missing": ("{source} has no {file}.", "Set HF_ENDPOINT to another mirror, or take it from elsewhere."),
     "fetch-failed": (
         "{file} could not be fetched from {source}: {detail}.",
-        "Try again: it goes on where it stopped; HF_ENDPOINT names another mirror.",
+        "Try again. HF_ENDPOINT names another mirror.",
     ),
     "small-file-unfit": ("{path} cannot be used as {file}: {detail}.", "Choose the {file} of {source}, or fetch it."),
     "model-cannot-run": ("Halftone cannot run {path}: {detail}.", "Choose another folder, or another model."),

@@ -36,7 +36,7 @@ those who agreed to their terms.
 """
 _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {FLUX.name: {"tokenizer_2": T5}, SD3.name: {"tokenizer_3": T5}}
 """Family -> component -> its file."""
-_MOST: Final = 64_000_000
+LARGEST: Final = 64_000_000
 """Bytes of the largest file that is looked into: no tokenizer comes near."""
 
 
@@ -92,7 +92,7 @@ def _reads(data: bytes) -> bool:
 def take(file: SmallFile, source: str) -> Path:
     """Copy a user's own file to its place. Raises HalftoneError small-file-unfit; the user's file stays as it is."""
     try:
-        data = Path(source).read_bytes() if Path(source).stat().st_size <= _MOST else b""
+        data = Path(source).read_bytes() if Path(source).stat().st_size <= LARGEST else b""
         why = f"it {said}" if (said := unfit(data)) else ""
         if not why:
             file.place.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from huggingface_hub import constants
 from tests.helpers.hub import WHOLE, Hub, save_flux, serving
 from typer.testing import CliRunner
 
+from halftone import __version__
 from halftone.cli.app import application
 from halftone.contract.errors import HalftoneError
 from halftone.library.fetching import fetch
@@ -78,8 +79,39 @@ def test_a_file_of_the_user_s_own_is_looked_at_as_a_fetched_one_is(data: bytes |
     assert (take(T5, str(mine)).read_bytes(), mine.read_bytes()) == (WHOLE, WHOLE)
 
 
-def test_without_a_server_it_says_so(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(time, "sleep", lambda _seconds: None)  # between five tries
-    with pytest.raises(HalftoneError, match="the server does not answer"):
+@pytest.mark.parametrize("own", ["", "hf_mine"])
+def test_only_a_token_that_the_user_gave_here_is_sent_and_nothing_is_told_of_the_machine(
+    own: str, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("hf_stored")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setenv("HF_TOKEN", own)
+    fetch(T5)
+    assert hub.headers.get("authorization") == (f"Bearer {own}" if own else None)
+    assert hub.headers["user-agent"] == f"halftone/{__version__}"
+
+
+def test_a_connection_that_ends_in_the_middle_is_said_and_nothing_is_kept(hub: Hub) -> None:
+    hub.broken = True
+    with pytest.raises(HalftoneError, match=r"the connection failed\. Try again") as caught:
         fetch(T5)
+    assert (caught.value.code, T5.place.exists()) == ("fetch-failed", False)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("http://127.0.0.1:9", "the server does not answer"),
+        ("https://nowhere.invalid", "this machine does not find the server, and may be offline"),
+        ("nowhere", "HF_ENDPOINT is not a web address"),
+        ("https://[nowhere", "HF_ENDPOINT is not a web address"),
+    ],
+)
+def test_without_a_server_it_says_so_once(
+    endpoint: str, said: str, hub: Hub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it waits for another try"))
+    with pytest.raises(HalftoneError, match=said):
+        fetch(T5)
+    assert capfd.readouterr() == ("", "")
