@@ -1,11 +1,13 @@
 """Tiny FLUX.1 and Stable Diffusion 3 as ComfyUI writes them: the transformer, the text encoders and the VAE in one file."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from diffusers import AutoencoderKL, FluxTransformer2DModel, SD3Transformer2DModel
 from safetensors.torch import save_file
+from tests.helpers.hub import PIECES
 from tests.helpers.originals import vae_tensors
 from tests.helpers.tiny import liven, t5_tokenizer
 from tests.helpers.transformer_files import flux_original, sd3_original
@@ -18,8 +20,12 @@ Tensors = dict[str, torch.Tensor]
 
 
 def put_small_files() -> None:
-    """T5's tokenizer where Halftone keeps it."""
+    """A tokenizer as large as T5's where Halftone keeps it; the words that it reads are those of the tiny T5."""
     t5_tokenizer().save_pretrained(T5.place.parent)
+    content = json.loads(T5.place.read_bytes())
+    vocab = content["model"]["vocab"]
+    vocab += [[f"\ue000{number}", -9.0] for number in range(PIECES - len(vocab))]
+    T5.place.write_text(json.dumps(content))
 
 
 def save_all_in_one(kind: str, path: Path, *, dtype: torch.dtype = torch.bfloat16, without: str = "-") -> dict[str, Any]:

@@ -11,7 +11,17 @@ from typing import Any, cast
 import numpy as np
 from tests.helpers.model_files import safetensors
 
-WHOLE = json.dumps({"model": {"type": "Unigram", "vocab": [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0]], "unk_id": 2}}).encode()
+PIECES = 32_000
+"""Of T5."""
+
+
+def unigram(first: tuple[str, ...] = ("<pad>", "</s>", "<unk>"), pieces: int = PIECES) -> bytes:
+    """A tokenizer of so many pieces, none of which is a word."""
+    vocab = [[piece, 0.0] for piece in (*first, *(f"\ue000{number}" for number in range(pieces - len(first))))]
+    return json.dumps({"model": {"type": "Unigram", "vocab": vocab, "unk_id": first.index("<unk>")}}).encode()
+
+
+WHOLE = unigram()
 
 
 class Hub(ThreadingHTTPServer):

@@ -3,6 +3,7 @@ where they are published, whether they are here, and how a user's own is taken. 
 """
 
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,11 @@ _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {FLUX.name: {"tokenizer_2": T5
 LARGEST: Final = 64_000_000
 """Bytes of the largest file that is looked into: no tokenizer comes near."""
 
+_T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
+"""T5's first words. Others of as many words, as XLNet's, begin otherwise."""
+_T5_SIZES: Final = range(32_000, 32_129)
+"""T5's words; its extra ids may be among them, and its table ends at 32 128."""
+
 
 class _Model(msgspec.Struct):
     type: str = ""
@@ -55,8 +61,25 @@ def needed(facts: ModelFacts) -> tuple[SmallFile, ...]:
 
 
 def lacking(facts: ModelFacts) -> tuple[SmallFile, ...]:
-    """Those of them that are not here."""
-    return tuple(file for file in needed(facts) if not file.place.is_file())
+    """Those of them that are not here, or are none: anybody may put a file there."""
+    return tuple(file for file in needed(facts) if not _is_here(file))
+
+
+def _is_here(file: SmallFile) -> bool:
+    try:
+        now = file.place.stat()
+    except OSError:
+        return False
+    return _is_fit(str(file.place), now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=8)
+def _is_fit(path: str, _changed: int, size: int) -> bool:
+    """Looked into once as long as the file is the same: models are listed often."""
+    try:
+        return size <= LARGEST and not unfit(Path(path).read_bytes())
+    except OSError:
+        return False
 
 
 def check_here(facts: ModelFacts) -> None:
@@ -74,19 +97,27 @@ def unfit(data: bytes) -> str:
         kind = msgspec.json.decode(data, type=_Tokenizer).model.type
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return "is cut off, or no tokenizer"
+    other = "is the tokenizer of another model"
     if kind != "Unigram":
-        return "is the tokenizer of another model"
-    return "" if _reads(data) else "is cut off, or no tokenizer"
+        return other
+    size, marks = _read(data)
+    if not size:
+        return "is cut off, or no tokenizer"
+    return "" if size in _T5_SIZES and marks == _T5_MARKS else other
 
 
-def _reads(data: bytes) -> bool:
-    """Whether the library reads words with it, also such as it does not know: a prompt that is typed is counted with it."""
+def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
+    """(words, the first of them) of a tokenizer that reads also such as it does not know, as a prompt that is typed may hold;
+    no words where it does not.
+    """
     from tokenizers import Tokenizer
 
     try:
-        return bool(Tokenizer.from_buffer(data).encode("a red sun ○").ids)
+        tokenizer = Tokenizer.from_buffer(data)
+        read = bool(tokenizer.encode("a red sun ○").ids)
+        return tokenizer.get_vocab_size() if read else 0, tuple(map(tokenizer.id_to_token, range(len(_T5_MARKS))))
     except Exception:  # noqa: BLE001 - all that the library raises
-        return False
+        return 0, ()
 
 
 def take(file: SmallFile, source: str) -> Path:

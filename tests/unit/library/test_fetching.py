@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
-from tests.helpers.hub import WHOLE, Hub, save_flux, serving
+from tests.helpers.hub import WHOLE, Hub, save_flux, serving, unigram
 from typer.testing import CliRunner
 
 from halftone import __version__
 from halftone.cli.app import application
 from halftone.contract.errors import HalftoneError
 from halftone.library.fetching import fetch
-from halftone.library.small_files import T5, take
+from halftone.library.models import describe
+from halftone.library.small_files import T5, lacking, take
 
 
 @pytest.fixture
@@ -64,6 +65,9 @@ def test_the_command_shows_what_it_fetches_and_asks(hub: Hub, tmp_path: Path) ->
         (WHOLE[:30], "it is cut off, or no tokenizer"),
         (WHOLE.replace(b"unk_id", b"id"), "it is cut off, or no tokenizer"),
         (WHOLE.replace(b"Unigram", b"BPE"), "it is the tokenizer of another model"),
+        (unigram(pieces=30_000), "it is the tokenizer of another model"),
+        (unigram(pieces=250_000), "it is the tokenizer of another model"),
+        (unigram(first=("<unk>", "<s>", "</s>")), "it is the tokenizer of another model"),
     ],
 )
 def test_a_file_of_the_user_s_own_is_looked_at_as_a_fetched_one_is(data: bytes | None, said: str, tmp_path: Path) -> None:
@@ -77,6 +81,17 @@ def test_a_file_of_the_user_s_own_is_looked_at_as_a_fetched_one_is(data: bytes |
     assert not T5.place.exists()
     mine.write_bytes(WHOLE)
     assert (take(T5, str(mine)).read_bytes(), mine.read_bytes()) == (WHOLE, WHOLE)
+
+
+def test_a_file_put_there_by_hand_is_looked_at_too(tmp_path: Path) -> None:
+    model = describe(str(save_flux(tmp_path / "flux.safetensors")))
+    T5.place.parent.mkdir(parents=True)
+    for data, missing in ((WHOLE, ()), (WHOLE[:-5], (T5,)), (unigram(pieces=30_000), (T5,)), (WHOLE, ())):
+        T5.place.write_bytes(data)
+        assert lacking(model) == missing
+    T5.place.unlink()
+    T5.place.mkdir()
+    assert lacking(model) == (T5,)
 
 
 @pytest.mark.parametrize("own", ["", "hf_mine"])
