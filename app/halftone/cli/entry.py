@@ -55,9 +55,11 @@ def kept_hint(error: HalftoneError) -> str:
 
 
 def remedy_here(error: ErrorFacts, words: Sequence[str]) -> str:
-    """What the user can do in a terminal: pictures, unlike models, may be replaced."""
+    """What the user can do in a terminal: pictures, unlike models, may be replaced; a small file is fetched by a command."""
     if error.code == "output-exists" and "generate" in words[:1]:
         return "Choose another name, or replace it with --overwrite."
+    if error.code == "model-needs-files":
+        return f"Fetch it with:  {command_line('fetch', str(error.facts['path']))}  or put it into {error.facts['folder']}."
     return remedy(error)
 
 

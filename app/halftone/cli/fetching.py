@@ -1,10 +1,13 @@
 """The command that fetches small files: it shows what it would fetch from where, and asks."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 import halftone.cli.flags as given
+from halftone.cli.typed import command_line
+from halftone.contract.errors import HalftoneError
 from halftone.library.models import describe
 from halftone.library.small_files import lacking
 from halftone.settings.disk import size_text
@@ -35,7 +38,21 @@ def fetch(
         return
     for file in files:
         typer.echo(f"{fetching.hub()}/{file.repository}  {file.path}  {size_text(file.size)}  →  {file.place}")
-    if not yes and not typer.confirm("Fetch this?"):
+    if not yes and not _agreed():
+        typer.echo("Nothing was fetched.")
         return
     for file in files:
         typer.echo(f"{fetching.fetch(file)} is here now.")
+
+
+def _agreed() -> bool:
+    """The answer to the question. Raises HalftoneError usage where nobody can give one."""
+    typer.echo("Fetch this? [y/N]: ", nl=False)
+    answer = sys.stdin.readline()
+    if not answer:
+        typer.echo()
+        hint = "Add --yes to fetch without a question. "
+        raise HalftoneError(
+            "usage", problem="Nothing was fetched, because nobody answered", hint=hint, command=command_line("fetch")
+        )
+    return answer.strip().lower() in ("y", "yes")

@@ -143,8 +143,8 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Add a diffusers folder of {family} to your models: this file runs with the other parts of that, as its transformer.",
     ),
     "model-needs-files": (
-        "Halftone can run {path} once it has this small file beside it: {files}.",
-        "Fetch it (in a terminal: halftone fetch), or put it into {folder}.",
+        "Halftone can run {path} once it has one more small file: {files}.",
+        "Fetch it, or put it into {folder}.",
     ),
     "fetch-refused": (
         "{source} gives {file} only to those who agreed to its terms.",

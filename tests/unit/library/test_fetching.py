@@ -1,5 +1,6 @@
 """Small files are fetched only when asked, from a server that speaks as the hub does; every way it fails is one sentence."""
 
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 from halftone import __version__
 from halftone.cli.app import application
+from halftone.cli.entry import run
+from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.library.fetching import fetch
 from halftone.library.models import describe
@@ -48,6 +51,7 @@ def test_the_command_shows_what_it_fetches_and_asks(hub: Hub, tmp_path: Path) ->
     path = save_flux(tmp_path / "flux.safetensors")
     no = CliRunner().invoke(application(), ["fetch", str(path)], input="n\n")
     assert "google-t5/t5-base  tokenizer.json  1.4" in no.output
+    assert (no.exit_code, no.output.splitlines()[-1]) == (0, "Fetch this? [y/N]: Nothing was fetched.")
     assert (hub.asked, T5.place.exists()) == ([], False)
     yes = CliRunner().invoke(application(), ["fetch", str(path), "--yes"])
     assert (yes.exit_code, T5.place.read_bytes()) == (0, WHOLE)
@@ -55,6 +59,28 @@ def test_the_command_shows_what_it_fetches_and_asks(hub: Hub, tmp_path: Path) ->
     assert json.loads(told.output) == {"schema": 1, "missing": [], "fetched": []}
     again = CliRunner().invoke(application(), ["fetch", str(path), "--yes"])
     assert "Nothing is missing" in again.output
+
+
+def test_where_nobody_answers_nothing_is_fetched_and_it_says_how(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run(["fetch", str(save_flux(tmp_path / "flux.safetensors"))], None) == 2
+    said = "Nothing was fetched, because nobody answered. Add --yes to fetch without a question."
+    assert (said in capsys.readouterr().err, hub.asked) == (True, [])
+
+
+def test_a_model_that_lacks_one_names_the_whole_command_in_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = save_flux(tmp_path / "flux.safetensors")
+    monkeypatch.setenv("HALFTONE_COMMAND", "python3 installer/launch.py")
+    assert run(["generate", "a red sun", "--model", str(path)], None) == 2
+    command = command_line("fetch", str(path))
+    said = capsys.readouterr().err
+    assert f"Halftone can run {path} once it has one more small file: google-t5/t5-base/tokenizer.json (1.4\u00a0MB)." in said
+    assert command.startswith("python3 installer/launch.py fetch ")
+    assert f"Fetch it with:  {command}  or put it into {T5.place.parent}." in said
 
 
 @pytest.mark.parametrize(
