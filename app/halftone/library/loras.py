@@ -20,7 +20,8 @@ from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
 """The family that such a file is listed under."""
-_TAG: Final = re.compile(r"\s*<(?:lora|lyco):([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
+_TAG: Final = re.compile(r"(?<!\s)\s*<(?:lora|lyco):([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
+"""With the spaces before it, from the first of them: a long run of them is walked through once."""
 _SHOWN: Final = 8
 """Names and folders that are told where a LoRA was not found."""
 

@@ -12,7 +12,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.metadata.parameters import NEGATIVE
 from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECEIPT_KEY, UNICODE, USER_COMMENT
 
-_PAIR: Final = re.compile(r'\s*(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
+_PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
+"""Begins only where a word does, without the spaces before it: a long run of either is walked through once."""
 _ENOUGH_PAIRS: Final = 3
 """A last line with fewer pairs is prompt text; A1111's own rule."""
 _ASCII: Final = b"ASCII\0\0\0"

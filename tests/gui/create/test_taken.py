@@ -16,6 +16,8 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import PictureRequest
 from halftone.gui.pages.create_history import unsaved
+from halftone.gui.pages.create_taken import taken_words
+from halftone.health.taken_over import Taken
 from halftone.metadata.picture import exif_of
 from halftone.settings.store import Settings
 
@@ -90,6 +92,15 @@ def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: 
     assert said in stage.page.form.taken.text()
     assert stage.page.form.prompt.toPlainText() == "mine"
     stage.close()
+
+
+def test_of_very_many_unknown_settings_some_are_told_and_the_rest_counted() -> None:
+    left = tuple(f"Strange {number}: 1" for number in range(50_000))
+    told = ", ".join(left[:8])
+    assert taken_words(Taken(PictureRequest(prompt="a"), left)) == (
+        f"Taken over, but for what is not known here: {told} and 49992 more."
+    )
+    assert taken_words(Taken(PictureRequest(prompt="a"), left[:1])).endswith("not known here: Strange 0: 1.")
 
 
 def test_a_plain_text_is_pasted_as_one_and_a_file_is_left_to_the_page(qtbot: QtBot) -> None:

@@ -9,6 +9,7 @@ from tests.helpers.read_back import parse_parameters
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.plan import Plan
+from halftone.library.loras import without_tags
 from halftone.metadata.parameters import a1111_text, model_name, receipt_json, write_parameters
 
 
@@ -110,3 +111,13 @@ def test_what_is_written_is_read_back(prompt: str, negative: str, fields: dict[s
 @given(st.text(max_size=200))
 def test_any_text_can_be_read(text: str) -> None:
     assert msgspec.json.encode(parse_parameters(text).fields) is not None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("filler", [" ", "\t", "x", "x ", ": ", ":", "x:", '"', 'xx: "', '\\"', "<lora:", "<lora:x:"])
+def test_a_long_run_of_anything_is_read_in_the_time_of_its_length(filler: str) -> None:
+    """Where each start is tried to the end of the run, this takes hours."""
+    run = filler * (400_000 // len(filler))
+    for text in (f"x{run}x", run, f"Steps: 1, a b: {run}, Seed: 2"):
+        parse_parameters(text)
+        without_tags(text)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
@@ -17,6 +18,9 @@ from halftone.gui.state import Noted
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.taken_over import Known, Taken, known_here, take_over
 from halftone.metadata.reading import holds_parameters, parse_parameters, read_picture
+
+_TOLD: Final = 8
+"""Values that are told one by one."""
 
 
 class FormFiller(QObject):
@@ -79,7 +83,7 @@ class FormFiller(QObject):
     def _fill(self, taken: Taken) -> None:
         self._select(taken.request.model)
         self._form.set_request(taken.request)
-        self._form.taken.say(_words(taken))
+        self._form.taken.say(taken_words(taken))
 
     def _select(self, model: str) -> bool:
         """Whether it is here."""
@@ -92,7 +96,9 @@ class FormFiller(QObject):
         return known
 
 
-def _words(taken: Taken) -> str:
+def taken_words(taken: Taken) -> str:
+    """In one line, however much a picture says that is not known here."""
     if not taken.left:
         return tr("All settings were taken over.")
-    return tr("Taken over, but for what is not known here: {0}.", listed(*taken.left))
+    told, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
+    return tr("Taken over, but for what is not known here: {0}.", tr("{0} and {1} more", told, str(more)) if more > 0 else told)
