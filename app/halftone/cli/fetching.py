@@ -20,7 +20,8 @@ def fetch(
 ) -> None:
     """Fetch the small files that a model in one file lacks, as a tokenizer's words.
 
-    Nothing else is ever fetched, no weights and no code. HF_ENDPOINT names another server than huggingface.co, HF_TOKEN is yours.
+    Nothing else is ever fetched, no weights and no code. HF_ENDPOINT names another server than huggingface.co; a token is
+    sent only where you set HF_TOKEN.
     With --json nothing is asked: it is fetched with --yes only.
     """
     from halftone.library import fetching

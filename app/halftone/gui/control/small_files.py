@@ -93,7 +93,7 @@ class SmallFiles(QObject):
         self._show(self.model)
 
     def cancel(self) -> None:
-        """End the process, if there is one; what came so far is kept for the next time."""
+        """End the process, if there is one; nothing of what came so far is kept."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
