@@ -44,6 +44,8 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
     owner = name.removesuffix(_WEIGHT)
     scale = next((scales[key] for key in (f"{owner}.scale_weight", f"{owner}.weight_scale") if key in scales), None)
     rows = shape[0] if len(shape) > 1 else 1
+    if scale is not None and scale.numel() not in (1, rows):
+        raise ValueError(f"the factors of its 8-bit tensor {name} are neither one for all numbers nor one for each row")
     packed = Packed.of(data.reshape(rows, -1), tensor.dtype, None if scale is None else scale.reshape(-1, 1))
     return packed if stays_packed(name, tensor) else packed.unpacked().reshape(shape)
 

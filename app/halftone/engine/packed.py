@@ -24,7 +24,7 @@ Added = tuple[torch.Tensor, torch.Tensor] | tuple[torch.Tensor]
 class Packed(torch.Tensor):
     """The bytes of a two-dimensional weight, row by row; what takes rows apart or together leaves a Packed.
 
-    kind: as the file names its type; scale: factor of all numbers, for 8-bit ones.
+    kind: as the file names its type; scale: factor of all numbers, or a column of one for each row, for 8-bit ones.
     """
 
     kind: str
@@ -41,12 +41,18 @@ class Packed(torch.Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Raises ValueError where weights of several types would become one."""
         given = list(_packed_in(args))
-        if any(one.kind != given[0].kind or one.scale is not given[0].scale for one in given[1:]):
+        if any(one.kind != given[0].kind for one in given[1:]):
             raise ValueError("weights of several types cannot become one layer")
         # what torch's own guide to subclasses uses
         with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
             result = func(*args, **(kwargs or {}))
-        return _again(result, given[0]) if given and func is not torch.Tensor.as_subclass else result
+        if not given or func is torch.Tensor.as_subclass or not _holds_bytes(result):
+            return result
+        scale = given[0].scale
+        if all(one.scale is scale for one in given[1:]) and (scale is None or scale.numel() == 1):
+            return _again(result, given[0].kind, scale)
+        # what becomes of the rows becomes of their factors
+        return _again(result, given[0].kind, func(*_factors(args), **(kwargs or {})))
 
     @property
     def bytes(self) -> torch.Tensor:
@@ -65,11 +71,29 @@ def _packed_in(value: Any) -> Iterator[Packed]:
             yield from _packed_in(item)
 
 
-def _again(result: Any, like: Packed) -> Any:
-    if isinstance(result, torch.Tensor):
-        return Packed.of(result, like.kind, like.scale) if result.dtype == torch.uint8 else result
-    several = isinstance(result, list | tuple) and any(isinstance(one, torch.Tensor) for one in result)
-    return type(result)(_again(one, like) for one in result) if several else result
+def _factors(value: Any) -> Any:
+    """The arguments, with the factor of every number in the place of its byte."""
+    if isinstance(value, Packed):
+        scale = torch.ones(1, 1) if value.scale is None else value.scale
+        return scale.expand(value.bytes.shape)
+    return type(value)(map(_factors, value)) if type(value) in (list, tuple) else value
+
+
+def _holds_bytes(result: Any) -> bool:
+    several = result if isinstance(result, list | tuple) else (result,)
+    return any(isinstance(one, torch.Tensor) and one.dtype == torch.uint8 for one in several)
+
+
+def _again(result: Any, kind: str, scale: Any) -> Any:
+    """scale: of all that results, or made as it was."""
+    if isinstance(result, list | tuple):
+        each = scale if isinstance(scale, list | tuple) else [scale] * len(result)
+        return type(result)(_again(one, kind, own) for one, own in zip(result, each, strict=True))
+    if not _holds_bytes(result):
+        return result
+    if scale is None or scale.numel() == 1:
+        return Packed.of(result, kind, scale)
+    return Packed.of(result, kind, scale[:, :1].clone())  # not the factors of all numbers, of which it is a part
 
 
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -13,7 +13,9 @@ from tests.helpers.engine_runs import Recorder, Steady, check, generate
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
 from halftone.contract.request import Lora
+from halftone.engine.file_tensors import mapped
 from halftone.engine.load import load_pipeline
+from halftone.engine.packed import PackedLinear
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.single_file import exponents_in_file, merged_in_file
 from halftone.library.header import read_header
@@ -132,31 +134,45 @@ def test_a_file_that_is_not_whole_says_what_it_lacks(tmp_path: Path, kind: str, 
     assert lacks in str(caught.value)
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-def test_a_file_in_eight_bits_stays_so_in_memory(saved: Saved, tmp_path: Path, scaled: bool) -> None:
+@pytest.mark.parametrize("scaled", ["", "whole", "rows"])
+def test_a_file_in_eight_bits_stays_so_in_memory(saved: Saved, tmp_path: Path, scaled: str) -> None:
     put_small_files()
     path = tmp_path / "eight.safetensors"
-    tensors = {}
+    tensors, stands_for = {}, {}
     for name, value in load_file(saved("flux")[1]).items():
         wide = value.dim() == 2 and name.endswith(".weight") and name.startswith(("model.", "text_encoders.t5xxl"))
-        factor = value.abs().max().float() / 448 if scaled and wide else torch.tensor(1.0)
+        factor = torch.tensor([1.0])
+        if scaled and wide:
+            factor = (value.abs().amax(1, keepdim=True) if scaled == "rows" else value.abs().max().reshape(1)).float() / 448
         tensors[name] = (value.float() / factor).to(torch.float8_e4m3fn) if wide else value
         if scaled and wide:
-            tensors[name.removesuffix(".weight") + ".scale_weight"] = factor.reshape(1)
+            tensors[name.removesuffix(".weight") + ".scale_weight"] = factor
+        stands_for[name] = tensors[name].float() * factor
     save_file(tensors, path)
     facts = describe(str(path))
     runnable(facts)
     loaded = load_pipeline(facts, torch.device("cpu"))
-    layer = loaded.modules["transformer"].get_submodule("single_transformer_blocks.0.attn.to_k")
-    own = saved("flux")[0]["transformer"].single_transformer_blocks[0].attn.to_k.weight
-    held: Any = layer.weight
-    assert (type(layer).__name__, torch.allclose(held.float(), own.float(), atol=0.02)) == ("PackedLinear", True)
+    own, start = loaded.modules["transformer"], "model.diffusion_model."
+    key, last = (own.get_submodule(name) for name in ("single_transformer_blocks.0.attn.to_k", "norm_out.linear"))
+    assert isinstance(key, PackedLinear)
+    assert isinstance(last, PackedLinear)
+    assert torch.equal(key.exact, stands_for[f"{start}single_blocks.0.linear1.weight"][64:128])
+    halves = stands_for[f"{start}final_layer.adaLN_modulation.1.weight"].chunk(2)
+    assert torch.equal(last.exact, torch.cat(halves[::-1]))
     engine = DiffusersEngine()
     report, _ = generate(engine, path, "bfloat16", steps=2, options={"max_sequence_length": 64})
     assert report.images[0].state == "clean"
     with pytest.raises(HalftoneError) as caught:
         engine.repair(Repair(job="r", model=str(path), output=str(tmp_path / "copy")), Recorder(), Steady())
     assert caught.value.code == "repair-eight-bits"
+
+
+def test_factors_that_belong_to_no_row_are_refused(tmp_path: Path) -> None:
+    held = {"a.weight": torch.ones(4, 2).to(torch.float8_e4m3fn), "a.scale_weight": torch.ones(2, 1)}
+    save_file(held, tmp_path / "blocks.safetensors")
+    header = read_header(tmp_path / "blocks.safetensors")
+    with pytest.raises(ValueError, match="8-bit tensor a.weight are neither"):
+        mapped(tmp_path / "blocks.safetensors", [(tensor.name, tensor) for tensor in header.tensors])
 
 
 def test_a_lora_of_the_model_fits_layers_that_lie_in_one_tensor(saved: Saved, tmp_path: Path) -> None:

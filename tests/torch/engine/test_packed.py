@@ -81,6 +81,22 @@ def test_rows_taken_apart_and_put_together_again_stay_packed() -> None:
         torch.cat([first, Packed.of(blocks("Q4_0", rows=6), "Q4_0")])
 
 
+def numbers_of(tensor: torch.Tensor) -> torch.Tensor:
+    assert isinstance(tensor, Packed)
+    return tensor.unpacked()
+
+
+def test_factors_of_rows_go_with_their_rows() -> None:
+    numbers = torch.arange(1.0, 13.0).reshape(6, 2).to(torch.float8_e4m3fn).view(torch.uint8)
+    rows = torch.logspace(-2, 1, 6).reshape(-1, 1)
+    whole = Packed.of(numbers, "F8_E4M3", rows)
+    wide = whole.unpacked()
+    assert torch.equal(numbers_of(whole[2:5]), wide[2:5])
+    assert torch.equal(numbers_of(torch.cat(whole.chunk(2)[::-1])), torch.cat(wide.chunk(2)[::-1]))
+    one = Packed.of(numbers, "F8_E4M3", torch.tensor([[0.5]]))
+    assert torch.equal(numbers_of(torch.cat([one[:2], whole[2:]])), torch.cat([one.unpacked()[:2], wide[2:]]))
+
+
 def network(kind: str = "Q8_0") -> nn.Sequential:
     made = nn.Sequential(nn.LayerNorm(64), PackedLinear(Packed.of(blocks(kind, rows=8), kind), torch.zeros(8), torch.float32))
     made.requires_grad_(False)
