@@ -1,5 +1,6 @@
 """What the memory of a model's networks depends on, from configurations and headers alone: sizes, channels, tokens."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -22,6 +23,8 @@ Work = Literal["encode", "denoise", "decode", "control"]
 
 _DECODERS: Final = ("vae", "movq", "vqgan", "vqvae")
 _ENCODERS: Final = ("text_encoder", "image_encoder", "mllm", "query_embed")
+_TABLES: Final = re.compile(r"(?:^|\.)(?:shared|embed_tokens|(?:token|position)_embedding|relative_attention_bias)\.weight$")
+"""Of text encoders: looked up and not multiplied, which nothing unpacks layer by layer."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,14 +100,19 @@ def files_in(extras: Extras) -> tuple[tuple[str, ...], ...]:
 
 def _of_file(name: str, config: Mapping[str, Any], path: str, loras: Sequence[Lora]) -> Network:
     """The denoiser of a file. What LoRAs add to weights that are packed lies beside them in float32; to others it is added."""
-    tensors = [(own, tensor) for own, tensor in denoiser_tensors(read_transformer(path)) if not is_scale(own)]
-    packed = [tensor for own, tensor in tensors if stays_packed(own, tensor)]
+    tensors = [
+        msgspec.structs.replace(tensor, name=own) for own, tensor in denoiser_tensors(read_transformer(path)) if not is_scale(own)
+    ]
+    return msgspec.structs.replace(_packed(network(name, config, tensors), tensors, loras), own_file=True)
+
+
+def _packed(whole: Network, tensors: Iterable[TensorInfo], loras: Sequence[Lora] = ()) -> Network:
+    """With what stays as its file packs it, and beside it what LoRAs add. tensors: under the network's names."""
+    packed = [tensor for tensor in tensors if stays_packed(tensor.name, tensor) and not _TABLES.search(tensor.name)]
     size = sum(tensor.end - tensor.start for tensor in packed)
     if packed:
         size += sum(4 * prod(tensor.shape) for lora in loras for tensor in read_header(Path(lora.path)).tensors)
-    whole = network(name, config, [msgspec.structs.replace(tensor, name=own) for own, tensor in tensors])
-    numbers = sum(prod(tensor.shape) for tensor in packed)
-    return msgspec.structs.replace(whole, own_file=True, packed=numbers, packed_bytes=size)
+    return msgspec.structs.replace(whole, packed=sum(prod(tensor.shape) for tensor in packed), packed_bytes=size)
 
 
 def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]) -> Iterable[Network]:
@@ -128,17 +136,19 @@ def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _in_file(model: ModelFacts, path: Path) -> tuple[Network, ...]:
-    """Of a whole model in one file; of others nothing is known."""
+    """Of a whole model in one file; of others nothing is known. 8-bit numbers of UNets are converted when they are read."""
     if model.family not in SINGLES:
         return ()
     header = read_header(path)
     told, names = configs(model.family, header), module_names(model.family, header)
     tensors: dict[str, list[TensorInfo]] = {}
     for tensor in header.tensors:
-        if tensor.name in names:
+        if tensor.name in names and not is_scale(tensor.name):
             component, own = names[tensor.name]
             tensors.setdefault(component, []).append(msgspec.structs.replace(tensor, name=own))
-    return tuple(network(name, told.get(name, {}), own) for name, own in tensors.items())
+    found = [(network(name, told.get(name, {}), own), own) for name, own in tensors.items()]
+    stays = SINGLES[model.family].naming is not None
+    return tuple(_packed(one, own) if stays else one for one, own in found)
 
 
 def _control(index: int, control: Control) -> Network:

@@ -15,12 +15,16 @@ from halftone.contract.messages import Repair
 from halftone.contract.request import Lora
 from halftone.engine.file_tensors import mapped
 from halftone.engine.load import load_pipeline
+from halftone.engine.memory import weight_bytes
 from halftone.engine.packed import PackedLinear
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.single_file import exponents_in_file, merged_in_file
+from halftone.health.activations import Size
+from halftone.health.memory import Job, need
 from halftone.library.header import read_header
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.models import describe, runnable
+from halftone.library.networks import known_networks
 from halftone.library.single import SINGLES, places
 from halftone.library.small_files import T5, lacking
 from halftone.library.tokens import make_counter
@@ -162,6 +166,9 @@ def test_a_file_in_eight_bits_stays_so_in_memory(saved: Saved, tmp_path: Path, s
     engine = DiffusersEngine()
     report, _ = generate(engine, path, "bfloat16", steps=2, options={"max_sequence_length": 64})
     assert report.images[0].state == "clean"
+    assert engine.loaded is not None
+    planned = need(known_networks(facts), Job(Size(32, 32)), lambda _: "bfloat16", "cpu")
+    assert planned.resident == pytest.approx(weight_bytes(engine.loaded), rel=0.005)
     with pytest.raises(HalftoneError) as caught:
         engine.repair(Repair(job="r", model=str(path), output=str(tmp_path / "copy")), Recorder(), Steady())
     assert caught.value.code == "repair-eight-bits"
@@ -171,7 +178,7 @@ def test_factors_that_belong_to_no_row_are_refused(tmp_path: Path) -> None:
     held = {"a.weight": torch.ones(4, 2).to(torch.float8_e4m3fn), "a.scale_weight": torch.ones(2, 1)}
     save_file(held, tmp_path / "blocks.safetensors")
     header = read_header(tmp_path / "blocks.safetensors")
-    with pytest.raises(ValueError, match="8-bit tensor a.weight are neither"):
+    with pytest.raises(ValueError, match=r"8-bit tensor a\.weight are neither"):
         mapped(tmp_path / "blocks.safetensors", [(tensor.name, tensor) for tensor in header.tensors])
 
 
