@@ -1,6 +1,5 @@
 """Tensors of a file, mapped and not yet read, and how an empty network takes them; what is packed in the file stays packed."""
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -8,7 +7,7 @@ from typing import Any, Final, cast
 import torch
 from torch import nn
 
-from halftone.engine.mapped import empty
+from halftone.engine.mapped import empty, fits
 from halftone.engine.packed import FLOAT8, Packed, PackedLinear, shape_of
 from halftone.library.denoisers import is_scale, stays_packed
 from halftone.library.gguf_header import PACKED
@@ -90,7 +89,7 @@ def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> str | None:
         if name not in found:
             return f"it has no tensor {name}"
         held, wanted = shape_of(found[name]), tuple(parameter.shape)
-        if held != wanted and math.prod(held) != math.prod(wanted):
+        if not fits(held, wanted):
             return f"its tensor {name} is {_times(held)}, and the model's own is {_times(wanted)}"
     return None
 

@@ -4,7 +4,7 @@ diffusers and transformers have readers of such files, too; they convert every n
 each parameter by itself, which takes longer than reading the file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,7 +48,13 @@ def _tensor(file: Any, place: Place) -> torch.Tensor:
 
 
 def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
-    """A convolution over one point is a linear layer and the other way round."""
-    if [size for size in tensor.shape if size != 1] != [size for size in shape if size != 1]:
+    if not fits(tensor.shape, shape):
         raise ValueError(f"{name} has the shape {tuple(tensor.shape)} where {tuple(shape)} is needed")
     return tensor if tensor.shape == shape else tensor.reshape(shape)
+
+
+def fits(held: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether a tensor of one shape can become one of the other as its numbers lie: a convolution over one point is a linear
+    layer and the other way round.
+    """
+    return [size for size in held if size != 1] == [size for size in wanted if size != 1]

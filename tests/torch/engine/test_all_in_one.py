@@ -13,7 +13,7 @@ from tests.helpers.engine_runs import Recorder, Steady, check, generate
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
 from halftone.contract.request import Lora
-from halftone.engine.file_tensors import mapped
+from halftone.engine.file_tensors import mapped, misfit
 from halftone.engine.load import load_pipeline
 from halftone.engine.memory import weight_bytes
 from halftone.engine.packed import PackedLinear
@@ -180,6 +180,12 @@ def test_factors_that_belong_to_no_row_are_refused(tmp_path: Path) -> None:
     header = read_header(tmp_path / "blocks.safetensors")
     with pytest.raises(ValueError, match=r"8-bit tensor a\.weight are neither"):
         mapped(tmp_path / "blocks.safetensors", [(tensor.name, tensor) for tensor in header.tensors])
+
+
+@pytest.mark.parametrize(("shape", "fits"), [((3, 2), True), ((3, 2, 1, 1), True), ((2, 3), False), ((6,), False)])
+def test_a_tensor_of_as_many_numbers_in_another_order_does_not_fit(shape: tuple[int, ...], fits: bool) -> None:
+    why = misfit(torch.nn.Linear(2, 3, bias=False), {"weight": torch.ones(shape)})
+    assert why == (None if fits else f"its tensor weight is {' × '.join(map(str, shape))}, and the model's own is 3 × 2")
 
 
 def test_a_lora_of_the_model_fits_layers_that_lie_in_one_tensor(saved: Saved, tmp_path: Path) -> None:
