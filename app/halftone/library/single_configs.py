@@ -26,24 +26,30 @@ def unet(shapes: Shapes, family: Config) -> Config:
             levels[-1].append(index)
     channels = [shapes[f"input_blocks.{level[0]}.0.out_layers.3.weight"][0] for level in levels]
     depths = [count_blocks(shapes, rf"input_blocks\.{level[0]}\.1\.transformer_blocks\.(\d+)\.") for level in levels]
-    keys = next(shape for name, shape in shapes.items() if name.endswith("attn2.to_k.weight"))
-    projections = (shape for name, shape in shapes.items() if name.endswith(".1.proj_in.weight"))
     heads = family["attention_head_dim"]
     config: Config = {
         "in_channels": shapes["input_blocks.0.0.weight"][1],
         "out_channels": shapes["out.2.weight"][0],
         "block_out_channels": channels,
         "layers_per_block": len(levels[0]),
-        "cross_attention_dim": keys[1],
+        "cross_attention_dim": _first(shapes, "attn2.to_k.weight")[1],
         "down_block_types": ["CrossAttnDownBlock2D" if depth else "DownBlock2D" for depth in depths],
         "up_block_types": ["CrossAttnUpBlock2D" if depth else "UpBlock2D" for depth in reversed(depths)],
         "transformer_layers_per_block": [max(1, depth) for depth in depths],
-        "use_linear_projection": len(next(projections)) == 2,
+        "use_linear_projection": len(_first(shapes, ".1.proj_in.weight")) == 2,
         "attention_head_dim": heads if isinstance(heads, int) else [max(1, width // _HEAD) for width in channels],
     }
     if "label_emb.0.0.weight" in shapes:
         config["projection_class_embeddings_input_dim"] = shapes["label_emb.0.0.weight"][1]
     return config
+
+
+def _first(shapes: Shapes, end: str) -> tuple[int, ...]:
+    """Of the tensors whose names end so."""
+    for name, shape in shapes.items():
+        if name.endswith(end):
+            return shape
+    raise KeyError(end)
 
 
 def vae(shapes: Shapes) -> Config:

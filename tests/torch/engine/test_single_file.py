@@ -129,6 +129,15 @@ def test_the_published_sizes_are_read_from_the_shapes_alone(kind: str, billions:
         assert {key: ours[key] for key in theirs} == theirs
 
 
+@pytest.mark.parametrize("lost", ["attn2.to_k.weight", ".1.proj_in.weight"])
+def test_a_unet_without_the_tensors_that_tell_its_shape_is_no_model(saved: Callable[[str], tuple[Any, Path]], lost: str) -> None:
+    header = read_header(saved("sd1")[1])
+    left = Header(tuple(tensor for tensor in header.tensors if not tensor.name.endswith(lost)), header.metadata)
+    with pytest.raises(HalftoneError) as caught:
+        configs(FAMILIES["sd1"], left)
+    assert caught.value.code == "model-not-a-model"
+
+
 @pytest.mark.parametrize("kind", ["sd1", "sd2", "sdxl"])
 def test_pictures_are_made_and_the_same_file_is_called_healthy(
     saved: Callable[[str], tuple[Any, Path]], engine: DiffusersEngine, kind: str
