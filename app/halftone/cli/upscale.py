@@ -7,15 +7,12 @@ import typer
 
 from halftone.cli import flags as given
 from halftone.cli.inputs import known_device
-from halftone.cli.jobs import run_job
 from halftone.cli.objects import SCHEMA, put
 from halftone.cli.passes import upscaler_file
-from halftone.cli.progress import Progress
 from halftone.cli.tools import JOB, Tools
-from halftone.cli.work import tell_notes
-from halftone.contract.errors import HalftoneError, JobCancelled
-from halftone.contract.facts import GenerateReport, PictureFacts
-from halftone.contract.messages import AnyEvent, PictureReady, Upscale
+from halftone.cli.work import Made, pictures_of, tell_notes
+from halftone.contract.facts import PictureFacts
+from halftone.contract.messages import Upscale
 from halftone.contract.request import UpscaleRequest, model_stem
 from halftone.contract.words import DTYPE_NAMES
 from halftone.gallery.history import History
@@ -52,7 +49,7 @@ def upscale(
         output=None if output is None else given.absolute(output),
     )
     check_upscale(request)
-    report = _made(tools, request, as_json=json)
+    report = pictures_of(tools, Upscale(job=JOB, request=request), _remember, as_json=json)
     if json:
         put({"schema": SCHEMA, "pictures": [_object(picture) for picture in report.images]})
         return
@@ -60,26 +57,7 @@ def upscale(
         typer.echo(f"{picture.path}\n  {_line(picture)}")
 
 
-def _made(tools: Tools, request: UpscaleRequest, *, as_json: bool) -> GenerateReport:
-    """What was made before the job failed or was cancelled is told and listed, too."""
-    made: list[tuple[PictureFacts, bytes]] = []
-
-    def listen(event: AnyEvent, blob: bytes) -> None:
-        if isinstance(event, PictureReady):
-            made.append((event.facts, blob[: event.thumbnail_size]))
-        progress(event, blob)
-
-    try:
-        with Progress(wanted=not as_json) as progress:
-            return run_job(tools, Upscale(job=JOB, request=request), GenerateReport, listen)
-    except (HalftoneError, JobCancelled):
-        tell_notes(f"Finished before that: {facts.path}" for facts, _thumbnail in made)
-        raise
-    finally:
-        _remember(made)
-
-
-def _remember(made: list[tuple[PictureFacts, bytes]]) -> None:
+def _remember(made: Made) -> None:
     try:
         with History() as history:
             for facts, thumbnail in made:

@@ -4,7 +4,7 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
@@ -26,7 +26,7 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest
+from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
 from halftone.contract.request import Extras, Numerics, PictureRequest
 from halftone.contract.words import DType, Precision, either
 from halftone.gallery.timed import Conditions, names_of
@@ -166,9 +166,19 @@ def write_report(report: CheckReport, path: Path, *, overwrite: bool) -> None:
     _note(f"Report written: {path}")
 
 
+Made = list[tuple[PictureFacts, bytes]]
+"""Pictures that are on the disk, each with its thumbnail (webp)."""
+
+
 def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> GenerateReport:
-    """Make the pictures and list them in the history: those that were finished before the job failed or was cancelled, too."""
-    made: list[tuple[PictureFacts, bytes]] = []
+    """Make the pictures and list them in the history."""
+    command = Generate(job=JOB, request=request)
+    return pictures_of(tools, command, lambda made: _remember(request, made), as_json=as_json)
+
+
+def pictures_of(tools: Tools, command: Generate | Upscale, remember: Callable[[Made], None], *, as_json: bool) -> GenerateReport:
+    """Those that were finished before the job failed or was cancelled are told and remembered, too."""
+    made: Made = []
 
     def listen(event: AnyEvent, blob: bytes) -> None:
         if isinstance(event, PictureReady):
@@ -177,12 +187,12 @@ def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> Ge
 
     try:
         with Progress(wanted=not as_json) as progress:
-            return run_job(tools, Generate(job=JOB, request=request), GenerateReport, listen)
+            return run_job(tools, command, GenerateReport, listen)
     except (HalftoneError, JobCancelled):
         tell_notes(f"Finished before that: {facts.path}" for facts, _thumbnail in made if facts.path)
         raise
     finally:
-        _remember(request, made)
+        remember(made)
 
 
 def repair_model(tools: Tools, command: Repair, *, as_json: bool) -> RepairReport:
