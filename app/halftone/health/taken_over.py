@@ -31,7 +31,8 @@ _SAYS_NOTHING: Final = frozenset(
     }
 )  # fmt: skip
 """Names of what else is told, and what came of it: the picture does not depend on them."""
-_OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", "Automatic"), "Face restoration": ("None",)}
+_AUTOMATIC: Final = "Automatic"
+_OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
 
 
@@ -147,12 +148,15 @@ class _Reader:
     def _sampler(self) -> str | None:
         """Old texts have both names in one. Left out: the model's own."""
         method, schedule = self._fields.pop("Sampler", ""), self._fields.pop("Schedule type", "")
+        if not method:
+            self._left += [_told("Schedule type", schedule)] if schedule not in ("", _AUTOMATIC) else []
+            return self._now.sampler
         found = sampler_called(f"{method} {schedule}")
         if found is None and (found := sampler_called(method)) is not None:
             self._left.append(_told("Schedule type", schedule))
-        elif found is None and method:
+        elif found is None:
             self._left.append(_told("Sampler", f"{method} {schedule}".strip()))
-        return found if method else self._now.sampler
+        return found
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
         skip = self._whole("Clip skip", CLIP_SKIPS) or 1
@@ -178,6 +182,8 @@ class _Reader:
         return found
 
     def _vae(self) -> str | None:
+        if self._fields.get("VAE") in _OF_NO_EFFECT["VAE"]:
+            return None
         return self._take("VAE", lambda name: _among(self._known.vaes, name)) or self._now.vae
 
     def _hires(self, width: int | None) -> Hires | None:

@@ -102,6 +102,20 @@ def test_single_values(text: str, changes: dict[str, Any], left: tuple[str, ...]
     assert found.left == left
 
 
+@pytest.mark.parametrize("own", ["None", "Automatic"])
+def test_where_the_text_names_the_own_vae_the_other_of_the_form_goes(own: str) -> None:
+    now = msgspec.structs.replace(NOW, vae="/v/mse.safetensors")
+    found = taken(f"{HEAD}Euler, VAE: {own}", now)
+    assert (found.request.vae, found.left) == (None, ())
+    assert taken(HEAD + "Euler", now).request.vae == now.vae
+
+
+def test_a_schedule_without_its_sampler_is_told() -> None:
+    now = msgspec.structs.replace(NOW, sampler="Euler a")
+    found = taken("a\nSteps: 20, Seed: 1, CFG scale: 7, Schedule type: Karras", now)
+    assert (found.request.sampler, found.left) == ("Euler a", ("Schedule type: Karras",))
+
+
 def test_values_that_cannot_be_are_told_and_not_taken() -> None:
     found = taken("a\nSteps: many, Seed: 99999999999999999999, CFG scale: nan, Sampler: Euler, Variation seed strength: 7")
     assert (found.request.steps, found.request.seed, found.request.guidance) == (7, None, None)
