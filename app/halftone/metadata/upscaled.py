@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import model_stem
 from halftone.metadata.parameters import write_parameters
-from halftone.metadata.reading import Found, read_picture
+from halftone.metadata.reading import Found, parse_parameters, read_picture
 
 
 def upscaled_texts(source: Path, facts: PictureFacts, made_with: Mapping[str, str]) -> tuple[str, str]:
@@ -31,9 +31,10 @@ def _text(before: str, facts: PictureFacts) -> str:
     """In the names that A1111 has for its Extras."""
     assert facts.upscaled is not None
     fields = {"Postprocess upscale by": str(facts.upscaled.scale), "Postprocess upscaler": model_stem(facts.upscaled.upscaler)}
-    if before.strip():
+    if parse_parameters(before).fields:
         return f"{before.rstrip()}, {write_parameters('', '', fields)}"
-    return write_parameters("", "", fields | {"Version": f"Halftone {__version__}"})
+    made = write_parameters("", "", fields | {"Version": f"Halftone {__version__}"})  # fewer than three are read as a prompt
+    return f"{before.rstrip()}\n{made}".lstrip()
 
 
 def _receipt(before: str | None, facts: PictureFacts, made_with: Mapping[str, str]) -> str:
