@@ -24,7 +24,7 @@ from halftone.engine.saving import free_name, write_frames
 from halftone.engine.upscale import COMPONENT, Enlarged, enlarge, load_upscaler
 from halftone.health.precision import granted_precision
 from halftone.measure.pictures import is_dark, is_flat
-from halftone.metadata.given import picture_size, read_picture
+from halftone.metadata.given import picture_size, read_beside, read_picture
 from halftone.metadata.picture import PICTURES
 from halftone.metadata.upscaled import upscaled_texts
 
@@ -93,7 +93,10 @@ class Enlarging:
         )
         self._emit(PhaseChanged(phase="save"))
         texts = upscaled_texts(source, facts, made_with(self._device.id))
-        path = write_frames([pixels], None, *self._place(source), lambda _path: texts, overwrite=False)
+        alpha, profile = read_beside(str(source))  # which no upscale model reads
+        if alpha is not None:
+            pixels = np.dstack([pixels, np.asarray(alpha.resize(result.image.size, Image.Resampling.LANCZOS))])
+        path = write_frames([pixels], None, *self._place(source), lambda _path: texts, overwrite=False, profile=profile)
         facts = msgspec.structs.replace(facts, path=str(path))
         small = thumbnail(result.image)
         self._emit(PictureReady(facts=facts, thumbnail_size=len(small)), small)

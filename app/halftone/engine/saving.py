@@ -25,15 +25,17 @@ def write_frames(
     texts: Callable[[Path], tuple[str, str]],
     *,
     overwrite: bool,
+    profile: bytes | None = None,
 ) -> Path:
     """Save as `path`, or under the next free number of `base` if that was taken since; returns where it lies.
 
-    frames: one of a picture; fps: frames per second of a video; texts: the parameters and the receipt that belong to a path.
+    frames: one of a picture; fps: frames per second of a video; texts: the parameters and the receipt that belong to a path;
+    profile: ICC, of a picture.
     Raises HalftoneError output-* and disk-full.
     """
     for _ in range(_ATTEMPTS):
         try:
-            _save(frames, fps, path, *texts(path), overwrite=overwrite)
+            _save(frames, fps, path, *texts(path), overwrite=overwrite, profile=profile)
         except HalftoneError as error:
             if error.code != "output-exists":
                 raise
@@ -47,12 +49,24 @@ def write_frames(
     raise HalftoneError("output-exists", path=str(path))
 
 
-def _save(frames: Sequence[Pixels], fps: int | None, path: Path, parameters: str, receipt: str, *, overwrite: bool) -> None:
+def _save(
+    frames: Sequence[Pixels],
+    fps: int | None,
+    path: Path,
+    parameters: str,
+    receipt: str,
+    *,
+    overwrite: bool,
+    profile: bytes | None,
+) -> None:
     """One frame alone is a picture, but where its name says that it is a video."""
     if len(frames) > 1 or path.suffix.lower() == ".mp4":
         save_video(frames, fps or USUAL_FPS, path, parameters, receipt, overwrite=overwrite)
     else:
-        save_picture(Image.fromarray(frames[0]), path, parameters, receipt, overwrite=overwrite)
+        image = Image.fromarray(frames[0])
+        if profile is not None:
+            image.info["icc_profile"] = profile
+        save_picture(image, path, parameters, receipt, overwrite=overwrite)
 
 
 def free_name(path: Path) -> Path:

@@ -14,6 +14,8 @@ Found = TypeVar("Found")
 _ORIENTATION: Final = 0x0112
 _TURNED: Final = (5, 6, 7, 8)
 """EXIF 2.32, Orientation: by a quarter, so that width is height."""
+_RGB: Final = ("RGB", "RGBA", "P")
+"""Modes of pictures whose colour profile is one of RGB."""
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""
 
@@ -23,6 +25,19 @@ def read_picture(path: str) -> "Image.Image":
     from PIL import ImageOps
 
     return _opened(path, lambda picture: ImageOps.exif_transpose(picture).convert("RGB"))
+
+
+def read_beside(path: str) -> "tuple[Image.Image | None, bytes | None]":
+    """(transparency in L as the picture is shown, ICC profile of its RGB), None where it has none. Raises image-unreadable."""
+    from PIL import ImageOps
+
+    def beside(picture: "Image.Image") -> "tuple[Image.Image | None, bytes | None]":
+        clear = picture.has_transparency_data
+        alpha = ImageOps.exif_transpose(picture).convert("RGBA").getchannel("A") if clear else None
+        profile = picture.info.get("icc_profile") if picture.mode in _RGB else None
+        return alpha, profile or None
+
+    return _opened(path, beside)
 
 
 def picture_size(path: str) -> tuple[int, int]:

@@ -134,17 +134,19 @@ def _in_a_sentence(text: str | None) -> str:
 def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str) -> bytes:
     buffer = io.BytesIO()
     ending = path.suffix.lower()
+    profile = image.info.get("icc_profile")
     if ending == ".png":
         from PIL.PngImagePlugin import PngInfo
 
         chunks = PngInfo()  # add_text takes tEXt for Latin-1 and iTXt for everything else, as the format demands
         chunks.add_text("parameters", parameters)
         chunks.add_text(RECEIPT_KEY, receipt)
-        image.save(buffer, "PNG", pnginfo=chunks, compress_level=6)
+        image.save(buffer, "PNG", pnginfo=chunks, compress_level=6, icc_profile=profile)
     elif ending in _JPEG:
-        image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=exif_of(parameters, receipt))
+        exif = exif_of(parameters, receipt)
+        image.convert("RGB").save(buffer, "JPEG", quality=95, subsampling=0, exif=exif, icc_profile=profile)
     elif ending == ".webp":
-        image.save(buffer, "WEBP", quality=95, exif=exif_of(parameters, receipt))
+        image.save(buffer, "WEBP", quality=95, exif=exif_of(parameters, receipt), icc_profile=profile or b"")
     else:
         refuse_type(path, PICTURES)
     return buffer.getvalue()

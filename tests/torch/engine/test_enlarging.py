@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageCms
 from tests.helpers.engine_runs import Recorder, Steady, generate
 from tests.helpers.upscalers import make_upscaler
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -77,6 +77,21 @@ def test_nothing_is_overwritten_and_pictures_of_others_will_do(engine: Diffusers
     (named,) = enlarged(engine, upscaler, source, output=str(tmp_path / "large.webp")).images
     with Image.open(named.path) as found:
         assert (found.format, found.size) == ("WEBP", (80, 80))
+
+
+@pytest.mark.parametrize("ending", ["png", "webp", "jpg"])
+def test_transparency_and_colour_profile_stay(engine: DiffusersEngine, upscaler: Path, tmp_path: Path, ending: str) -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    source, image = tmp_path / "clear.png", Image.open(noise(tmp_path / "plain.png")).convert("RGBA")
+    alpha = Image.linear_gradient("L").resize(image.size)
+    image.putalpha(alpha)
+    image.save(source, icc_profile=profile)
+    (made,) = enlarged(engine, upscaler, source, output=str(tmp_path / f"large.{ending}")).images
+    with Image.open(made.path) as found:
+        assert found.info["icc_profile"] == profile
+        assert found.mode == ("RGB" if ending == "jpg" else "RGBA")
+        if ending != "jpg":  # which has no transparency
+            assert found.getchannel("A").tobytes() == alpha.resize((80, 80), Image.Resampling.LANCZOS).tobytes()
 
 
 @contextmanager
