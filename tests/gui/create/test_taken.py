@@ -64,11 +64,19 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
     else:
         image.save(path, exif=exif_of(TEXT, ""))
     assert ending == "pasted" or dropped(stage, str(path))
-    stage.wait(form.taken.isVisible)
+    if ending == "pasted":  # all but the files at once, and no picture before they are known
+        assert (form.prompt.toPlainText(), form.request().seed, form.taken.text()) == ("a sun {x|y}", 42, "Reading…")
+        assert not form.submit()
+        form.negative.setPlainText("mine")
+    stage.wait(lambda: not form.refusal())
+    if ending == "pasted":
+        assert form.request().negative == "mine"
+        form.negative.setPlainText("blurry")
     check_filled(form.request())
     assert form.taken.text() == "Taken over, but for what is not known here: ENSD: 31337."
     assert form.submit()
     assert form.taken.isHidden()
+    assert form.request().seed == 42
     stage.close()
 
 
@@ -88,7 +96,7 @@ def test_a_picture_without_settings_says_so(qtbot: QtBot, tmp_path: Path, name: 
     stage = Stage(qtbot)
     stage.page.form.prompt.setPlainText("mine")
     dropped(stage, str(path))
-    stage.wait(stage.page.form.taken.isVisible)
+    stage.wait(lambda: not stage.page.form.refusal())
     assert said in stage.page.form.taken.text()
     assert stage.page.form.prompt.toPlainText() == "mine"
     stage.close()

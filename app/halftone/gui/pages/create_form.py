@@ -67,6 +67,7 @@ class CreateForm(QWidget):
         self._room = room.Room(controller, self)
         self._dared: set[tuple[Shape, DType]] = set()
         self._pictures = Pictures()
+        self._waiting = ""
         self._build()
         self._connect()
         self._model_changed()
@@ -234,6 +235,11 @@ class CreateForm(QWidget):
         self.own_values.forget()
         self._defaults_of = request.model if request.model == self._controller.settings.last_model else self._defaults_of
 
+    def wait(self, reason: str) -> None:
+        """Make no picture meanwhile; "" when it is over."""
+        self._waiting = reason
+        self._refresh_footer()
+
     def take_extras(self, request: PictureRequest) -> None:
         """What follows is about a picture that was made: in its precision and with what it was made with."""
         self.numerics_part.take_precision(request.numerics.precision)
@@ -305,7 +311,7 @@ class CreateForm(QWidget):
         error = self._controller.model_error
         if error is not None:
             return problem_words(error)
-        return self.size_field.problem() or next(filter(None, (part.problem() for part in self.parts)), "")
+        return self._waiting or self.size_field.problem() or next(filter(None, (part.problem() for part in self.parts)), "")
 
     def _read(self) -> None:
         """What the prompts say now."""

@@ -1,7 +1,6 @@
 """The form filled from a picture that is dropped on the page, a text that is pasted into a prompt, or the history."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +8,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages.create_form import CreateForm
@@ -32,6 +32,7 @@ class FormFiller(QObject):
         self._controller = controller
         self._form = form
         self._made = made
+        self._turn = 0
         self._drop = PictureDrop(page)
         self._drop.dropped.connect(self.take_picture)
         for prompt in (form.prompt, form.negative):
@@ -40,6 +41,8 @@ class FormFiller(QObject):
     def reuse(self, made: Made) -> None:
         """Everything of a picture of the history, the seed too."""
         request, controller = made.request, self._controller
+        self._turn += 1
+        self._say("")
         if not self._select(request.model):
             current = controller.model.name if controller.model is not None else ""
             controller.take(Noted(kind="other-model", facts=(request.model.rpartition("/")[2], current)))
@@ -50,40 +53,70 @@ class FormFiller(QObject):
         made = self._made(path)
         if made is not None:
             self.reuse(made)
+            self._keep_seed(made.request)
             return
+        turn = self._wait()
         self._controller.background.run(
-            lambda: read_picture(Path(path)).parameters or "", partial(self._read, path), self._refused, receiver=self
+            lambda: read_picture(Path(path)).parameters or "",
+            lambda text: self._read(path, text) if turn == self._turn else None,
+            lambda error: self._refused(error) if turn == self._turn else None,
+            receiver=self,
         )
 
     def take_text(self, text: str) -> None:
-        """As A1111 writes it."""
-        controller, now = self._controller, self._form.request()
+        """As A1111 writes it: at once what is known without looking into folders, the files that it names when they are found."""
+        controller, now, said = self._controller, self._form.request(), parse_parameters(text)
         settings, models = controller.settings, controller.models
         words = tuple(one.name for one in controller.words.fitting)
+        first = take_over(said, now, Known(models, words=words)).request
+        self._select(first.model)
+        self._form.set_request(first)
+        self._keep_seed(first)
+        turn, filled = self._wait(), self._form.request()
+        controller.background.run(
+            lambda: take_over(said, now, known_here(settings, models, words)),
+            lambda taken: self._fill(taken, filled) if turn == self._turn else None,
+            lambda error: self._refused(error) if turn == self._turn else None,
+            receiver=self,
+        )
 
-        def look() -> Known:
-            return known_here(settings, models, words)
+    def _wait(self) -> int:
+        """No picture of what stood in the form before; what was begun earlier is of no interest any more."""
+        self._turn += 1
+        self._form.taken.say(tr("Reading…"))
+        self._form.wait(tr("What was dropped or pasted is still being read."))
+        return self._turn
 
-        said = parse_parameters(text)
-        controller.background.run(look, lambda known: self._fill(take_over(said, now, known)), receiver=self)
+    def _keep_seed(self, request: PictureRequest) -> None:
+        """For more than one picture, as one that was typed."""
+        if request.seed is not None:
+            self._form.seed.set_seed(request.seed, lock=True)
+
+    def _say(self, words: str) -> None:
+        self._form.wait("")
+        self._form.taken.say(words)
 
     def _read(self, path: str, text: str) -> None:
         if holds_parameters(text):
             self.take_text(text)
             return
         said = tr("{0} says nothing about how it was made.", Path(path).name)
-        self._form.taken.say(sentences(said, tr("To start from it, drop it on Start picture.")))
+        self._say(sentences(said, tr("To start from it, drop it on Start picture.")))
 
     def _refused(self, error: Exception) -> None:
+        self._say("")
         if not isinstance(error, HalftoneError):
             raise error
         facts = error.as_facts()
-        self._form.taken.say(sentences(error_sentence(facts), error_remedy(facts)))
+        self._say(sentences(error_sentence(facts), error_remedy(facts)))
 
-    def _fill(self, taken: Taken) -> None:
-        self._select(taken.request.model)
-        self._form.set_request(taken.request)
-        self._form.taken.say(taken_words(taken))
+    def _fill(self, taken: Taken, filled: PictureRequest) -> None:
+        """The files, where nobody chose others since the rest was filled in."""
+        now, form = self._form.request(), self._form
+        for part, name in ((form.lora_part, "loras"), (form.vae_part, "vae"), (form.hires_part, "hires")):
+            if getattr(now, name) == getattr(filled, name) != getattr(taken.request, name):
+                part.take(taken.request)
+        self._say(taken_words(taken))
 
     def _select(self, model: str) -> bool:
         """Whether it is here."""
