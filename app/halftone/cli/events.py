@@ -66,7 +66,8 @@ def how_to_finish(picture: PictureFacts) -> str:
     unfinished = picture.cut_short is not None or picture.state in ("asking", "not-recovered")
     if picture.latents is None or not unfinished or (last and last.sound_in_float32 is False):
         return ""
-    wide = ("--precision", "float32") if last is not None and last.why == "no-cure" else ()
+    why = picture.cut_short.facts.get("why") if picture.cut_short is not None else last and last.why
+    wide = ("--precision", "float32") if why == "no-cure" else ()
     return command_line("generate", "--latents", picture.latents, "--on-black", "recover", *wide)
 
 

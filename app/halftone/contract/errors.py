@@ -65,6 +65,7 @@ ErrorCode = Literal[
     "upscaler-missing",
     "upscaler-not-one",
     "upscaler-broken",
+    "second-pass-black",
     "lora-missing",
     "lora-not-a-lora",
     "lora-kind",
@@ -263,6 +264,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "upscaler-broken": (
         "The upscale model {name} gave bad numbers, also in FP32.",
         "Download it again, or use another one.",
+    ),
+    "second-pass-black": (
+        "A bad number appeared in the second pass, and {detail}.",
+        "Check the model, or give the second pass a smaller scale or strength.",
     ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),

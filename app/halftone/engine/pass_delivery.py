@@ -50,8 +50,8 @@ class PassDelivery(Delivery):
     the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, None where this one
     was the last.
 
-    falls_back: whether a pass that does not fit raises out-of-memory, for what was made before it is a picture; left: what was
-    kept of it then.
+    falls_back: whether a pass that does not fit raises out-of-memory, and one that comes out black second-pass-black, for what
+    was made before it is a picture; left: what was kept of it then, where it can go on.
     """
 
     def __init__(
@@ -111,6 +111,10 @@ class PassDelivery(Delivery):
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
             self.left = self._left(now, joined, whole, plan, loop)
             raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
+        if self._falls_back and facts.state == "not-recovered":
+            if facts.events[-1].sound_in_float32 is not False:
+                self.left = self._left(now, joined, whole, plan, loop)
+            raise _black(facts.events[-1])
         super().give_up(now, joined, failed, whole, plan, loop)
 
     def handed(self) -> dict[str, torch.Tensor]:
@@ -153,6 +157,14 @@ class PassDelivery(Delivery):
             state="recovered" if facts.state == "clean" and events else facts.state,
             cures={name: kind for each in passes for name, kind in each.cures.items()},
         )
+
+
+def _black(event: GuardEvent) -> HalftoneError:
+    """What ended a pass whose numbers went bad."""
+    detail = "the setting for black pictures says to stop there" if event.why == "setting" else "no cure that Halftone tried held"
+    if event.sound_in_float32 is False:
+        detail = "FP32 gives bad numbers there as well"
+    return HalftoneError("second-pass-black", detail=detail, why=event.why)
 
 
 class CutShort(Delivery):

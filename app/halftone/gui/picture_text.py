@@ -70,7 +70,8 @@ def _short_of_memory(picture: PictureFacts, shortage: Shortage) -> Message:
 
 
 def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
-    go_on = () if picture.latents is None else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
+    in_vain = picture.latents is None or why.facts.get("why") == "no-cure"
+    go_on = () if in_vain else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
     return Message(
         level="warn",
         title=tr("The second pass could not be made. The picture of the first pass is saved."),

@@ -16,6 +16,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Hires
 from halftone.engine.service import DiffusersEngine
+from halftone.gui.reasons import recognised
 
 LATENT = Hires(scale=2.0, steps=2, strength=0.5)
 LANCZOS = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=0.5)
@@ -83,6 +84,38 @@ def test_what_is_no_upscale_model_is_told_before_the_first_step(
         generate(engine, models["sd15"], hires=Hires(upscaler=str(other)), emit=told)
     assert refused.value.code == "upscaler-not-one"
     assert not told.of(StepDone)
+
+
+@contextmanager
+def black(module: torch.nn.Module) -> Generator[None]:
+    """What the module gives in the larger pass is infinite, in any precision."""
+
+    def strike(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor | None:
+        return output * float("inf") if is_second(output) else None
+
+    handle = module.register_forward_hook(strike)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("hires", [LATENT, LANCZOS], ids=["latent", "lanczos"])
+@pytest.mark.parametrize("on_black", ["recover", "stop"])
+def test_a_second_pass_that_comes_out_black_leaves_the_first_pictures(
+    engine: DiffusersEngine, models: dict[str, Path], first: Any, hires: Hires, on_black: str
+) -> None:
+    with black(part(engine, "unet.conv_in")):
+        report, told = generate(engine, models["sd15"], hires=hires, on_black=on_black, batch=2)
+    assert [picture.state for picture in report.images] == ["clean"] * 2
+    assert len(told.of(PictureReady)) == 2
+    picture = report.images[0]
+    assert picture.cut_short is not None
+    assert picture.cut_short.code == "second-pass-black"
+    assert recognised(str(picture.cut_short.facts["detail"]))
+    assert picture.latents is None, "it would fail again"
+    assert [one.kind for one in picture.passes] == ["first"]
+    assert np.array_equal(pixels(report), first)
 
 
 @contextmanager
