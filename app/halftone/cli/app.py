@@ -234,7 +234,7 @@ def generate(
 ) -> None:
     """Make a picture. Its numbers are watched; a black one is recovered and explained.
 
-    Exit code: 0 fine or recovered, 1 a picture could not be recovered, 2 the input was wrong.
+    Exit code: 0 fine or recovered, 1 a picture could not be recovered or only its first pass was made, 2 the input was wrong.
     """
     tools: Tools = context.obj
     saved = load()

@@ -9,6 +9,7 @@ import msgspec
 
 from halftone.cli.events import cure_command
 from halftone.cli.precision import ChosenPrecision
+from halftone.contract.errors import ErrorFacts, remedy, sentence
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -121,7 +122,15 @@ def _image_object(image: PictureFacts) -> dict[str, Any]:
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
     loras = {"loras": [{"path": lora.path, "weight": lora.weight} for lora in image.loras]} if image.loras else {}
     made = {"passes": [msgspec.to_builtins(one) for one in image.passes]} if image.passes else {}
-    return {"path": image.path or None, **{name: getattr(image, name) for name in (*names, *drawn, *film)}, **loras, **made}
+    own = {name: getattr(image, name) for name in (*names, *drawn, *film)}
+    return {"path": image.path or None, **own, **loras, **made, **_cut_object(image.cut_short)}
+
+
+def _cut_object(why: ErrorFacts | None) -> dict[str, Any]:
+    """Why the second pass could not be made."""
+    if why is None:
+        return {}
+    return {"cut_short": {"code": why.code, "message": sentence(why), "remedy": remedy(why), "facts": why.facts}}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

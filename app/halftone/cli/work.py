@@ -221,8 +221,9 @@ def tell_notes(notes: Iterable[str]) -> None:
 
 
 def is_good(picture: PictureFacts) -> bool:
-    """Whether there is a picture whose numbers are sound."""
-    return picture.finite and not picture.black and picture.state not in {"not-recovered", "asking"}
+    """Whether there is a picture whose numbers are sound, of all the passes that were asked for."""
+    sound = picture.finite and not picture.black and picture.state not in {"not-recovered", "asking"}
+    return sound and picture.cut_short is None
 
 
 def _chosen(listed: tuple[DeviceFacts, ...], device: str) -> DeviceFacts:

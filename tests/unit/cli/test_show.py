@@ -10,6 +10,8 @@ from tests.helpers import samples
 from halftone.cli.objects import check_object, devices_object, generate_object
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.show import show_check, show_devices, show_pictures, show_repair
+from halftone.cli.work import is_good
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora
 from halftone.health.explain import explain
@@ -200,3 +202,24 @@ def test_a_script_learns_what_is_kept() -> None:
     report = GenerateReport(images=(kept,), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
     (image,) = generate_object(report, AS_SET, ())["images"]
     assert (image["path"], image["latents"], image["kept_step"]) == (None, "/kept/7-0.safetensors", 3)
+
+
+def test_a_script_learns_of_a_second_pass_that_was_not_made() -> None:
+    why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 64 × 64"})
+    cut = replace(samples.picture_facts("a.png"), cut_short=why)
+    report = GenerateReport(
+        images=(samples.picture_facts("b.png"), cut), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None
+    )
+    whole, first = generate_object(report, AS_SET, ())["images"]
+    assert "cut_short" not in whole
+    assert first["cut_short"]["code"] == "out-of-memory"
+    assert first["cut_short"]["message"] == "This size does not fit: the memory ended at 64 × 64."
+    assert first["cut_short"]["remedy"]
+    assert [is_good(picture) for picture in report.images] == [True, False]
+
+
+def test_a_second_pass_in_which_no_cure_held_goes_on_in_float32() -> None:
+    why = ErrorFacts(code="second-pass-black", facts={"detail": "no cure that Halftone tried held", "why": "no-cure"})
+    told = pictures_shown(replace(samples.picture_facts("a.png"), cut_short=why, latents="/kept/7-0.safetensors"))
+    assert "A bad number appeared in the second pass, and no cure that Halftone tried held." in " ".join(told.split())
+    assert told.splitlines()[-1] == f"{FINISH} --precision float32"
