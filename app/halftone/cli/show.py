@@ -33,6 +33,7 @@ from halftone.health.explain import further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
+from halftone.health.ran import how_it_ran
 from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
@@ -218,6 +219,8 @@ def show_pictures(
         _put(out, "✗ No picture was made.", 0, "bold red")
         _show_events(out, report.events, "red")
     _put(out, precision.line(), 2, "dim")
+    for reason in how_it_ran(report.plan.reasons):
+        _put(out, reason, 2, "dim")
     events = [event for picture in report.images for event in picture.events]
     if command := what_to_do(events, model, precision.dtype, extras):
         out.print(Text(f"  What you can do:  {command}", style="bold"), soft_wrap=True)

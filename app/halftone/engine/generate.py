@@ -59,6 +59,7 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
+from halftone.health.ran import how_it_ran
 from halftone.library.spoken import says_otherwise, seeds_of, spoken
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
@@ -384,7 +385,9 @@ class Generation:
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
         peak = self._peak.read(weight_bytes(self._loaded))
-        facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=self._room.way.tiled, offload=self._room.way.offload)
+        ran = how_it_ran((*self._more_reasons, *self._compiling.told(self._guard.flight.seconds_per_step)))
+        way = self._room.way
+        facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=way.tiled, offload=way.offload, ran=ran)
         if facts.frames > 1 or (seen is None and self._expected > 1):
             facts = msgspec.structs.replace(facts, fps=self._fps)
         if self._kept is None:

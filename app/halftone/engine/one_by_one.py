@@ -10,6 +10,7 @@ from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady
 from halftone.contract.request import Lora, PictureRequest
+from halftone.health.ran import first_times
 from halftone.library.drawn_loras import drawn_loras
 from halftone.metadata.picture import absolute, numbered
 
@@ -50,8 +51,10 @@ def make_one_by_one(pictures: list[tuple[PictureRequest, tuple[Lora, ...]]], mak
         reports.append(replace(report, images=tuple(_placed(facts, index, loras) for facts in report.images)))
         if any(shortage.then == "stopped" for facts in report.images for shortage in facts.shortages):
             break
+    plan = reports[-1].plan
     return replace(
         reports[-1],
+        plan=replace(plan, reasons=first_times(reports[0].plan.reasons, plan.reasons)),
         images=tuple(facts for report in reports for facts in report.images),
         events=tuple(event for report in reports for event in report.events),
         seconds=sum(report.seconds for report in reports),

@@ -19,18 +19,20 @@ from halftone.engine.picture import Picture
 from halftone.engine.snapshot import Snapshot
 from halftone.engine.unfinished import Loop
 from halftone.health.kept import Kept
+from halftone.health.ran import first_times
 
 
 @dataclass(frozen=True)
 class Earlier:
     """What the passes before this one were. resolved: the whole picture's request, None before the first; started: when the first
-    began, by the performance counter.
+    began, by the performance counter; ran: as of a picture.
     """
 
     resolved: ResolvedRequest | None = None
     passes: tuple[PassFacts, ...] = ()
     events: tuple[GuardEvent, ...] = ()
     started: float = field(default_factory=time.perf_counter)
+    ran: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class PassDelivery(Delivery):
             steps=sum(each.steps for each in passes),
             seconds=time.perf_counter() - self._earlier.started,
             room_bits=min(rooms, default=None),
+            ran=tuple(dict.fromkeys((*self._earlier.ran, *first_times(self._earlier.ran, facts.ran)))),
             state="recovered" if facts.state == "clean" and events else facts.state,
             cures={name: kind for each in passes for name, kind in each.cures.items()},
         )

@@ -35,6 +35,7 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.kept import Kept, read_kept
 from halftone.health.passes import larger, steps_to_ask, strength_of
 from halftone.health.precision import granted_precision
+from halftone.health.ran import first_times
 from halftone.library.upscalers import is_upscale_model
 
 log = logging.getLogger(__name__)
@@ -159,7 +160,7 @@ class Passes:
         self._left = None
         try:
             handover, events = self._handed(index, made)
-            earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started)
+            earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started, made.facts.ran)
             second = self._second(request, earlier, resuming=False)
             self._run(second, _SECOND, earlier, handover, kept, falls_back=True)
         except JobCancelled:
@@ -305,7 +306,8 @@ class Passes:
         finally:
             self._left = delivery.left
         if report is not None:
-            self._plan = report.plan
+            reasons = first_times(self._plan.reasons, report.plan.reasons)
+            self._plan = msgspec.structs.replace(report.plan, reasons=reasons)
             self._seconds_per_step = self._seconds_per_step or report.seconds_per_step
         self._unsaved = self._unsaved or delivery.unsaved
         self._pictures += delivery.pictures

@@ -81,6 +81,9 @@ def test_the_receipt_tells_both() -> None:
     assert rows["Hires fix"] == hires_line(request.hires) == "2.0 times larger, Latent, strength 0.50"
     assert rows["Pass 1"] == "512 × 512, 20 steps, 8.0\u00a0s"
     assert "1024 × 1024, 10 steps" in rows["Pass 2"]
+    assert "How it ran" not in rows
+    ran = ("unet: 26 layers are stored in FP8.", "Compile: the first step took 9.0 s, the others 0.20 s each.")
+    assert dict(receipt_rows(replace(MADE, ran=ran), request))["How it ran"] == "\n".join(ran)
     assert not was_stopped(MADE, request)
     assert was_stopped(replace(MADE, passes=PASSES[:1]), replace(request, steps=28))
 

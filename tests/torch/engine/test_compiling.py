@@ -9,7 +9,7 @@ import torch
 from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
 
-from halftone.contract.request import Lora
+from halftone.contract.request import Hires, Lora
 from halftone.engine.compiling import Backend, is_compiled, repeated_blocks
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.compiler import has_cpp_compiler
@@ -96,6 +96,15 @@ def test_the_blocks_are_compiled_by_torch_and_the_times_of_the_steps_told(models
     assert compiled.images[0].state == "clean"
 
 
+@needs_compiler
+def test_of_several_passes_and_pictures_the_times_of_the_first_step_are_told(models: dict[str, Path]) -> None:
+    engine = ready(models["sd15"], Counting())
+    hires = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=0.5)
+    report, _ = generate(engine, models["sd15"], compile=True, hires=hires, steps=2, batch=2)
+    (told,) = said(report)
+    assert report.images[0].ran == (told,)
+
+
 def test_without_a_compiler_pictures_are_made_as_usual_and_say_so(models: dict[str, Path]) -> None:
     from torch._inductor import config
 
@@ -104,6 +113,7 @@ def test_without_a_compiler_pictures_are_made_as_usual_and_say_so(models: dict[s
     with config.patch({"cpp.cxx": ("no-such-compiler",)}):
         report, _ = generate(engine, models["sd15"], compile=True)
     assert said(report) == [NO_COMPILER]
+    assert report.images[0].ran == (NO_COMPILER,)
     assert (pixels(report) == pixels(usual)).all()
 
 

@@ -204,6 +204,16 @@ def test_a_script_learns_what_is_kept() -> None:
     assert (image["path"], image["latents"], image["kept_step"]) == (None, "/kept/7-0.safetensors", 3)
 
 
+def test_how_it_ran_is_told_after_the_pictures_and_cures_are_not_told_twice() -> None:
+    plan = replace(samples.PLAIN, reasons=("unet runs in BF16.", "unet: 26 layers are stored in FP8."))
+    report = GenerateReport(images=(samples.picture_facts("a.png"),), plan=plan, events=(), seconds=1.0, seconds_per_step=None)
+    out = Console(file=io.StringIO(), width=120, highlight=False)
+    show_pictures(report, "pocket", AS_SET, console=out)
+    assert isinstance(out.file, io.StringIO)
+    assert "  unet: 26 layers are stored in FP8.\n" in out.file.getvalue()
+    assert "BF16." not in out.file.getvalue()
+
+
 def test_a_script_learns_of_a_second_pass_that_was_not_made() -> None:
     why = ErrorFacts(code="out-of-memory", facts={"detail": "the memory ended at 64 × 64"})
     cut = replace(samples.picture_facts("a.png"), cut_short=why)

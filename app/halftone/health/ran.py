@@ -1,0 +1,19 @@
+"""What of a job's reasons tells how it ran: compiled, offloaded, in tiles, in eight bits. The others tell of its cures."""
+
+from collections.abc import Sequence
+from typing import Final
+
+_RAN: Final = ("Compile", "Offload", "The VAE decodes in tiles", "FP8 storage")
+_PACKED: Final = " layers are stored in FP8"
+_FIRST_STEP: Final = "Compile: the first step"
+
+
+def how_it_ran(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Those that are worth reading beside the picture."""
+    return tuple(reason for reason in reasons if reason.startswith(_RAN) or _PACKED in reason)
+
+
+def first_times(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
+    """The reasons of now, with the times of the steps that were told before: what comes later is compiled already."""
+    told = [reason for reason in before if reason.startswith(_FIRST_STEP)]
+    return (*(reason for reason in now if not (told and reason.startswith(_FIRST_STEP))), *told)
