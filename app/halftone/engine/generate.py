@@ -229,6 +229,7 @@ class Generation:
         kept = self._kept or self._unfinished
         if kept is not None:
             picture.events += [event for event in kept.picture.events if event.action in _BEFORE_DECODING]
+            picture.words = kept.picture.prompt, kept.picture.negative
             picture.steps = kept.picture.kept_step or 0  # where they were the last, no other is counted
         return picture
 

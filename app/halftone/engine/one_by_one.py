@@ -10,6 +10,7 @@ from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady
 from halftone.contract.request import Lora, PictureRequest
+from halftone.health.kept import read_kept
 from halftone.health.ran import first_times
 from halftone.library.drawn_loras import drawn_loras
 from halftone.metadata.picture import absolute, numbered
@@ -41,6 +42,15 @@ def pictures_of(request: PictureRequest) -> list[tuple[PictureRequest, tuple[Lor
 
 def _output(output: str | None, index: int) -> str | None:
     return output if output is None or absolute(output).is_dir() else str(numbered(Path(output), index))
+
+
+def drawn_before(request: PictureRequest) -> tuple[Lora, ...]:
+    """The LoRAs that the words of a kept picture named. request: as it was written, with the file of what was kept. Raises
+    latents-*.
+    """
+    if request.lora_folders is None or request.resume_latents is None:
+        return ()
+    return tuple(lora for lora in read_kept(Path(request.resume_latents)).request.loras if lora not in request.loras)
 
 
 def make_one_by_one(pictures: list[tuple[PictureRequest, tuple[Lora, ...]]], make: Make, emit: Emit) -> GenerateReport:

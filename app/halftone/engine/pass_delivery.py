@@ -149,8 +149,11 @@ class PassDelivery(Delivery):
         own = [event for event in facts.events if event.in_pass in (0, self.number)]
         events = (*self._earlier.events, *(msgspec.structs.replace(event, in_pass=self.number) for event in own))
         rooms = [each.room_bits for each in passes if each.room_bits is not None]
+        spoken = facts if self._unfinished is None else self._unfinished.picture
         return msgspec.structs.replace(
             facts,
+            prompt=spoken.prompt,
+            negative=spoken.negative,
             passes=passes,
             events=events,
             steps=sum(each.steps for each in passes),

@@ -31,7 +31,7 @@ from halftone.engine.generate import Generation
 from halftone.engine.ip_adapter import put_ip_adapters
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.memory import settle_at_rest
-from halftone.engine.one_by_one import make_one_by_one, pictures_of
+from halftone.engine.one_by_one import drawn_before, make_one_by_one, pictures_of
 from halftone.engine.passes import Passes
 from halftone.engine.plans import apply_plan, put_fp8, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
@@ -83,13 +83,16 @@ class DiffusersEngine:
         facts = describe(command.request.model)
         check_request(command.request, facts)
         request, only_decode = going_on(command.request)
-        if only_decode or not may_draw_loras(request):
-            return self._make(request, facts, only_decode, emit, control)
-        pictures = pictures_of(request)
-        for one, drawn in pictures:
-            check_loras(drawn)
-            check_extras_fit(one.extras, facts)
-        return make_one_by_one(pictures, lambda one, tell: self._make(one, facts, False, tell, control), emit)
+        if command.request.resume_latents is not None:
+            pictures = [(request, drawn_before(command.request))]
+        elif not may_draw_loras(request):
+            return self._make(request, facts, False, emit, control)
+        else:
+            pictures = pictures_of(request)
+            for one, drawn in pictures:
+                check_loras(drawn)
+                check_extras_fit(one.extras, facts)
+        return make_one_by_one(pictures, lambda one, tell: self._make(one, facts, only_decode, tell, control), emit)
 
     def _make(
         self, request: PictureRequest, facts: ModelFacts, only_decode: bool, emit: Emit, control: Control

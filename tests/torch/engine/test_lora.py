@@ -1,5 +1,7 @@
 """LoRAs: what diffusers gives with them, and the file's weights again without them."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,37 @@ def test_pictures_of_a_batch_have_each_those_that_were_drawn(
         assert (pixels(alone) == pixels(report, index)).all()
         text = parse_parameters(read_picture(Path(picture.path)).parameters or "").prompt
         assert text == " ".join(("a red sun", *(f"<lora:{lora.name}:1.5>" for lora in picture.loras)))
+
+
+def test_a_picture_of_drawn_ones_that_goes_on_still_tells_them(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]
+) -> None:
+    run: Any = {"prompt": "a red sun{ <lora:sd15:1.5>}", "lora_folders": (str(loras["sd15"].parent),)}
+    whole, _ = generate(engine, models["sd15"], **run)
+    with broken_step(engine):
+        left, _ = generate(engine, models["sd15"], **run, on_black="stop")
+    kept = left.images[0].latents
+    assert kept is not None
+    again, heard = generate(engine, models["sd15"], **run, resume_latents=kept)
+    assert (again.images[0].prompt, again.images[0].loras) == ("a red sun", whole.images[0].loras)
+    assert [event.facts for event in heard.of(PictureReady)] == list(again.images)
+
+
+@contextmanager
+def broken_step(engine: DiffusersEngine) -> Generator[None]:
+    """The second step gives bad numbers."""
+    assert engine.loaded is not None
+    calls: list[int] = []
+
+    def strike(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor | None:
+        calls.append(1)
+        return output * float("nan") if len(calls) > 1 else None
+
+    handle = engine.loaded.modules["unet"].get_submodule("conv_in").register_forward_hook(strike)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def test_one_that_does_not_fit_is_told_before_the_first_picture(
