@@ -21,7 +21,8 @@ from halftone.contract.words import DType
 from halftone.engine.frames import thumbnail
 from halftone.engine.made_with import made_with
 from halftone.engine.saving import free_name, write_frames
-from halftone.engine.upscale import COMPONENT, Enlarged, enlarge, load_upscaler
+from halftone.engine.upscale import COMPONENT, Enlarged, Upscaler, enlarge, load_upscaler
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.precision import granted_precision
 from halftone.measure.pictures import is_dark, is_flat
 from halftone.metadata.given import picture_size, read_beside, read_picture
@@ -50,7 +51,7 @@ class Enlarging:
         dtype, _ = granted_precision(request.precision, tested, device)
         self._dtype: DType = dtype
         emit(PhaseChanged(phase="upscale"))
-        self._upscaler = load_upscaler(request.upscaler, torch.device(device.id))
+        self._upscaler = self._loaded()
         for picture in request.pictures:
             self._check_size(picture)
 
@@ -61,6 +62,17 @@ class Enlarging:
         events = tuple(event for picture in made for event in picture.events)
         seconds = time.perf_counter() - started
         return GenerateReport(images=made, plan=Plan(), events=events, seconds=seconds, seconds_per_step=None)
+
+    def _loaded(self) -> Upscaler:
+        """Once more without what else is in memory, where that ended. Raises out-of-memory."""
+        while True:
+            try:
+                return load_upscaler(self._request.upscaler, torch.device(self._device.id))
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if not self._make_room():
+                    raise HalftoneError("out-of-memory", detail=first_line(error)) from error
 
     def _check_size(self, picture: str) -> None:
         low, high = SIZE_RANGE

@@ -69,6 +69,8 @@ def load_upscaler(path: str, device: torch.device) -> Upscaler:
         detail = "no kind of upscale model that is known has such weights"
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=detail) from error
     except (RuntimeError, ValueError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise
         raise HalftoneError("upscaler-not-one", str(error), path=path, detail=first_line(error).rstrip(".")) from error
     if not isinstance(found, spandrel.ImageModelDescriptor) or (found.input_channels, found.output_channels) != (3, 3):
         raise HalftoneError("upscaler-not-one", path=path, detail="it makes no colour picture of a colour picture")

@@ -130,6 +130,26 @@ def test_the_model_in_memory_makes_room(engine: DiffusersEngine, models: dict[st
     assert [event.model for event in told.of(ModelChanged)] == [None]
 
 
+def test_the_model_in_memory_makes_room_for_the_upscale_model_itself(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, upscaler: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate(engine, models["sd15"], steps=1)
+    moved, full = torch.nn.Module.to, [False]
+
+    def to(module: Any, *args: Any, **options: Any) -> Any:
+        if type(module).__name__ == "RRDBNet" and (engine.loaded is not None or full[0]):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return moved(module, *args, **options)
+
+    monkeypatch.setattr(torch.nn.Module, "to", to)
+    assert enlarged(engine, upscaler, noise(tmp_path / "a.png")).images[0].width == 80
+    assert engine.loaded is None
+    full[0] = True
+    with pytest.raises(HalftoneError) as refused:
+        enlarged(engine, upscaler, noise(tmp_path / "a.png"))
+    assert refused.value.code == "out-of-memory"
+
+
 def test_it_stops_between_two_tiles_and_leaves_nothing(engine: DiffusersEngine, upscaler: Path, tmp_path: Path) -> None:
     source = noise(tmp_path / "a.png")
     with pytest.raises(JobCancelled):
