@@ -50,7 +50,7 @@ from halftone.contract.messages import (
     StepDone,
 )
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Upscaled
+from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Refiner, Upscaled
 from halftone.contract.words import ReceiptState
 from halftone.gui.pages.create import CreatePage
 from halftone.settings.places import resources
@@ -354,6 +354,15 @@ def controls(stage: Stage) -> None:
     part.row.setChecked(True)
 
 
+def refiner(stage: Stage) -> None:
+    """A second model for the last steps, and why another was not taken."""
+    done(stage)
+    part = stage.page.form.refiner_part
+    part.take(PictureRequest(prompt="", refiner=Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.75)))
+    part.row.setChecked(True)
+    part.choose("/models/nothing.safetensors")
+
+
 def hires(stage: Stage) -> None:
     """A second, larger pass, in the form and while a picture is made."""
     stage.prompt(JUG)
@@ -528,6 +537,10 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "controls-light": ({"theme_name": "light"}, controls),
     "controls-zh": ({"language": "zh_CN"}, controls),
     "controls-small": ({"size": (1024, 640)}, controls),
+    "refiner": ({}, refiner),
+    "refiner-light": ({"theme_name": "light"}, refiner),
+    "refiner-zh": ({"language": "zh_CN"}, refiner),
+    "refiner-small": ({"size": (1024, 640)}, refiner),
     "hires": ({}, hires),
     "hires-light": ({"theme_name": "light"}, hires),
     "hires-zh": ({"language": "zh_CN"}, hires),

@@ -225,6 +225,8 @@ def generate(
     hires_upscaler: passes.Upscaler = None,
     hires_steps: passes.Steps = None,
     hires_strength: passes.Strength = None,
+    refiner: passes.RefinerModel = None,
+    refiner_at: passes.RefinerAt = None,
     device: given.Device = None,
     json: given.Json = False,
     *,
@@ -239,7 +241,8 @@ def generate(
     tools: Tools = context.obj
     saved = load()
     second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
-    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, **inputs)
+    other = passes.refiner_of(refiner, refiner_at)
+    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
     if latents is None:
         base = new_request({**asked, **asked_words(words, saved)}, model, device, saved)
     else:

@@ -173,6 +173,7 @@ def kept_request(
         seed=then.seed,
         resume_latents=str(path),
         hires=then.hires,
+        refiner=then.refiner,
         numerics=then.numerics,
         image=then.image if laid else None,
         mask=then.mask if laid else None,

@@ -103,10 +103,11 @@ def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: t
 
 
 def start_object(request: PictureRequest) -> dict[str, Any]:
-    """What the pictures were made of, as it was asked for; nothing where they were made of words alone."""
+    """What the pictures were made of, as it was asked for; nothing where they were made by the model of words alone."""
+    made = {} if request.refiner is None else {"refiner": msgspec.to_builtins(request.refiner)}
     if request.image is None:
-        return {}
-    return {"start": {"image": request.image, "mask": request.mask, **msgspec.structs.asdict(request.start)}}
+        return made
+    return made | {"start": {"image": request.image, "mask": request.mask, **msgspec.structs.asdict(request.start)}}
 
 
 def _more_object(event: GuardEvent) -> dict[str, Any]:

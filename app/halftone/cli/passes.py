@@ -8,11 +8,13 @@ import typer
 from halftone.cli.flags import absolute
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
-from halftone.contract.request import LANCZOS, LATENT, Hires, model_stem
+from halftone.contract.request import LANCZOS, LATENT, Hires, Refiner, model_stem
 from halftone.library.upscalers import known_upscalers
 from halftone.settings.store import Settings
 
 _PANEL: Final = "In two passes (the second one larger, as A1111's Hires. fix)"
+
+_REFINED: Final = "With a second model for the last steps (SDXL)"
 
 _NO_FOLDERS: Final = Settings()
 
@@ -33,6 +35,26 @@ Upscaler = Annotated[
         metavar="NAME",
         rich_help_panel=_PANEL,
         help="latent (left out: this), lanczos, or an upscale model: its .safetensors file, or its name in your folders.",
+        show_default=False,
+    ),
+]
+RefinerModel = Annotated[
+    str | None,
+    typer.Option(
+        "--refiner",
+        metavar="MODEL",
+        rich_help_panel=_REFINED,
+        help="A refiner of SDXL, which makes the last steps: its folder or .safetensors file. The two are in memory in turns.",
+        show_default=False,
+    ),
+]
+RefinerAt = Annotated[
+    float | None,
+    typer.Option(
+        "--refiner-at",
+        metavar="SHARE",
+        rich_help_panel=_REFINED,
+        help="The share of the steps after which it takes over, from 0.01 to 0.99. Left out: 0.8.",
         show_default=False,
     ),
 ]
@@ -65,6 +87,17 @@ def hires_of(
     return Hires(scale=scale, upscaler=_upscaler(upscaler or LATENT, saved), steps=steps, strength=strength)
 
 
+def refiner_of(model: str | None, at: float | None) -> Refiner | None:
+    """The second model that was asked for. Raises HalftoneError setting-bad-value where it is missing."""
+    if model is None and at is not None:
+        value = "given without --refiner"
+        raise HalftoneError("setting-bad-value", name="--refiner-at", value=value, allowed="--refiner MODEL as well")
+    if model is None:
+        return None
+    path = absolute(model)
+    return Refiner(path=path) if at is None else Refiner(path=path, at=at)
+
+
 def _upscaler(text: str, saved: Settings) -> str:
     """A way, or a model."""
     return text.lower() if text.lower() in (LATENT, LANCZOS) and not Path(text).exists() else upscaler_file(text, saved)
@@ -82,4 +115,6 @@ def passes_words(picture: PictureFacts) -> str:
     if len(picture.passes) < 2:
         return ""
     first, last = picture.passes[0], picture.passes[-1]
+    if (first.width, first.height) == (last.width, last.height):
+        return f" · {first.steps} steps, and {last.steps} of the refiner"
     return f" · made larger from {first.width} × {first.height}, {first.steps} + {last.steps} steps"

@@ -101,6 +101,20 @@ class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         return self.upscaler.capitalize() if self.upscaler in (LATENT, LANCZOS) else model_stem(self.upscaler)
 
 
+class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A second model that makes the last steps of a picture. path: a folder or a file; at: the share of the steps, from 0 to 1,
+    after which it takes over.
+    """
+
+    path: str
+    at: float = 0.8
+
+    @property
+    def name(self) -> str:
+        """Its file's or folder's name without the ending."""
+        return model_stem(self.path)
+
+
 class Start(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a picture is made of another one. strength: from 0 to 1, how much of it is made anew; None: the pipeline's own. resize:
     what is done where the two have different shapes. mask_blur: pixels by which the mask's edge is softened. only_masked: pixels
@@ -219,6 +233,8 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """A second, larger pass."""
+    refiner: Refiner | None = None
+    """Another model that goes on with the picture before its last steps."""
     ip_adapters: tuple[IpAdapter, ...] = ()
     variation_seed: int | None = None
     variation_strength: float = 0.0
@@ -270,6 +286,8 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     controls: tuple[Control, ...] = ()
     hires: Hires | None = None
     """width, height and steps are those of the first pass."""
+    refiner: Refiner | None = None
+    """steps are those of both models."""
     ip_adapters: tuple[IpAdapter, ...] = ()
     variation_seed: int = 0
     variation_strength: float = 0.0

@@ -107,7 +107,7 @@ class Generation:
         reasons = (reason, *without_effect(request.numerics, loaded.device))
         kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
         if kept is not None:
-            check_same_model(kept, loaded.facts, request.resume_latents or "")
+            check_same_model(kept, handover.model or loaded.facts, request.resume_latents or "")
         self._unfinished = kept if kept is not None and kept.asked is not None else None
         self._kept = kept if self._unfinished is None else None
         if self._kept is None:

@@ -11,6 +11,7 @@ from PIL import Image
 from torch.nn import functional
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.engine.calls import Call
 from halftone.engine.tensors import first_floating, tensors_in
 
@@ -21,7 +22,7 @@ class Handover:
 
     index: of the picture in its batch. image: what it starts from, in the place of the request's. latents: what the encoder is
     taken to give for that. ends_in_latents: asked when the decoder is about to run, whether it is left out; factor: pixels per
-    latent. is_last: only the decode is left after its steps.
+    latent. is_last: only the decode is left after its steps. model: that the picture is of, where this pass is another one's.
     """
 
     index: int = 0
@@ -30,6 +31,7 @@ class Handover:
     ends_in_latents: Callable[[], bool] | None = None
     factor: int = 8
     is_last: bool = True
+    model: ModelFacts | None = None
 
     @property
     def instead(self) -> Callable[[Call], Any] | None:

@@ -1,15 +1,7 @@
-"""Pictures made in more than one pass: a chain of generations, each handed what the one before made, told as one job.
-
-A pass is a `Generation` of its own: watched, cured and recovered as any. What stands here is what they are asked, what is handed
-on between them, and how their receipts become one.
-"""
+"""Pictures drawn once more, larger: what the second pass is asked and handed, and what is left of the first where it fails."""
 
 import inspect
 import logging
-import secrets
-import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,56 +10,30 @@ from PIL import Image
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
-from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, PictureFacts, SelfTestReport
-from halftone.contract.messages import AnyEvent, JobStarted, PhaseChanged, StepDone
-from halftone.contract.plan import Plan
+from halftone.contract.facts import DeviceFacts, GuardEvent, SelfTestReport
+from halftone.contract.messages import PhaseChanged
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
-from halftone.engine.delivery import Delivery
-from halftone.engine.generate import Generation
-from halftone.engine.handover import Handover, check_takes_latents, from_tensors, larger_latents
-from halftone.engine.latents import read_handed
+from halftone.engine.chain import PASSES, Chain, in_pass
+from halftone.engine.handover import Handover, check_takes_latents, larger_latents
 from halftone.engine.load import Loaded
 from halftone.engine.memory import free_after
-from halftone.engine.pass_delivery import CutShort, Earlier, Made, PassDelivery
+from halftone.engine.pass_delivery import CutShort, Earlier, Made
 from halftone.engine.resolve import of_request, size_multiple, task_pipeline
 from halftone.engine.upscale import Upscaler, enlarge, load_upscaler, on_device
 from halftone.health.faults import first_line, is_out_of_memory
-from halftone.health.kept import Kept, read_kept
 from halftone.health.passes import larger, steps_to_ask, strength_of
 from halftone.health.precision import granted_precision
-from halftone.health.ran import first_times
 from halftone.library.upscalers import is_upscale_model
 
 log = logging.getLogger(__name__)
 
-_PASSES: Final = 2
 _FIRST: Final = "first"
 _SECOND: Final = "second"
-_GOOD: Final = ("clean", "recovered", "unwatched")
-"""States of a picture that is worth another pass."""
 _FINE: Final = 8
 
 
-@dataclass
-class _Stopping:
-    """The job's control; knows whether the user asked to keep what there is."""
-
-    inner: Control
-    kept: bool = False
-
-    def cancelled(self) -> bool:
-        return self.inner.cancelled()
-
-    def keep(self) -> bool:
-        self.kept = self.inner.keep()
-        return self.kept
-
-    def check(self) -> None:
-        self.inner.check()
-
-
-class Passes:
-    """One generate job in which each picture is made in several passes."""
+class Passes(Chain):
+    """One generate job in which each picture is made in two passes of its model."""
 
     def __init__(
         self,
@@ -80,53 +46,24 @@ class Passes:
     ) -> None:
         """Raises hires-unsupported for a model that makes no second pass, upscaler-* for a file that is no upscale model."""
         assert request.hires is not None
+        super().__init__(loaded.facts, device, tested, request, emit, control)
         self._loaded = loaded
-        self._device = device
-        self._tested = tested
-        self._request = request
         self._hires: Hires = request.hires
-        self._out = emit
-        self._control = _Stopping(control)
         self._pipe = self._second_pipe()
-        kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
-        ahead = kept is None or kept.in_pass < _PASSES
+        kept = self._kept()
+        ahead = kept is None or kept.in_pass < PASSES
         self._upscaler = self._read_upscaler() if ahead and is_upscale_model(self._hires.upscaler) else None
-        self._left: PictureFacts | None = None
-        self._told_plan = False
-        self._seconds_per_step: float | None = None
-        self._plan = Plan()
-        self._pictures: list[PictureFacts] = []
-        self._unsaved: HalftoneError | None = None
 
-    def run(self) -> GenerateReport:
-        """All pictures. Raises as `Generation.run`."""
-        started = time.perf_counter()
-        drawn = self._request.seed is None
-        seed = secrets.randbelow(2**32) if self._request.seed is None else self._request.seed
-        self._request = msgspec.structs.replace(self._request, variation_seed=self._variation_seed())
+    def _make(self, *, drawn: bool) -> None:
         for index in range(self._request.batch):
             self._control.check()
-            self._picture(index, seed + (0 if self._request.variation_strength else index), drawn=drawn)
-            if self._pictures and _ended_for_memory(self._pictures[-1]):
-                break  # no other picture of the job fits either
-        if self._unsaved is not None:
-            raise self._unsaved
-        return GenerateReport(
-            images=tuple(self._pictures),
-            plan=self._plan,
-            events=tuple(event for picture in self._pictures for event in picture.events),
-            seconds=time.perf_counter() - started,
-            seconds_per_step=self._seconds_per_step,
-        )
+            self._picture(index, drawn=drawn)
+            if self._out_of_room():
+                break
 
     def _read_upscaler(self) -> Upscaler:
         """Beside the device until it is needed."""
         return load_upscaler(self._hires.upscaler, torch.device("cpu"))
-
-    def _variation_seed(self) -> int | None:
-        """One for both passes and the whole batch, where the noise is turned."""
-        own = self._request.variation_seed
-        return secrets.randbelow(2**32) if own is None and self._request.variation_strength else own
 
     def _second_pipe(self) -> Any:
         """The pipeline of the second pass, to ask what it takes."""
@@ -145,16 +82,15 @@ class Passes:
 
     # --- one picture -------------------------------------------------------------------------------
 
-    def _picture(self, index: int, seed: int, *, drawn: bool) -> None:
-        varied = (self._request.variation_seed or 0) + index if self._request.variation_strength else None
-        request = msgspec.structs.replace(self._request, seed=seed, variation_seed=varied)
-        kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
+    def _picture(self, index: int, *, drawn: bool) -> None:
+        request, kept = self._one(index), self._kept()
         number, earlier, handover = self._begun(index, kept)
-        if number == _PASSES:
-            self._run(self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept)
+        if number == PASSES:
+            self._run(self._loaded, self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept)
             return
         first = msgspec.structs.replace(request, hires=None, batch=1)
-        made = self._run(first, _FIRST, earlier, handover, kept, drawn=drawn)
+        ahead = self._ahead(first)
+        made = self._run(self._loaded, first, _FIRST, earlier, handover, kept, ahead=ahead, drawn=drawn)
         if made is None:
             return
         self._left = None
@@ -162,7 +98,7 @@ class Passes:
             handover, events = self._handed(index, made)
             earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started, made.facts.ran)
             second = self._second(request, earlier, resuming=False)
-            self._run(second, _SECOND, earlier, handover, kept, falls_back=True)
+            self._run(self._loaded, second, _SECOND, earlier, handover, kept, falls_back=True)
         except JobCancelled:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
@@ -194,20 +130,10 @@ class Passes:
             if file is None:
                 raise HalftoneError(why.code, why.details, **why.facts)
             saved = delivery(file)
-            self._generate(msgspec.structs.replace(request, resume_latents=file), Handover(index), saved)
+            asked = msgspec.structs.replace(request, resume_latents=file)
+            self._generate(self._loaded, asked, Handover(index), saved)
         self._unsaved = self._unsaved or saved.unsaved
         self._pictures += saved.pictures
-
-    def _begun(self, index: int, kept: Kept | None) -> tuple[int, Earlier, Handover]:
-        """(pass to begin with, what was before it, what it is handed): the first, or the one that was kept."""
-        if kept is None or kept.in_pass < _PASSES:
-            return 1, Earlier(), self._first(index)
-        image, latents = from_tensors(read_handed(Path(self._request.resume_latents or "")))
-        if image is None:
-            raise HalftoneError("latents-unreadable", "handed.image", path=self._request.resume_latents or "")
-        before = kept.in_pass - 1
-        events = tuple(event for event in kept.picture.events if event.in_pass <= before)
-        return kept.in_pass, Earlier(kept.request, kept.picture.passes[:before], events), Handover(index, image, latents)
 
     def _first(self, index: int) -> Handover:
         ends = None if self._hires.upscaler != LATENT else lambda: not self._control.kept
@@ -239,7 +165,7 @@ class Passes:
         dtype, _ = granted_precision(self._request.numerics.precision, self._tested, self._device)
         with on_device(self._upscaler, self._loaded.device):
             made = enlarge(image, self._upscaler, dtype, self._control.check, told)
-        return made.image, tuple(msgspec.structs.replace(event, in_pass=1) for event in made.events)
+        return made.image, in_pass(made.events, 1)
 
     def _second(self, request: PictureRequest, earlier: Earlier, *, resuming: bool) -> PictureRequest:
         """What the second pass is asked."""
@@ -263,90 +189,16 @@ class Passes:
             resume_latents=request.resume_latents if resuming else None,
         )
 
-    # --- one pass ----------------------------------------------------------------------------------
+    def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
+        steps = self._hires.steps or resolved.steps
+        hires = msgspec.structs.replace(self._hires, steps=steps, strength=strength_of(self._hires))
+        return msgspec.structs.replace(resolved, hires=hires)
 
-    def _run(
-        self,
-        request: PictureRequest,
-        kind: str,
-        earlier: Earlier,
-        handover: Handover,
-        kept: Kept | None,
-        *,
-        drawn: bool = False,
-        falls_back: bool = False,
-    ) -> Made | None:
-        """What the pass hands on; None where the picture is at its end, in a file or given up."""
-
-        def complete(resolved: ResolvedRequest) -> ResolvedRequest:
-            hires = msgspec.structs.replace(
-                self._hires, steps=self._hires.steps or resolved.steps, strength=strength_of(self._hires)
-            )
-            said = (f"Seed {resolved.seed}: drawn at random.",) if drawn else ()
-            return msgspec.structs.replace(resolved, hires=hires, batch=self._request.batch, reasons=(*said, *resolved.reasons))
-
-        def goes_on(facts: PictureFacts) -> bool:
-            return not handover.is_last and not self._control.kept and facts.state in _GOOD
-
-        emit = self._told(len(earlier.passes) + 1, self._ahead(request, earlier))
-        delivery = PassDelivery(
-            msgspec.structs.replace(self._request, seed=request.seed, variation_seed=request.variation_seed),
-            self._loaded.facts,
-            emit,
-            kept,
-            kind=kind,
-            earlier=earlier,
-            handover=handover,
-            complete=complete,
-            goes_on=goes_on,
-            falls_back=falls_back,
-        )
-        try:
-            report = self._generate(request, handover, delivery)
-        finally:
-            self._left = delivery.left
-        if report is not None:
-            reasons = first_times(self._plan.reasons, report.plan.reasons)
-            self._plan = msgspec.structs.replace(report.plan, reasons=reasons)
-            self._seconds_per_step = self._seconds_per_step or report.seconds_per_step
-        self._unsaved = self._unsaved or delivery.unsaved
-        self._pictures += delivery.pictures
-        return delivery.made
-
-    def _generate(self, request: PictureRequest, handover: Handover, delivery: Delivery) -> GenerateReport | None:
-        """None where its picture could not be written."""
-        emit, control = delivery.emit, self._control
-        try:
-            generation = Generation(
-                self._loaded, self._device, self._tested, request, emit, control, handover=handover, delivery=delivery
-            )
-            return generation.run()
-        except HalftoneError as error:
-            if error is not delivery.unsaved:
-                raise
-            return None
-
-    def _ahead(self, request: PictureRequest, earlier: Earlier) -> float:
+    def _ahead(self, request: PictureRequest) -> float:
         """The work of the second pass in steps of the first, as their pixels tell."""
-        if earlier.passes:
-            return 0.0
         inputs = of_request(request, self._loaded.facts)
         steps = self._hires.steps or inputs.steps or self._loaded.facts.default_steps
         return steps * self._hires.scale**2
-
-    def _told(self, number: int, ahead: float) -> Emit:
-        """Events of a pass as those of the one job."""
-
-        def emit(event: AnyEvent, blob: bytes = b"") -> None:
-            if isinstance(event, JobStarted) and self._told_plan:
-                return
-            if isinstance(event, JobStarted):
-                self._told_plan = True
-            if isinstance(event, StepDone):
-                event = msgspec.structs.replace(event, in_pass=number, passes=_PASSES, ahead=ahead)
-            self._out(event, blob)
-
-        return emit
 
 
 def _told_to_user(error: Exception) -> ErrorFacts | None:
@@ -354,8 +206,3 @@ def _told_to_user(error: Exception) -> ErrorFacts | None:
     if isinstance(error, HalftoneError):
         return error.as_facts()
     return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None
-
-
-def _ended_for_memory(picture: PictureFacts) -> bool:
-    cut = picture.cut_short is not None and picture.cut_short.code == "out-of-memory"
-    return cut or any(shortage.then == "stopped" for shortage in picture.shortages)

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -28,6 +29,7 @@ from halftone.engine.enlarging import Enlarging
 from halftone.engine.examine import Examination
 from halftone.engine.first_plan import first_plan
 from halftone.engine.generate import Generation
+from halftone.engine.handover import Handover
 from halftone.engine.ip_adapter import put_ip_adapters
 from halftone.engine.load import Loaded, load_pipeline
 from halftone.engine.memory import settle_at_rest
@@ -35,11 +37,13 @@ from halftone.engine.one_by_one import drawn_before, make_one_by_one, pictures_o
 from halftone.engine.passes import Passes
 from halftone.engine.plans import apply_plan, put_fp8, put_inversions, put_loras
 from halftone.engine.quiet import quiet_libraries
+from halftone.engine.refining import Refining
 from halftone.engine.repair import repair
 from halftone.engine.vae import put_vae
-from halftone.health.kept import going_on
+from halftone.health.kept import going_on, read_kept
 from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
+from halftone.health.refiners import alone, decoded_by
 from halftone.health.requests import check_inputs, check_request, check_upscale
 from halftone.library.drawn_loras import may_draw_loras
 from halftone.library.fitting import check_extras_fit
@@ -103,20 +107,37 @@ class DiffusersEngine:
             check_extras_fit(request.extras, facts)
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
-        loaded = self._ready(facts, device, emit)
+        tested = self._self_tests.of(device)
         with quiet_libraries():
-            put_fp8(loaded, wanted=request.numerics.fp8_storage)
-            put_vae(loaded, request.vae)
-            if not only_decode:
-                put_transformer(loaded, request.transformer)
-            # nothing else that is added reaches the decoder, and its cures are those of the model alone
-            put_loras(loaded, () if only_decode else request.loras)
-            if not only_decode:
-                put_inversions(loaded, request.inversions)
-            put_ip_adapters(loaded, () if only_decode else request.ip_adapters)
-            loaded = with_controls(loaded, () if only_decode else request.controls)
-            make = Passes if in_passes(request) and not only_decode else Generation
-            return make(loaded, device, self._self_tests.of(device), request, emit, control).run()
+            if only_decode:
+                maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
+                loaded = self._equipped(self._ready(maker, device, emit), request, only_decode=True)
+                handover = Handover(model=facts)
+                return Generation(loaded, device, tested, request, emit, control, handover=handover).run()
+            if request.refiner is not None:
+                refiner = describe(request.refiner.path)
+
+                def bring(one: ModelFacts, asked: PictureRequest) -> Callable[[], Loaded]:
+                    return lambda: self._equipped(self._ready(one, device, emit), asked)
+
+                models = bring(facts, request), bring(refiner, alone(request))
+                return Refining(*models, facts, device, tested, request, emit, control).run()
+            loaded = self._equipped(self._ready(facts, device, emit), request)
+            make = Passes if in_passes(request) else Generation
+            return make(loaded, device, tested, request, emit, control).run()
+
+    def _equipped(self, loaded: Loaded, request: PictureRequest, *, only_decode: bool = False) -> Loaded:
+        """With all that is used beside the model's own parts. only_decode: nothing that does not reach the decoder."""
+        put_fp8(loaded, wanted=request.numerics.fp8_storage)
+        put_vae(loaded, request.vae)
+        if not only_decode:
+            put_transformer(loaded, request.transformer)
+        # nothing else that is added reaches the decoder, and its cures are those of the model alone
+        put_loras(loaded, () if only_decode else request.loras)
+        if not only_decode:
+            put_inversions(loaded, request.inversions)
+        put_ip_adapters(loaded, () if only_decode else request.ip_adapters)
+        return with_controls(loaded, () if only_decode else request.controls)
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         check_inputs(command.inputs)
@@ -197,6 +218,7 @@ class DiffusersEngine:
         ):
             return kept
         runnable(facts)
+        del kept  # else it would be in memory until the other one is
         self.unload()
         started = time.perf_counter()
         emit(PhaseChanged(phase="load", done=0, total=facts.size_bytes, detail=Path(facts.path).name))

@@ -109,7 +109,7 @@ def _measured(
     networks: Sequence[Network], picture: Next, way: Way, facts: PictureFacts, request: PictureRequest
 ) -> Measured | None:
     """Of a finished picture; None where its memory was not measured, or ended, or other parts of the model were there."""
-    if facts.peak_memory is None or facts.shortages or facts.offload != way.offload:
+    if facts.peak_memory is None or facts.shortages or facts.offload != way.offload or request.refiner is not None:
         return None
     plain, tiled = _needs(networks, picture, request, Size(facts.width, facts.height, facts.frames))
     return Measured(_need_in(plain, tiled, Way(facts.offload, tiled=facts.tiled)), facts.peak_memory)

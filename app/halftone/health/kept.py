@@ -12,6 +12,7 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest, Start
 from halftone.library.header import file_stamp, read_header
+from halftone.library.models import describe
 from halftone.library.upscalers import is_upscale_model
 from halftone.library.vaes import vae_version
 
@@ -46,10 +47,19 @@ def given_files(request: PictureRequest) -> dict[str, str]:
     replaced = tuple(path for path in (request.vae, request.transformer) if path is not None)
     if request.hires is not None and is_upscale_model(request.hires.upscaler):
         pictures[request.hires.upscaler] = file_stamp(request.hires.upscaler)
+    if request.refiner is not None:
+        pictures[request.refiner.path] = _model_version(request.refiner.path)
     nets = (*request.controls, *request.ip_adapters)
     whole = (*(net.path for net in nets), *replaced)
     added = {path: file_stamp(path) for path in (*(lora.path for lora in request.loras), *request.inversions)}
     return pictures | {path: vae_version(path) for path in whole} | added
+
+
+def _model_version(path: str) -> str:
+    try:
+        return describe(path).fingerprint
+    except HalftoneError:
+        return ""
 
 
 def _pictures(request: PictureRequest) -> tuple[str, ...]:
@@ -114,7 +124,8 @@ def _left_to_decode(request: PictureRequest, kept: Kept) -> PictureRequest:
     then = kept.request
     nothing_else: dict[str, Any] = {"controls": (), "ip_adapters": (), "options": {}}
     if not then.masked:
-        return msgspec.structs.replace(request, **nothing_else, vae=then.vae, image=None, mask=None, start=Start())
+        none = dict.fromkeys(("image", "mask", "width", "height"))  # the latents tell their size
+        return msgspec.structs.replace(request, **nothing_else, **none, vae=then.vae, start=Start())
     pictures = tuple(path for path in (then.image, then.mask) if path is not None)
     _check_same(pictures, {path: _digest(Path(path)) for path in pictures}, kept)
     whole = then.start.extends and then.start.only_masked is None

@@ -46,7 +46,8 @@ def _named(kept: Kept, model: str | None) -> Iterator[str]:
         yield kept.request.model
     then, asked = kept.request, kept.asked
     if asked is None:
-        given = (then.vae, *((then.image, then.mask) if then.masked else ()))
+        refiner = None if then.refiner is None else then.refiner.path
+        given = (then.vae, refiner, *((then.image, then.mask) if then.masked else ()))
         yield from (one for one in given if one is not None)
         return
     yield from (one for one in (asked.image, asked.mask, asked.vae, asked.transformer) if one is not None)
@@ -58,4 +59,6 @@ def _named(kept: Kept, model: str | None) -> Iterator[str]:
         yield from (adapter.path, *adapter.images)
     if asked.hires is not None and is_upscale_model(asked.hires.upscaler):
         yield asked.hires.upscaler
+    if asked.refiner is not None:
+        yield asked.refiner.path
     yield from (*asked.wildcards, *(asked.lora_folders or ()))

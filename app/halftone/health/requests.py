@@ -21,6 +21,7 @@ from halftone.contract.limits import (
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
 from halftone.health.kept import check_kept, going_on
 from halftone.health.passes import check_passes
+from halftone.health.refiners import check_refiner
 from halftone.library.controlnets import check_controls
 from halftone.library.denoisers import check_transformer
 from halftone.library.drawn_loras import check_drawn_loras
@@ -84,6 +85,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         check_inversions(request.inversions)
         check_controls(request.controls)
         check_passes(request, facts)
+        check_refiner(request, facts)
         check_ip_adapters(request.ip_adapters)
     check_vae(request.vae)
     check_transformer(None if only_decode else request.transformer)

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import FPS_RANGE, GUIDANCE_RANGE, LORA_RANGE, SCALE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.contract.limits import STEPS_RANGE as STEPS
-from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest
+from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
+from halftone.health.refiners import AT_RANGE
 from halftone.library.extras import known_parts
+from halftone.library.families import REFINER
 from halftone.library.loras import known_loras, lora_folders, sort_tags
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.samplers import sampler_called
@@ -99,6 +101,7 @@ class _Reader:
             vae=self._vae(),
             options=self._options(model),
             hires=self._hires(width),
+            refiner=self._refiner(),
             variation_seed=self._whole("Variation seed", SEED_RANGE),
             variation_strength=self._number("Variation seed strength", (0, 1)) or 0.0,
             seed_size=self._size("Seed resize from"),
@@ -194,6 +197,17 @@ class _Reader:
         strength = self._number("Hires denoising strength" if own else "Denoising strength", (0.01, 1))
         steps = self._take("Hires steps", lambda text: _whole(text, (0, STEPS[1])))
         return Hires(scale=scale, upscaler=self._upscaler(), steps=steps or None, strength=strength)
+
+    def _refiner(self) -> Refiner | None:
+        """None where it is not here: it is told, with its switch point."""
+        wanted = _stem(re.sub(r" \[\w+\]$", "", self._fields.get("Refiner", "")))
+        alike = (model for model in self._known.models if model.family == REFINER.name)
+        found = next((model for model in alike if wanted in (_stem(model.name), _stem(model.path))), None)
+        if not wanted or found is None:
+            return None
+        del self._fields["Refiner"]
+        at = self._number("Refiner switch at", AT_RANGE)
+        return Refiner(path=found.path) if at is None else Refiner(path=found.path, at=at)
 
     def _hires_size(self, width: int | None) -> float | None:
         found = _size(self._fields.get("Hires resize", ""))

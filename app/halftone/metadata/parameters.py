@@ -30,7 +30,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
     fields: dict[str, str | None] = {
-        "Steps": str(picture.first_steps),
+        "Steps": str(picture.first_steps if request.refiner is None else picture.steps),
         "Sampler": sampler,
         "Schedule type": schedule or None,
         "CFG scale": f"{request.guidance:g}",
@@ -45,6 +45,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Clip skip": _clip_skip(request),
         **_start(request),
         **_hires(request, picture),
+        **_refiner(request, picture),
         "RNG": "CPU",
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
@@ -75,6 +76,14 @@ def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | N
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
     }
+
+
+def _refiner(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | None]:
+    """The second model in A1111's words, if it had its part."""
+    refiner = request.refiner
+    if refiner is None or len(picture.passes) < _PASSES:
+        return {}
+    return {"Refiner": refiner.name, "Refiner switch at": f"{refiner.at:g}"}
 
 
 def _start(request: ResolvedRequest) -> dict[str, str | None]:
@@ -160,6 +169,7 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, ma
         ip_adapters=tuple(without_places(one) for one in request.ip_adapters),
         image=None if request.image is None else _last(request.image),
         mask=None if request.mask is None else _last(request.mask),
+        refiner=None if request.refiner is None else msgspec.structs.replace(request.refiner, path=_last(request.refiner.path)),
     )
     if request.hires is not None:
         shown = msgspec.structs.replace(

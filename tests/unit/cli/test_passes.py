@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 from tests.helpers.samples import picture_facts
 
-from halftone.cli.passes import hires_of, passes_words
+from halftone.cli.passes import hires_of, passes_words, refiner_of
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PassFacts
-from halftone.contract.request import Hires
+from halftone.contract.request import Hires, Refiner
 
 
 def test_a_scale_alone_asks_for_a_second_pass() -> None:
@@ -22,6 +22,15 @@ def test_what_belongs_to_a_second_pass_needs_its_scale() -> None:
     assert str(refused.value) == "--hires-steps cannot be given without --hires. Use --hires SCALE as well."
 
 
+def test_a_refiner_is_named_with_its_switch_point() -> None:
+    assert refiner_of(None, None) is None
+    assert refiner_of("/m/refiner", None) == Refiner(path="/m/refiner", at=0.8)
+    assert refiner_of("/m/refiner", 0.6) == Refiner(path="/m/refiner", at=0.6)
+    with pytest.raises(HalftoneError) as refused:
+        refiner_of(None, 0.6)
+    assert str(refused.value) == "--refiner-at cannot be given without --refiner. Use --refiner MODEL as well."
+
+
 def test_a_picture_tells_its_passes() -> None:
     def one(kind: str, side: int, steps: int) -> PassFacts:
         return PassFacts(kind=kind, width=side, height=side, steps=steps, seconds=1.0, dtypes={})
@@ -29,3 +38,5 @@ def test_a_picture_tells_its_passes() -> None:
     made = replace(picture_facts("a.png"), passes=(one("first", 512, 20), one("second", 1024, 10)))
     assert passes_words(made) == " · made larger from 512 × 512, 20 + 10 steps"
     assert passes_words(picture_facts("a.png")) == ""
+    refined = replace(picture_facts("a.png"), passes=(one("first", 512, 20), one("second", 512, 5)))
+    assert passes_words(refined) == " · 20 steps, and 5 of the refiner"

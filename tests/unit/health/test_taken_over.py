@@ -10,7 +10,7 @@ from tests.helpers import samples
 from tests.helpers.pictures import picture_facts, resolved
 
 from halftone.contract.facts import PassFacts
-from halftone.contract.request import Hires, Lora, PictureRequest, Start, Style
+from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.taken_over import Known, Taken, take_over
 from halftone.metadata.parameters import a1111_text
 from halftone.metadata.reading import holds_parameters, parse_parameters
@@ -136,6 +136,21 @@ def test_a1111_skips_no_layers_of_sdxl(version: str, skip: int, options: dict[st
     sdxl = msgspec.structs.replace(samples.POCKET, pipeline="StableDiffusionXLPipeline")
     found = taken(f"{HEAD}Euler, Clip skip: {skip}, Version: {version}", known=Known(models=(sdxl,)))
     assert (found.request.options, found.left) == (options, left)
+
+
+def test_a_refiner_is_one_that_is_here() -> None:
+    """As A1111 names it, with a hash behind."""
+    text = f"{HEAD}Euler, Refiner: sd_xl_refiner_1.0 [7440042bbd], Refiner switch at: 0.7"
+    path = "/models/sd_xl_refiner_1.0.safetensors"
+    refiner = msgspec.structs.replace(TINY, id=path, path=path, name="sd_xl_refiner_1.0", family="SDXL refiner")
+    found = taken(text, known=Known(models=(TINY, refiner)))
+    assert (found.request.refiner, found.left) == (Refiner(path=path, at=0.7), ())
+    picture = picture_facts(passes=(PassFacts(kind="first", width=8, height=8, steps=2, seconds=1.0, dtypes={}),) * 2)
+    again = taken(a1111_text(resolved(refiner=Refiner(path=path)), picture), known=Known(models=(refiner,)))
+    assert again.request.refiner == Refiner(path=path)
+    gone = taken(text)
+    assert gone.request.refiner is None
+    assert gone.left == ("Refiner: sd_xl_refiner_1.0 [7440042bbd]", "Refiner switch at: 0.7")
 
 
 def test_our_own_text_makes_the_same_request() -> None:

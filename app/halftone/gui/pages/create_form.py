@@ -27,6 +27,7 @@ from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_options import OptionsPart
 from halftone.gui.pages.create_parts import PromptEdit
+from halftone.gui.pages.create_refiner import RefinerPart
 from halftone.gui.pages.create_sampling import SamplingPart
 from halftone.gui.pages.create_start import StartPart
 from halftone.gui.pages.create_styles import StylePart
@@ -35,15 +36,7 @@ from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_variation import VariationPart
 from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.pages.create_words import TakenNote, WordsNote
-from halftone.gui.widgets.common import (
-    column,
-    hline,
-    label,
-    row,
-    scrolling,
-    set_tone,
-    surface,
-)
+from halftone.gui.widgets.common import column, hline, label, row, scrolling, set_tone, surface
 from halftone.health.forecast import Forecast
 from halftone.health.passes import larger
 from halftone.settings.places import resources
@@ -84,7 +77,7 @@ class CreateForm(QWidget):
         self.transformer_part = TransformerPart(self._controller)
         self.control_part, self.video_part = ControlPart(self._controller), VideoPart()
         self.hires_part = HiresPart(self.size_field, self._controller.look_for_upscalers)
-        self.ip_adapter_part = IpAdapterPart(self._controller)
+        self.ip_adapter_part, self.refiner_part = IpAdapterPart(self._controller), RefinerPart(self._controller)
         self.style_part, self.variation_part = StylePart(self._controller), VariationPart()
         self.options_part, self.numerics_part = OptionsPart(), NumericsPart(self._controller)
         self.parts: tuple[FoldedPart, ...] = (
@@ -93,6 +86,7 @@ class CreateForm(QWidget):
             self.lora_part,
             self.control_part,
             self.hires_part,
+            self.refiner_part,
             self.ip_adapter_part,
             self.variation_part,
             self.vae_part,

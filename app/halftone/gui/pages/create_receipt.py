@@ -8,6 +8,7 @@ from halftone.contract.request import PictureRequest
 from halftone.gui import picture_details, picture_text, text
 from halftone.gui.i18n import listed, tr
 from halftone.gui.pages.create_hires import hires_line
+from halftone.gui.pages.create_refiner import refiner_line
 from halftone.gui.picture_details import pass_rows
 from halftone.gui.reasons import reason
 from halftone.gui.widgets import figures
@@ -42,6 +43,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("ControlNet"), text.net_list(request.controls)),
         (tr("IP-Adapter"), text.net_list(request.ip_adapters)),
         (tr("Hires fix"), hires_line(request.hires)),
+        (tr("Refiner"), refiner_line(request.refiner)),
         (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
         *start_rows(request),
     ]
@@ -107,7 +109,8 @@ def start_rows(request: PictureRequest) -> list[tuple[str, str]]:
 def was_stopped(picture: PictureFacts, request: PictureRequest) -> bool:
     """Whether the user stopped it and kept what there was. With a picture or options of its own, fewer steps may be meant."""
     own = request.image is not None or bool(request.options)
-    return not own and request.steps is not None and 0 < picture.first_steps < request.steps
+    done = picture.first_steps if request.refiner is None else picture.steps
+    return not own and request.steps is not None and 0 < done < request.steps
 
 
 class ReceiptBar(HoverButton):

@@ -21,7 +21,8 @@ from halftone.library.vaes import vae_name
 @dataclass(frozen=True)
 class Replaced:
     """field: of the request; title, tip, own, choosing, kinds: words for the row, what it is for, the way back, the button, and
-    the files; endings: of them; check: raises where one does not fit a model; choose: has the next checks use it, too.
+    the files; endings: of them; check: raises where one does not fit a model; choose: has the next checks use it, too; none: what
+    no file is called, "" where the model has its own.
     """
 
     field: str
@@ -34,6 +35,7 @@ class Replaced:
     folders: bool
     check: Callable[[str, ModelFacts], None]
     choose: Callable[[str | None], None]
+    none: str = ""
 
 
 class ReplacedPart(FoldedPart):
@@ -81,7 +83,7 @@ class ReplacedPart(FoldedPart):
         return {}
 
     def _show(self) -> None:
-        self.row.value.setText(part_words(self._file))
+        self.row.value.setText(self._kind.none if self._file is None and self._kind.none else part_words(self._file))
         self._line.setVisible(self._file is not None)
         self._line.setToolTip(self._file or "")
         self._name.set_text("" if self._file is None else vae_name(self._file))
@@ -130,7 +132,7 @@ class ReplacedPart(FoldedPart):
 
     def _open_menu(self) -> None:
         menu: QMenu = self.menu()
-        menu.addAction(tr("Model's own"), partial(self.set_file, None))
+        menu.addAction(self._kind.none or tr("Model's own"), partial(self.set_file, None))
         add_known(menu, self.known(), self.choose)
         kind = self._kind
         add_choosing(menu, kind.choosing, kind.kinds, self.choose, folders=kind.folders, endings=kind.endings)

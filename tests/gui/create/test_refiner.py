@@ -1,0 +1,55 @@
+"""The refiner of the form: chosen, put into requests, taken back, refused where it is none, told in the receipt."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
+from tests.gui.stage import Stage
+from tests.helpers import samples
+
+from halftone.contract.facts import PassFacts
+from halftone.contract.request import PictureRequest, Refiner
+from halftone.gui.pages.create_receipt import receipt_rows, was_stopped
+from halftone.settings.places import resources
+
+WANTED = Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.65)
+
+
+def test_it_is_off_until_one_is_chosen_and_comes_back(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.refiner_part
+    assert (form.request().refiner, part.row.value.text(), part.at.isHidden()) == (None, "Off", True)
+    part.take(PictureRequest(prompt="a", refiner=WANTED))
+    assert form.request().refiner == WANTED
+    assert part.row.value.text().endswith("0.65")
+    part.at.set_value(0.7)
+    assert form.request().refiner == Refiner(path=WANTED.path, at=0.7)
+    part._own.click()
+    assert (form.request().refiner, part.row.value.text()) == (None, "Off")
+    form.set_request(PictureRequest(prompt="a", refiner=WANTED))
+    assert form.request().refiner == WANTED
+    stage.close()
+
+
+def test_another_model_is_refused_in_a_sentence(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    part = stage.page.form.refiner_part
+    part.choose(str(resources() / "pocket"))
+    stage.wait(lambda: bool(part.note.text()))
+    assert "The refiner cannot be used with" in part.note.text()
+    assert "Use it with an SDXL base model." in part.note.text()
+    assert part.refiner() is None
+    stage.close()
+
+
+def test_the_receipt_tells_it(tmp_path: Path) -> None:
+    def one(kind: str, steps: int) -> PassFacts:
+        return PassFacts(kind=kind, width=512, height=512, steps=steps, seconds=8.0, dtypes={})
+
+    made = replace(samples.picture_facts(str(tmp_path)), steps=20, passes=(one("first", 16), one("second", 4)))
+    request = PictureRequest(prompt="a", steps=20, refiner=WANTED)
+    rows = dict(receipt_rows(made, request))
+    assert rows["Refiner"] == "sd_xl_refiner_1.0, from 0.65 of the steps"
+    assert not was_stopped(made, request)
+    assert was_stopped(replace(made, steps=10, passes=made.passes[:1]), request)
