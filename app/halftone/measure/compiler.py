@@ -1,20 +1,29 @@
 """Whether torch.compile finds on this machine what it needs beside torch."""
 
+import sys
 from typing import Any, cast
 
 import torch
 
 _NO_CPP = "PyTorch finds no C++ compiler, which it needs to compile for a processor."
+_SPACE = "PyTorch's compiler cannot work in a folder that has a space in its name: move Halftone to one without."
 _NO_TRITON = "PyTorch finds no Triton, which it needs to compile for a GPU."
 
 
 def missing_compiler(device: torch.device) -> str:
     """A sentence about what is missing, "" if nothing is."""
     if device.type == "cpu":
-        return "" if has_cpp_compiler() else _NO_CPP
+        if not has_cpp_compiler():
+            return _NO_CPP
+        return _SPACE if in_a_folder_with_a_space(torch.__file__) else ""
     from torch.utils import _triton
 
     return "" if cast("Any", _triton).has_triton() or device.type == "mps" else _NO_TRITON
+
+
+def in_a_folder_with_a_space(torch_file: str) -> bool:
+    """torch 2.13 hands the linker its own folder without quotes, but on Windows (torch/_inductor/cpp_builder.py)."""
+    return sys.platform != "win32" and any(letter.isspace() for letter in torch_file)
 
 
 def has_cpp_compiler() -> bool:

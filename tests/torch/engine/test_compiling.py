@@ -12,7 +12,7 @@ from tests.helpers.loras import make_lora
 from halftone.contract.request import Hires, Lora
 from halftone.engine.compiling import Backend, is_compiled, repeated_blocks
 from halftone.engine.service import DiffusersEngine
-from halftone.measure.compiler import has_cpp_compiler
+from halftone.measure.compiler import in_a_folder_with_a_space, missing_compiler
 from halftone.measure.pictures import psnr
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what torch's compiler says
@@ -80,7 +80,14 @@ def said(report: Any) -> list[str]:
     return [reason for reason in report.plan.reasons if reason.startswith("Compile")]
 
 
-needs_compiler = pytest.mark.skipif(not has_cpp_compiler(), reason=NO_COMPILER)
+MISSING = missing_compiler(torch.device("cpu"))
+needs_compiler = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+
+def test_a_folder_with_a_space_is_seen() -> None:
+    """torch's linker gets it in pieces."""
+    assert in_a_folder_with_a_space("/home/me/half tone/torch/__init__.py")
+    assert not in_a_folder_with_a_space("/home/me/halftone/torch/__init__.py")
 
 
 @needs_compiler
