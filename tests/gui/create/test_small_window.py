@@ -63,7 +63,7 @@ def test_a_line_that_is_too_long_loses_whole_parts(qtbot: QtBot, width: int, sho
 def test_a_scroll_bar_moves_nothing(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    stage.window.resize(1440, 1200)
+    stage.window.resize(1440, 1500)
     bar = form.area.verticalScrollBar()
     stage.wait(lambda: bar.maximum() == 0)
     width, edge = form.width(), form.prompt.mapTo(form, QPoint(form.prompt.width(), 0)).x()
