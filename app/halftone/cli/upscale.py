@@ -1,22 +1,17 @@
 """The command `upscale`: finished pictures, made larger by an upscale model."""
 
-import sqlite3
 from typing import Annotated
 
 import typer
 
 from halftone.cli import flags as given
 from halftone.cli.inputs import known_device
-from halftone.cli.objects import SCHEMA, put
 from halftone.cli.passes import upscaler_file
 from halftone.cli.tools import JOB, Tools
-from halftone.cli.work import Made, pictures_of, tell_notes
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Upscale
 from halftone.contract.request import UpscaleRequest, model_stem
 from halftone.contract.words import DTYPE_NAMES
-from halftone.gallery.history import History
-from halftone.gallery.upscaled import list_larger
 from halftone.health.requests import check_upscale
 from halftone.health.words import elapsed
 from halftone.settings.store import load
@@ -39,6 +34,8 @@ def upscale(
 
     Each becomes a new file with the settings of the old one inside; nothing is overwritten.
     """
+    from halftone.cli.objects import SCHEMA, put
+
     tools: Tools = context.obj
     saved = load()
     request = UpscaleRequest(
@@ -49,6 +46,9 @@ def upscale(
         output=None if output is None else given.absolute(output),
     )
     check_upscale(request)
+
+    from halftone.cli.work import pictures_of
+
     report = pictures_of(tools, Upscale(job=JOB, request=request), _remember, as_json=json)
     if json:
         put({"schema": SCHEMA, "pictures": [_object(picture) for picture in report.images]})
@@ -57,7 +57,13 @@ def upscale(
         typer.echo(f"{picture.path}\n  {_line(picture)}")
 
 
-def _remember(made: Made) -> None:
+def _remember(made: list[tuple[PictureFacts, bytes]]) -> None:
+    import sqlite3
+
+    from halftone.cli.work import tell_notes
+    from halftone.gallery.history import History
+    from halftone.gallery.upscaled import list_larger
+
     try:
         with History() as history:
             for facts, thumbnail in made:
