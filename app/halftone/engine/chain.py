@@ -6,6 +6,7 @@ their receipts become one.
 
 import secrets
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,8 +51,8 @@ class Stopping:
         self.inner.check()
 
 
-class Chain:
-    """Of pictures of the model `facts`. A kind of chain says what its passes are in `_pictures_of`, `_first` and `_completed`."""
+class Chain(ABC):
+    """Of pictures of the model `facts`. A kind of chain says what its passes are in `_make`, `_first` and `_completed`."""
 
     def __init__(
         self,
@@ -92,17 +93,17 @@ class Chain:
             seconds_per_step=self._seconds_per_step,
         )
 
+    @abstractmethod
     def _make(self, *, drawn: bool) -> None:
         """All pictures of the job. drawn: their seed was not asked for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _first(self, index: int) -> Handover:
         """How the first pass of a picture begins and ends."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
         """The whole picture's request, of the first pass's."""
-        raise NotImplementedError
 
     def _variation_seed(self) -> int | None:
         """One for both passes and the whole batch, where the noise is turned."""

@@ -46,10 +46,6 @@ _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "se
 """As the setting calls its choices."""
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass
 class Room:
     """Of one job. way: how its pictures are made now."""
@@ -72,7 +68,7 @@ class Room:
             can_tile=can_tile(self._decoder()),
         )
 
-    def settle(self, free: int, place: Callable[[], object] = _nothing) -> tuple[str, ...]:
+    def settle(self, free: int, place: Callable[[], object] = lambda: None) -> tuple[str, ...]:
         """Choose the cheapest way that fits into the free bytes and put it into force; its reasons. place: as `bring` has it."""
         self.put(choose(self._ways, self.needs(0), self.needs(self.tile), free if self.networks else None))
         return self.bring(place)

@@ -18,6 +18,7 @@ from halftone.library.families import REFINER
 from halftone.library.loras import known_loras, lora_folders, sort_tags
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.samplers import sampler_called
+from halftone.library.upscalers import known_upscalers
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
@@ -57,9 +58,8 @@ class Taken(NamedTuple):
 
 def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence[str]) -> Known:
     """Reads the folders of the settings. words: of the embeddings that the model can read."""
-    folders = settings.model_folders
-    vaes, upscalers = known_parts(folders, "VAE"), known_parts(folders, "upscaler")
-    return Known(models, known_loras(lora_folders(settings)), vaes, upscalers, words)
+    vaes = known_parts(settings.model_folders, "VAE")
+    return Known(models, known_loras(lora_folders(settings)), vaes, known_upscalers(settings), words)
 
 
 def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:

@@ -1,5 +1,6 @@
 """What A1111, Forge and Halftone wrote into pictures, as a request: each value in its place, and nothing lost without a word."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import samples
+from tests.helpers.model_files import ramp, safetensors
 from tests.helpers.pictures import picture_facts, resolved
 
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
-from halftone.health.taken_over import Known, Taken, take_over
+from halftone.health.taken_over import Known, Taken, known_here, take_over
 from halftone.metadata.parameters import a1111_text
 from halftone.metadata.reading import holds_parameters, parse_parameters
+from halftone.settings.store import Settings
 
 A1111 = (
     "a sun (red:1.2) <lora:sepia:0.6>, <lora:gone:1>\nNegative prompt: blurry, easynegative\n"
@@ -176,8 +179,17 @@ def test_our_own_text_makes_the_same_request() -> None:
 
 @given(st.text(max_size=300), st.sampled_from(["", HEAD, A1111, "a\nSteps: 1, Size: 8x8, Hires upscale: "]))
 def test_any_text_can_be_taken(text: str, before: str) -> None:
-    found = taken(before + text)
-    msgspec.json.encode(found.request)
+    request = taken(before + text).request
+    assert msgspec.json.decode(msgspec.json.encode(request), type=PictureRequest) == request
+
+
+def test_an_upscale_model_in_a_folder_of_its_own_is_known(tmp_path: Path) -> None:
+    (tmp_path / "4x-Sharp.safetensors").write_bytes(safetensors({"model.0.weight": ramp(4, 3, 3, 3)}))
+    known = known_here(Settings(upscaler_folders=(str(tmp_path),)), (), ())
+    found = taken("a\nSteps: 4, Size: 64x64, Hires upscale: 2, Hires upscaler: 4x-Sharp, Denoising strength: 0.5", known=known)
+    assert found.request.hires is not None
+    assert found.request.hires.upscaler == str(tmp_path / "4x-Sharp.safetensors")
+    assert found.left == ()
 
 
 def test_a_very_long_line_is_read_at_once() -> None:

@@ -119,5 +119,6 @@ def test_a_long_run_of_anything_is_read_in_the_time_of_its_length(filler: str) -
     """Where each start is tried to the end of the run, this takes hours."""
     run = filler * (400_000 // len(filler))
     for text in (f"x{run}x", run, f"Steps: 1, a b: {run}, Seed: 2"):
-        parse_parameters(text)
-        without_tags(text)
+        found = parse_parameters(text)
+        assert bool(found.prompt or found.fields) == bool(text.strip()), "nothing is dropped"
+        assert len(without_tags(text)) <= len(text)
