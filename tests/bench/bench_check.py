@@ -19,11 +19,11 @@ from tests.helpers.silence import Going, silent
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
 from halftone.contract.words import DType
-from halftone.engine.calls import run_call
-from halftone.engine.examine import Examination
-from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.plans import apply_plan, base_plan
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.checks.examine import Examination
+from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.loading.plans import apply_plan, base_plan
+from halftone.engine.weights.calls import run_call
 from halftone.library.models import describe
 from halftone.measure.devices import find_device
 

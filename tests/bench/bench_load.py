@@ -31,8 +31,8 @@ import torch
 import diffusers, transformers
 from halftone.contract.request import Numerics
 from halftone.library.models import describe
-from halftone.engine.load import load_pipeline
-from halftone.engine.plans import apply_plan, base_plan
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.loading.plans import apply_plan, base_plan
 path, small = sys.argv[1], sys.argv[2]
 load_pipeline(describe(small), torch.device("cpu"))
 def resident(name):

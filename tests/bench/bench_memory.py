@@ -33,7 +33,7 @@ from torch.utils._pytree import tree_leaves
 from halftone.contract.messages import Generate, Load
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType
-from halftone.engine.memory import weight_bytes
+from halftone.engine.inputs.memory import weight_bytes
 from halftone.engine.service import DiffusersEngine
 from halftone.health.activations import Size
 from halftone.health.memory import Job, Measured, need, predict

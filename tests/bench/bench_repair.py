@@ -28,11 +28,11 @@ from torch import nn
 
 from halftone.contract.messages import Repair
 from halftone.contract.words import DType
-from halftone.engine.fragile import make_fragile
-from halftone.engine.precision import invoke
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.tensors import DTYPES
+from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.tensors import DTYPES
+from halftone.engine.weights.precision import invoke
 from halftone.settings.places import resources
 
 SAME: Final = 1e-4

@@ -24,10 +24,10 @@ from torch import nn
 
 from halftone.contract.request import Numerics
 from halftone.contract.words import NanCheck
-from halftone.engine.flight import Flight, Hooks
-from halftone.engine.load import load_pipeline
-from halftone.engine.plans import apply_plan, base_plan
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.loading.plans import apply_plan, base_plan
+from halftone.engine.sampling.flight import Flight, Hooks
 from halftone.library.models import describe
 
 GOAL = 1.01

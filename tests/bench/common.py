@@ -22,10 +22,10 @@ from diffusers import UNet2DConditionModel
 from tests.helpers import tiny
 
 from halftone.contract.words import FLOAT_LIMITS
-from halftone.engine.fragile import exponents_up
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.rescale import rescale_groups
-from halftone.engine.rewrite import rewrite
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.checks.fragile import exponents_up
+from halftone.engine.checks.rewrite import rewrite
+from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.measure.probe import Probe
 
 Row = tuple[str, str, str, bool | None]

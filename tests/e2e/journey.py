@@ -18,7 +18,7 @@ from tests.helpers.read_back import parse_parameters, read_picture
 
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Numerics
-from halftone.engine.fragile import make_fragile
+from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.gui import theme
 from halftone.gui.controller import Controller

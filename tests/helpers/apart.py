@@ -7,9 +7,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from halftone.contract.words import Offload
-from halftone.engine.load import Loaded
-from halftone.engine.offload import own_tensors, put_offload
+from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.offload import own_tensors, put_offload
 
 _MOVES = {"aten::_to_copy", "aten::detach", "aten::alias"}
 """What onloads reads weights at home, and gives them other names."""

@@ -15,8 +15,8 @@ from halftone.contract.messages import AnyEvent, Examine, Generate, JobEnded
 from halftone.contract.request import CheckInputs, Numerics, OptionValue, PictureRequest
 from halftone.contract.wire import event_reader, pack
 from halftone.contract.words import Depth, Precision
-from halftone.engine.fragile import exponents_up, scale_parameters
-from halftone.engine.rescale import rescale_groups
+from halftone.engine.checks.fragile import exponents_up, scale_parameters
+from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.service import DiffusersEngine
 
 Kind = TypeVar("Kind")

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from halftone.engine import upscale
+from halftone.engine.making import upscale
 
 
 def make_upscaler(path: Path, *, scale: int = 2, nan: bool = False) -> Path:

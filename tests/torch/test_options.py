@@ -3,7 +3,7 @@
 import diffusers
 import pytest
 
-from halftone.engine.resolve import simple_options
+from halftone.engine.inputs.resolve import simple_options
 from halftone.library.options import KINDS, OPTIONS
 
 

@@ -7,10 +7,10 @@ import torch
 from tests.helpers.tiny import save_tiny
 
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.plans import base_plan
-from halftone.engine.resolve import of_request, resolve
-from halftone.engine.torch_settings import without_effect
+from halftone.engine.basics.torch_settings import without_effect
+from halftone.engine.inputs.resolve import of_request, resolve
+from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.loading.plans import base_plan
 from halftone.gui.reasons import recognised
 from halftone.library.models import describe
 

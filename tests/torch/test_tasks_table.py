@@ -6,8 +6,8 @@ from typing import Any, Final
 import diffusers
 import pytest
 
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.resolve import NO_MASK, SIBLINGS
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs.resolve import NO_MASK, SIBLINGS
 from halftone.library.tasks import only_a_stage, takes_mask, takes_picture, takes_strength
 
 with quiet_libraries():

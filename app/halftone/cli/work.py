@@ -208,7 +208,7 @@ def write_fragile(folder: Path) -> Path:
     for library in ("DIFFUSERS_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
         os.environ.setdefault(library, "error")
     with kept_log(), kept_stdout():
-        from halftone.engine.fragile import make_fragile
+        from halftone.engine.checks.fragile import make_fragile
         from halftone.library.models import POCKET, describe
 
         return make_fragile(Path(describe(POCKET).path), folder)

@@ -22,24 +22,24 @@ from halftone.contract.facts import (
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone, Upscale
 from halftone.contract.request import PictureRequest
-from halftone.engine.compiling import take_all_compiled
-from halftone.engine.controls import with_controls
-from halftone.engine.denoiser import put_transformer
-from halftone.engine.enlarging import Enlarging
-from halftone.engine.examine import Examination
-from halftone.engine.first_plan import first_plan
-from halftone.engine.generate import Generation
-from halftone.engine.handover import Handover
-from halftone.engine.ip_adapter import put_ip_adapters
-from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.memory import settle_at_rest
-from halftone.engine.one_by_one import drawn_before, make_one_by_one, pictures_of
-from halftone.engine.passes import Passes
-from halftone.engine.plans import apply_plan, put_fp8, put_inversions, put_loras
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.refining import Refining
-from halftone.engine.repair import repair
-from halftone.engine.vae import put_vae
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.checks.examine import Examination
+from halftone.engine.checks.repair import repair
+from halftone.engine.curing.first_plan import first_plan
+from halftone.engine.extras.controls import with_controls
+from halftone.engine.extras.denoiser import put_transformer
+from halftone.engine.extras.ip_adapter import put_ip_adapters
+from halftone.engine.extras.vae import put_vae
+from halftone.engine.inputs.memory import settle_at_rest
+from halftone.engine.loading.compiling import take_all_compiled
+from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.loading.plans import apply_plan, put_fp8, put_inversions, put_loras
+from halftone.engine.making.enlarging import Enlarging
+from halftone.engine.making.generate import Generation
+from halftone.engine.making.one_by_one import drawn_before, make_one_by_one, pictures_of
+from halftone.engine.making.passes import Passes
+from halftone.engine.making.refining import Refining
+from halftone.engine.sampling.handover import Handover
 from halftone.health.kept import going_on, read_kept
 from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision

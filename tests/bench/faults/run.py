@@ -26,7 +26,7 @@ from tests.bench.faults.score import measure
 from tests.bench.faults.table import goals, table
 
 from halftone.contract.errors import HalftoneError
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.worker.environment import prepare
 

@@ -20,13 +20,13 @@ from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import AnyEvent, Generate, PhaseChanged
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics, OptionValue, PictureRequest, Start
-from halftone.engine.capture import effective
-from halftone.engine.parts import role
-from halftone.engine.plans import apply_plan
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.samplers import schedulers
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.finding.capture import effective
+from halftone.engine.loading.plans import apply_plan
+from halftone.engine.sampling.samplers import schedulers
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.torch_settings import torch_settings
+from halftone.engine.weights.parts import role
 from halftone.settings.places import data_dir
 
 SEED: Final = 5

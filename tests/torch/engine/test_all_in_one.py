@@ -13,12 +13,12 @@ from tests.helpers.engine_runs import Recorder, Steady, check, generate
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
 from halftone.contract.request import Lora
-from halftone.engine.file_tensors import mapped, misfit
-from halftone.engine.load import load_pipeline
-from halftone.engine.memory import weight_bytes
-from halftone.engine.packed import PackedLinear
+from halftone.engine.inputs.memory import weight_bytes
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.single_file import exponents_in_file, merged_in_file
+from halftone.engine.weights.file_tensors import mapped, misfit
+from halftone.engine.weights.packed import PackedLinear
 from halftone.health.activations import Size
 from halftone.health.memory import Job, need
 from halftone.library.header import read_header

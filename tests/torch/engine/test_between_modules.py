@@ -16,9 +16,9 @@ from torch.overrides import TorchFunctionMode
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.engine.parts import components
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.parts import components
 from halftone.measure.probe import Probe
 
 EXACT = ("sd2", "sdxl", "sd3", "pixart", "auraflow", "kandinsky3", "kandinsky22")

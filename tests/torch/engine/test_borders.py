@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from halftone.contract.plan import Plan, result_of
-from halftone.engine.load import load_pipeline
-from halftone.engine.plans import fitting
-from halftone.engine.precision import ComponentState, exact_weights, invoke, realise
-from halftone.engine.tensors import as_dtype, map_tensors, relative_error
+from halftone.engine.basics.tensors import as_dtype, map_tensors, relative_error
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.loading.plans import fitting
+from halftone.engine.weights.precision import ComponentState, exact_weights, invoke, realise
 from halftone.library.models import describe
 
 WIDTH = 4

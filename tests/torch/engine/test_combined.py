@@ -11,13 +11,13 @@ from tests.helpers.engine_runs import Steady, generate, pixels
 from tests.helpers.tiny import liven
 
 from halftone.contract.messages import StepDone
-from halftone.engine.flight import Flight, Hooks
-from halftone.engine.load import load_pipeline
-from halftone.engine.parts import role
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.samplers import make_scheduler, put_scheduler, schedulers
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.samplers import make_scheduler, put_scheduler, schedulers
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.snapshot import Snapshot
+from halftone.engine.weights.parts import role
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 

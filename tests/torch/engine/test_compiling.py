@@ -10,7 +10,7 @@ from tests.helpers.engine_runs import check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
 
 from halftone.contract.request import Hires, Lora
-from halftone.engine.compiling import Backend, is_compiled, repeated_blocks
+from halftone.engine.loading.compiling import Backend, is_compiled, repeated_blocks
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.compiler import in_a_folder_with_a_space, missing_compiler
 from halftone.measure.pictures import psnr

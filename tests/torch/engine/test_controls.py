@@ -19,8 +19,8 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Control, Extras, Numerics
-from halftone.engine.control_pictures import canny, prepared
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs.control_pictures import canny, prepared
 from halftone.engine.service import DiffusersEngine
 from halftone.gui.reasons import recognised
 from halftone.library.learned import recall

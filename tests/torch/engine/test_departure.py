@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from halftone.engine.departure import SAMPLE, code_of, samples_of
+from halftone.engine.finding.departure import SAMPLE, code_of, samples_of
 
 
 def test_the_peak_is_that_of_the_whole_output_not_of_the_sample() -> None:

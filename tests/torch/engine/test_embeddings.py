@@ -13,9 +13,9 @@ from transformers import CLIPTokenizer
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.engine.embeddings import encode, split_text, takes_weights
-from halftone.engine.examine import Examination
-from halftone.engine.load import load_pipeline
+from halftone.engine.checks.examine import Examination
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.patches.embeddings import encode, split_text, takes_weights
 from halftone.engine.service import DiffusersEngine
 from halftone.library.clip_words import END, START, merges, vocabulary
 from halftone.library.models import describe

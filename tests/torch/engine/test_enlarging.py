@@ -19,7 +19,7 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import ModelChanged, PhaseChanged, PictureReady, Upscale
 from halftone.contract.request import UpscaleRequest
-from halftone.engine import upscale
+from halftone.engine.making import upscale
 from halftone.engine.service import DiffusersEngine
 from halftone.metadata.reading import read_picture
 

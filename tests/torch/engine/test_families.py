@@ -53,8 +53,8 @@ def test_same_picture_as_diffusers_itself_makes(engine: DiffusersEngine, models:
     import torch
     from tests.helpers.tiny import load_tiny
 
-    from halftone.engine.frames import to_pixels
-    from halftone.engine.quiet import quiet_libraries
+    from halftone.engine.basics.quiet import quiet_libraries
+    from halftone.engine.sampling.frames import to_pixels
 
     report, _ = generate(engine, models["sd15"], "float32")
     with quiet_libraries():

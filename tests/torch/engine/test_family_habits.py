@@ -18,12 +18,12 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics, PictureRequest
-from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.parts import role
-from halftone.engine.prompts import prompts_to_read
-from halftone.engine.resolve import of_request, refused, resolve, task_pipeline
-from halftone.engine.seeing_words import QwenWords
+from halftone.engine.inputs.prompts import prompts_to_read
+from halftone.engine.inputs.resolve import of_request, refused, resolve, task_pipeline
+from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.loading.seeing_words import QwenWords
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.parts import role
 from halftone.library.models import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run

@@ -13,12 +13,12 @@ from tests.helpers.engine_runs import Recorder, check, generate, pixels
 from halftone.contract.facts import CheckReport, LayerPeak
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.words import FLOAT_LIMITS
-from halftone.engine.borders import takes
-from halftone.engine.calls import Call
-from halftone.engine.layers import fewest_layers
-from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.precision import ComponentState, exact_weights
+from halftone.engine.curing.layers import fewest_layers
+from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.borders import takes
+from halftone.engine.weights.calls import Call
+from halftone.engine.weights.precision import ComponentState, exact_weights
 from halftone.health.judge import held_in
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr

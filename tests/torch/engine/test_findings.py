@@ -5,7 +5,7 @@ import pytest
 
 from halftone.contract.facts import Finding
 from halftone.contract.words import FindingCode
-from halftone.engine.findings import ordered, peak_findings
+from halftone.engine.finding.findings import ordered, peak_findings
 from halftone.measure.probe import Reading
 
 LIMIT = 65504.0

@@ -10,11 +10,11 @@ from transformers import T5Config, T5EncoderModel
 
 from halftone.contract.facts import LayerPeak
 from halftone.contract.words import DType
-from halftone.engine.flow import Flow
-from halftone.engine.flow_groups import flow_groups
-from halftone.engine.groups import groups_of, tensor_peaks
-from halftone.engine.precision import ComponentState, damaged, exact_weights, realise
-from halftone.engine.tensors import DTYPES
+from halftone.engine.basics.tensors import DTYPES
+from halftone.engine.rescaling.flow import Flow
+from halftone.engine.rescaling.flow_groups import flow_groups
+from halftone.engine.rescaling.groups import groups_of, tensor_peaks
+from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, realise
 from halftone.health.rescale import RescaleGroup, exponents
 
 WIDTH = 16

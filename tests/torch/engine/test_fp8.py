@@ -10,10 +10,10 @@ from tests.helpers.loras import make_lora
 
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import Precision
-from halftone.engine.fp8 import EIGHT, computed, round_weights, stored, stored_exactly
-from halftone.engine.load import fresh_component
-from halftone.engine.offload import own_tensors
+from halftone.engine.loading.load import fresh_component
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.fp8 import EIGHT, computed, round_weights, stored, stored_exactly
+from halftone.engine.weights.offload import own_tensors
 from halftone.gui.reasons import recognised
 from halftone.library.records import changed_setting
 from halftone.measure.pictures import psnr

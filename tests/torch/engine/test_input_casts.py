@@ -7,8 +7,8 @@ import torch
 from diffusers.models.normalization import AdaLayerNormSingle
 from torch import nn
 
-from halftone.engine.precision import ComponentState, exact_weights, invoke, realise
-from halftone.engine.tensors import relative_error
+from halftone.engine.basics.tensors import relative_error
+from halftone.engine.weights.precision import ComponentState, exact_weights, invoke, realise
 
 WIDTH = 8
 

@@ -16,10 +16,10 @@ from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection
 from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import IpAdapter, Numerics, Start
-from halftone.engine.load import Loaded, fresh_component
-from halftone.engine.precision import damaged, exact_weights
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.precision import damaged, exact_weights
 from halftone.library.learned import remember
 from halftone.measure.devices import find_device
 from halftone.measure.pictures import psnr

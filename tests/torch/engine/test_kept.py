@@ -15,7 +15,7 @@ from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import StepDone
 from halftone.contract.request import Extras, Lora, Numerics
-from halftone.engine.latents import keep_latents
+from halftone.engine.sampling.latents import keep_latents
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
 from halftone.library.learned import recall

@@ -11,10 +11,10 @@ from torch import nn
 from halftone.contract.errors import JobCancelled
 from halftone.contract.plan import RESULT, handed_on, result_of
 from halftone.contract.words import FLOAT_LIMITS
-from halftone.engine.calls import Call, run_call
-from halftone.engine.layers import Fewest, Growth
-from halftone.engine.precision import ComponentState, damaged, exact_weights, realise
-from halftone.engine.tensors import relative_error
+from halftone.engine.basics.tensors import relative_error
+from halftone.engine.curing.layers import Fewest, Growth
+from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, realise
 
 WIDTH = 16
 

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from halftone.engine.plans import lay_out
-from halftone.engine.precision import ComponentState
+from halftone.engine.loading.plans import lay_out
+from halftone.engine.weights.precision import ComponentState
 
 
 def test_flat_convolutions_next_to_deep_ones_are_laid_out_alone() -> None:

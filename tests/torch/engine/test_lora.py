@@ -16,11 +16,11 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import JobStarted, PictureReady
 from halftone.contract.request import Lora
-from halftone.engine.load import Loaded
-from halftone.engine.plans import put_loras
-from halftone.engine.precision import damaged, exact_weights
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import put_loras
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.precision import damaged, exact_weights
 
 WEIGHTS = (0.6, -0.4)
 
@@ -119,7 +119,7 @@ def test_without_them_the_weights_are_the_files_bit_for_bit(
 
 
 def test_added_weights_do_not_count_as_damage(engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]) -> None:
-    from halftone.engine.load import fresh_component
+    from halftone.engine.loading.load import fresh_component
 
     generate(engine, models["sd15"], "float16", loras=(Lora(path=str(loras["sd15"]), weight=0.7),))
     loaded = of(engine.loaded)

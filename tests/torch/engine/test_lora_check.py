@@ -14,12 +14,12 @@ from halftone.contract.facts import LoraCause
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics
-from halftone.engine.calls import Call
-from halftone.engine.load import fresh_component, load_pipeline
-from halftone.engine.lora_cause import cause_of
-from halftone.engine.plans import apply_plan, put_loras
-from halftone.engine.precision import exact_weights
+from halftone.engine.finding.lora_cause import cause_of
+from halftone.engine.loading.load import fresh_component, load_pipeline
+from halftone.engine.loading.plans import apply_plan, put_loras
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.calls import Call
+from halftone.engine.weights.precision import exact_weights
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
 

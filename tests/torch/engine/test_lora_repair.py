@@ -10,9 +10,9 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.facts import RepairReport
 from halftone.contract.messages import Repair
 from halftone.contract.request import Lora
-from halftone.engine.fragile import exponents_up
-from halftone.engine.repair import write_copy
-from halftone.engine.rescale import rescale_groups
+from halftone.engine.checks.fragile import exponents_up
+from halftone.engine.checks.repair import write_copy
+from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.service import DiffusersEngine
 from halftone.library.copies import MERGED, is_repaired
 from halftone.library.header import read_header

@@ -13,9 +13,9 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora
-from halftone.engine.load import fresh_component
-from halftone.engine.precision import damaged, exact_weights
+from halftone.engine.loading.load import fresh_component
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.precision import damaged, exact_weights
 from halftone.library.original_names import original_unet_names, unet_names
 
 Tensors = dict[str, torch.Tensor]

@@ -16,12 +16,12 @@ from tests.helpers.memory import Full
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import AnyEvent
-from halftone.engine.examine import Examination
-from halftone.engine.flight import Flight
-from halftone.engine.load import fresh_component
-from halftone.engine.plans import apply_state
-from halftone.engine.precision import ComponentState
+from halftone.engine.checks.examine import Examination
+from halftone.engine.loading.load import fresh_component
+from halftone.engine.loading.plans import apply_state
+from halftone.engine.sampling.flight import Flight
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.precision import ComponentState
 from halftone.measure.peak import resident
 from halftone.measure.probe import Probe
 from halftone.measure.sentinel import Sentinel

@@ -18,9 +18,9 @@ from tests.torch.engine.test_out_of_memory import FULL, full
 from halftone.contract.facts import GenerateReport
 from halftone.contract.request import IpAdapter
 from halftone.contract.words import OffloadMode
-from halftone.engine.fp8 import EIGHT
-from halftone.engine.load import Loaded
+from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.fp8 import EIGHT
 from halftone.measure.pictures import psnr
 
 MODES: tuple[OffloadMode, ...] = ("model", "group", "sequential")

@@ -12,8 +12,8 @@ from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from halftone.contract.request import Numerics
+from halftone.engine.basics.torch_settings import attention_backends, torch_settings, without_effect
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.torch_settings import attention_backends, torch_settings, without_effect
 
 CPU = torch.device("cpu")
 SWITCHES = ("fp16_reduction", "bf16_reduction", "fp16_accumulation", "math_attention_reduction", "tf32")
@@ -178,10 +178,10 @@ def test_upcast_cross_attention(models: dict[str, Path], choice: str, dtype: tor
 def test_upcast_sampling_decides_what_the_scheduler_computes_in(
     models: dict[str, Path], upcast: bool, dtype: torch.dtype
 ) -> None:
-    from halftone.engine.flight import Flight, Hooks
-    from halftone.engine.load import load_pipeline
-    from halftone.engine.plans import apply_plan, base_plan
-    from halftone.engine.quiet import quiet_libraries
+    from halftone.engine.basics.quiet import quiet_libraries
+    from halftone.engine.loading.load import load_pipeline
+    from halftone.engine.loading.plans import apply_plan, base_plan
+    from halftone.engine.sampling.flight import Flight, Hooks
     from halftone.library.models import describe
 
     with quiet_libraries(), torch.no_grad():

@@ -17,9 +17,9 @@ from tests.helpers.vaes import other_vae, save_vae
 
 from halftone.contract.request import Control, Lora, Numerics
 from halftone.contract.words import OffloadMode
-from halftone.engine.offload import Piece, onload, put_offload
+from halftone.engine.basics.torch_settings import without_effect
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.torch_settings import without_effect
+from halftone.engine.weights.offload import Piece, onload, put_offload
 
 MODES: tuple[OffloadMode, ...] = ("model", "group", "sequential")
 CPU = torch.device("cpu")

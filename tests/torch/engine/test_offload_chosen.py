@@ -15,9 +15,9 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine, Load
 from halftone.contract.request import CheckInputs, Numerics
 from halftone.contract.words import Offload
-from halftone.engine.check_room import CheckRoom
-from halftone.engine.load import Loaded
-from halftone.engine.prompts import pictures_to_check
+from halftone.engine.inputs.check_room import CheckRoom
+from halftone.engine.inputs.prompts import pictures_to_check
+from halftone.engine.loading.load import Loaded
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.devices import find_device
 

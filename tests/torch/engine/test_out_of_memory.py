@@ -16,7 +16,7 @@ from halftone.contract.facts import PictureFacts, Shortage
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PictureReady
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import DType
-from halftone.engine.memory import Room
+from halftone.engine.inputs.memory import Room
 from halftone.engine.service import DiffusersEngine
 from halftone.health.activations import Size
 from halftone.measure.devices import find_device

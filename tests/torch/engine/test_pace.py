@@ -2,7 +2,7 @@
 
 import pytest
 
-from halftone.engine.pace import UNREST, Pace, in_pairs, pace_ratio
+from halftone.engine.finding.pace import UNREST, Pace, in_pairs, pace_ratio
 
 
 def test_the_fastest_runs_count_weighted_by_how_often_a_call_is_made() -> None:

@@ -13,9 +13,9 @@ from tests.helpers.transformer_files import save_float8, save_gguf
 
 from halftone.contract.request import Control, IpAdapter, Lora, Numerics, PictureRequest
 from halftone.contract.words import DType
-from halftone.engine.memory import Room, weight_bytes
-from halftone.engine.packed import packed_layers
+from halftone.engine.inputs.memory import Room, weight_bytes
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.packed import packed_layers
 from halftone.health.activations import Size
 from halftone.health.forecast import Next, forecast
 from halftone.health.memory import Job, Need, need

@@ -12,7 +12,7 @@ from halftone.contract.facts import CheckReport, GenerateReport
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.words import Precision
-from halftone.engine.fragile import make_fragile
+from halftone.engine.checks.fragile import make_fragile
 from halftone.engine.service import DiffusersEngine
 from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr

@@ -7,9 +7,9 @@ from tests.helpers.engine_runs import check, faulty_copy
 
 from halftone.contract.facts import CheckReport
 from halftone.contract.plan import Cure
-from halftone.engine import examine
-from halftone.engine.load import Loaded
-from halftone.engine.plans import apply_plan
+from halftone.engine.checks import examine
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import apply_plan
 from halftone.engine.service import DiffusersEngine
 
 

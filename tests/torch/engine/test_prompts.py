@@ -11,10 +11,10 @@ from tests.helpers.tiny import FAMILIES, load_tiny
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Numerics
-from halftone.engine.embeddings import split_text
-from halftone.engine.examine import Examination
-from halftone.engine.load import load_pipeline
-from halftone.engine.prompts import PROMPTS, prompts_to_read
+from halftone.engine.checks.examine import Examination
+from halftone.engine.inputs.prompts import PROMPTS, prompts_to_read
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.patches.embeddings import split_text
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.measure.devices import find_device

@@ -13,7 +13,7 @@ from tests.helpers.loras import TEXT, make_lora
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.request import Lora
-from halftone.engine.embeddings import PromptCache
+from halftone.engine.patches.embeddings import PromptCache
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import psnr
 

@@ -20,7 +20,7 @@ from tests.helpers.tiny import load_tiny
 from halftone.contract.errors import HalftoneError, remedy, sentence
 from halftone.contract.messages import AnyEvent, JobStarted, ModelChanged, StepDone
 from halftone.contract.request import Hires, Refiner, Start
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
 

@@ -9,11 +9,11 @@ from diffusers.models.resnet import ResnetBlockCondNorm2D
 from tests.helpers.tiny import load_tiny
 from torch import nn
 
-from halftone.engine.fragile import exponents_up, scale_parameters
-from halftone.engine.precision import ComponentState, exact_weights, realise
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.rescale import rescale_groups
-from halftone.engine.tensors import relative_error
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.tensors import relative_error
+from halftone.engine.checks.fragile import exponents_up, scale_parameters
+from halftone.engine.rescaling.rescale import rescale_groups
+from halftone.engine.weights.precision import ComponentState, exact_weights, realise
 
 
 def _inputs(component: str, pipe: Any) -> tuple[Any, ...]:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from tests.helpers.engine_runs import OPTIONS, generate, pixels
 
-from halftone.engine import snapshot as snapshots
-from halftone.engine.flight import Flight, Hooks
-from halftone.engine.load import Loaded, load_pipeline
-from halftone.engine.quiet import quiet_libraries
-from halftone.engine.samplers import make_scheduler
+from halftone.engine.basics import snapshot as snapshots
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from halftone.engine.rewrite import rewrite
+from halftone.engine.checks.rewrite import rewrite
 
 
 def test_what_is_scaled_is_told_apart_from_what_is_zero(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from tests.helpers.tiny import sd15
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import split_sampler
-from halftone.engine import samplers
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.sampling import samplers
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
 from halftone.library.samplers import (

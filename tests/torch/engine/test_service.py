@@ -11,11 +11,11 @@ from halftone.contract.messages import Load
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
-from halftone.engine.first_plan import first_plan, remember_cure
-from halftone.engine.load import Loaded
-from halftone.engine.plans import apply_state
-from halftone.engine.precision import ComponentState
+from halftone.engine.curing.first_plan import first_plan, remember_cure
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import apply_state
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.precision import ComponentState
 from halftone.library.learned import recall
 from halftone.measure.devices import find_device
 

@@ -15,7 +15,7 @@ from transformers import CLIPTokenizer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
-from halftone.engine.load import load_pipeline
+from halftone.engine.loading.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
 from halftone.library.clip_words import clip_tokenizer, merges, vocabulary
 from halftone.library.header import Header, TensorInfo, read_header

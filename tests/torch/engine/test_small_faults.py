@@ -13,9 +13,9 @@ from tests.helpers.engine_runs import generate
 from halftone.contract.messages import PreviewReady
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
-from halftone.engine.findings import module_of
-from halftone.engine.load import load_pipeline, stored_dtypes
-from halftone.engine.plans import cross_attentions, permitted
+from halftone.engine.finding.findings import module_of
+from halftone.engine.loading.load import load_pipeline, stored_dtypes
+from halftone.engine.loading.plans import cross_attentions, permitted
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.measure.probe import Reading

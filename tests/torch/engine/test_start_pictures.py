@@ -16,9 +16,9 @@ from tests.helpers.engine_runs import Meddler, Recorder, generate, pixels
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import PictureReady
 from halftone.contract.request import Start
-from halftone.engine.filling import around
+from halftone.engine.inputs.filling import around
+from halftone.engine.inputs.start_pictures import Canvas, canvas, fitted
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.start_pictures import Canvas, canvas, fitted
 from halftone.metadata.picture import RECEIPT_KEY
 
 
@@ -191,7 +191,7 @@ def test_a_control_picture_shows_the_same_part() -> None:
     whole = Image.new("RGB", (100, 50))
     given = Canvas(white((64, 64)))
     assert given.along(scene).size == (64, 64)
-    from halftone.engine.start_pictures import Overlay
+    from halftone.engine.inputs.start_pictures import Overlay
 
     given = Canvas(white((64, 64)), overlay=Overlay(whole, Image.new("L", (100, 50)), (50, 0, 100, 50)))
     assert (np.asarray(given.along(scene))[:, 4:] == 255).all()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from halftone.contract.plan import Cure, Plan
-from halftone.engine.tally import closest
+from halftone.engine.finding.tally import closest
 
 CASES = [
     ([], None, 0),

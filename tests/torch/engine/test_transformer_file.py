@@ -23,11 +23,11 @@ from tests.helpers.transformer_files import ltx_names, save_float8, save_gguf, s
 from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Lora
-from halftone.engine.load import Loaded, fresh_component
-from halftone.engine.packed import PackedLinear, packed_layers
-from halftone.engine.precision import damaged, exact_weights
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.packed import PackedLinear, packed_layers
+from halftone.engine.weights.precision import damaged, exact_weights
 from halftone.gui.reasons import recognised
 from halftone.library.gguf_header import read_any
 from halftone.measure.pictures import psnr

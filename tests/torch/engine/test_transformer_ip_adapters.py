@@ -16,7 +16,7 @@ from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection, S
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.library.ipadapters import check_files_fit
 from halftone.library.models import describe

@@ -17,10 +17,10 @@ from tests.helpers.loras import make_lora
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora, Start
-from halftone.engine import snapshot as snapshots
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics import snapshot as snapshots
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.sampling.unfinished import LOOP, read_loop
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.unfinished import LOOP, read_loop
 from halftone.health.kept import RECORD
 from halftone.library.header import read_header
 

@@ -15,8 +15,8 @@ from tests.helpers.upscalers import make_upscaler
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Hires
+from halftone.engine.making.upscale import enlarge, load_upscaler
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.upscale import enlarge, load_upscaler
 
 CPU = torch.device("cpu")
 

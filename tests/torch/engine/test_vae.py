@@ -20,13 +20,13 @@ from tests.helpers.vaes import Form, other_vae, save_vae
 from halftone.contract.errors import ErrorCode, HalftoneError
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Extras, Numerics
-from halftone.engine.first_plan import first_plan
-from halftone.engine.load import Loaded
-from halftone.engine.offload import Places
-from halftone.engine.preview import preview_map
-from halftone.engine.quiet import quiet_libraries
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.curing.first_plan import first_plan
+from halftone.engine.extras.vae import put_vae
+from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.preview import preview_map
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.vae import put_vae
+from halftone.engine.weights.offload import Places
 from halftone.gui.reasons import recognised
 from halftone.library.extras import extra_files
 from halftone.library.learned import recall

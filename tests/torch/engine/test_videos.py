@@ -19,8 +19,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.request import OptionValue, PictureRequest
-from halftone.engine.frames import to_pixels
-from halftone.engine.resolve import of_request, pipeline_arguments
+from halftone.engine.inputs.resolve import of_request, pipeline_arguments
+from halftone.engine.sampling.frames import to_pixels
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import is_flat, psnr
 from halftone.metadata.video import read_frames
@@ -81,7 +81,7 @@ def test_all_frames_are_saved_as_a_video_with_its_receipt(engine: DiffusersEngin
 def test_the_frames_are_those_that_diffusers_itself_makes(engine: DiffusersEngine, films: dict[str, Path]) -> None:
     from tests.helpers.tiny import load_tiny
 
-    from halftone.engine.quiet import quiet_libraries
+    from halftone.engine.basics.quiet import quiet_libraries
 
     report, _ = film(engine, films["wan"], "wan")
     with quiet_libraries():

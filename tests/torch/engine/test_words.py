@@ -13,8 +13,8 @@ from tests.helpers.read_back import parse_parameters, read_picture
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Style
+from halftone.engine.inputs.variation import laid_in, slerp
 from halftone.engine.service import DiffusersEngine
-from halftone.engine.variation import laid_in, slerp
 
 RUN: Any = {"steps": 2, "seed": 5, "width": 64, "height": 64}
 

@@ -1,0 +1,1 @@
+"""Tensors, snapshots of them, and settings of torch: what every other room of the engine uses."""

@@ -1,0 +1,86 @@
+"""The numerics settings that are switches of torch: set in one place around every run and put back after it."""
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, cast
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from halftone.contract.request import Numerics
+from halftone.contract.words import AttentionBackend
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.measure.backends import BACKENDS, ON_CPU
+
+_CONVOLUTION: Final = cast("Any", torch.backends.cudnn).conv
+_PROCESSOR: Final = cast("Any", torch.backends).mkldnn
+_CUDA_ONLY: Final = {
+    "fp16_reduction": "FP16 reduced-precision reduction",
+    "bf16_reduction": "BF16 reduced-precision reduction",
+    "fp16_accumulation": "FP16 accumulation",
+    "tf32": "TF32",
+}
+
+
+def attention_backends(wanted: AttentionBackend, device: torch.device) -> list[SDPBackend]:
+    """Backends to try in this order; empty: torch's own choice. Math stands behind each, for shapes the chosen one does not
+    take.
+    """
+    if wanted == "auto" or (device.type == "cpu" and wanted not in ON_CPU):
+        return []
+    return [BACKENDS[wanted]] if wanted == "math" else [BACKENDS[wanted], SDPBackend.MATH]
+
+
+def without_effect(numerics: Numerics, device: torch.device) -> tuple[str, ...]:
+    """A sentence for each setting that was changed but does nothing on this device."""
+    notes: list[str] = []
+    if device.type != "cuda":
+        notes += [
+            f"{name} has no effect on {device.type}: it is a switch of CUDA's matrix products."
+            for field, name in _CUDA_ONLY.items()
+            if getattr(numerics, field) and not (field == "tf32" and device.type == "cpu")  # a processor has it too
+        ]
+    if numerics.offload not in ("auto", "none") and device.type == "cpu":
+        notes.append(f"Offload has no effect on {device.type}: the weights are in its memory already.")
+    if numerics.attention_backend != "auto" and not attention_backends(numerics.attention_backend, device):
+        notes.append(
+            f"Attention backend {numerics.attention_backend} does not exist on {device.type}: torch's own choice is used."
+        )
+    if numerics.math_attention_reduction and numerics.attention_backend not in ("auto", "math"):
+        notes.append("Half-precision math attention reduction acts only with the math backend.")
+    return tuple(notes)
+
+
+def _switches(numerics: Numerics) -> list[tuple[Any, str, object]]:
+    matmul = torch.backends.cuda.matmul
+    precision = "tf32" if numerics.tf32 else "ieee"
+    return [
+        (matmul, "allow_fp16_reduced_precision_reduction", numerics.fp16_reduction),
+        (matmul, "allow_bf16_reduced_precision_reduction", numerics.bf16_reduction),
+        (matmul, "allow_fp16_accumulation", numerics.fp16_accumulation),
+        (matmul, "fp32_precision", precision),
+        (_CONVOLUTION, "fp32_precision", precision),
+        (_PROCESSOR.matmul, "fp32_precision", precision),
+        (_PROCESSOR.conv, "fp32_precision", precision),
+    ]
+
+
+@contextmanager
+def torch_settings(numerics: Numerics, device: torch.device) -> Generator[None]:
+    """Every torch switch of `numerics`, while the block runs; nothing is kept for gradients."""
+    math_before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in _switches(numerics)]
+    try:
+        for owner, name, value in _switches(numerics):
+            setattr(owner, name, value)
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(numerics.math_attention_reduction)
+        with ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(quiet_libraries())
+            if backends := attention_backends(numerics.attention_backend, device):
+                stack.enter_context(sdpa_kernel(backends, set_priority=True))
+            yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(math_before)

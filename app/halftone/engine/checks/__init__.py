@@ -1,0 +1,1 @@
+"""Checks of whole models, what their cures cost, and sound copies on disk."""

@@ -1,0 +1,400 @@
+"""A check: file scan, range pass, target pass, plan, verification, prices. Finds everything in one go."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
+from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
+from halftone.contract.plan import Cure, Plan
+from halftone.contract.words import CureKind, DType
+from halftone.engine.basics.tensors import relative_error, tensors_in
+from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.checks.prices import QUICK, Pricing
+from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
+from halftone.engine.finding.capture import Range, draw, effective, range_pass
+from halftone.engine.finding.departure import departure_finding
+from halftone.engine.finding.findings import (
+    damage_findings,
+    device_findings,
+    finite_or_none,
+    ordered,
+    overflow_finding,
+    peak_findings,
+    source_of,
+    weight_findings,
+)
+from halftone.engine.finding.lora_cause import with_lora_causes
+from halftone.engine.finding.tally import closest, picture_psnr
+from halftone.engine.finding.timing import Bare
+from halftone.engine.inputs.check_room import CheckRoom
+from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
+from halftone.engine.loading.load import Loaded, fresh_component
+from halftone.engine.loading.plans import apply_plan, base_plan, is_exact, with_counts
+from halftone.engine.patches.lora import lora_damage
+from halftone.engine.sampling.flight import Hooks, is_finite
+from halftone.engine.sampling.frames import from_decoder, to_pixels
+from halftone.engine.weights.calls import CLOSE, Call, run_call
+from halftone.engine.weights.offload import settle_weights
+from halftone.engine.weights.precision import ComponentState, exact_weights
+from halftone.health.explain import explain
+from halftone.health.judge import headroom_bits, judge
+from halftone.health.precision import granted_precision, states
+from halftone.library.scan import TensorScan, scan_weights
+from halftone.measure.pictures import is_flat
+from halftone.measure.probe import Probe
+
+log = logging.getLogger(__name__)
+
+WRONG: Final[dict[DType, float]] = {"float16": CLOSE, "bfloat16": 0.3, "float32": 1.0}
+"""Relative error from which a finite result counts as wrong; bfloat16 keeps 8 bits, so more is normal there."""
+PATIENT: Final = 180.0
+"""Seconds that a search for groups may take in a thorough check."""
+NEAR: Final = 0.02
+"""Relative error of one call up to which the whole picture is the same; float16 gives about 0.002."""
+ALIKE: Final = 30.0
+"""dB from which two pictures count as the same."""
+_EVERY: Final = 0.25
+"""Shortest time in seconds between two reports of measured layers."""
+_SHARE: Final = 0.03
+"""Largest share of the time that such reports may cost."""
+
+
+@dataclass
+class Target:
+    """The target pass of one component. seconds: of all its calls, bare; runs: seconds of those that were really run, by what was
+    called; errors: by id of the call, against the range pass.
+    """
+
+    seconds: float = 0.0
+    runs: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    calls: int = 0
+    finite: bool = True
+    errors: dict[int, float] = field(default_factory=dict[int, float])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    failing: Call | None = None
+    """The first one whose result was not finite."""
+
+
+class Examination:
+    """One check job on a loaded pipeline. The pipeline is left in the asked precision, without cures."""
+
+    def __init__(
+        self, loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Examine, emit: Emit, control: Control
+    ) -> None:
+        self._loaded = loaded
+        self._device = device
+        self._command = command
+        self._emit = emit
+        self._control = control
+        self._numerics = command.numerics
+        self._tested = tested
+        self._states = states(tested) or ASSUMED
+        dtype, self._reason = granted_precision(command.numerics.precision, tested, device)
+        self._dtype: DType = dtype
+        self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
+        self._prompts = prompts_to_read(loaded)
+        self._layers_due, self._attempts = 0.0, 0
+        self.wide: Range | None = None
+        """The range pass, once it was made."""
+        self._room = CheckRoom(loaded, device, command, [inputs for inputs, _ in self._pictures])
+        for module in loaded.modules.values():
+            settle_weights(module)
+        self._masters = {
+            name: exact_weights(module if is_exact(loaded, name) else fresh_component(loaded, name))
+            for name, module in loaded.modules.items()
+        }
+
+    def run(self) -> CheckReport:
+        """The whole check. Raises HalftoneError, JobCancelled."""
+        started = time.perf_counter()
+        loaded = self._loaded
+        scans = self._scan()
+        masters = self._masters
+        base = base_plan(loaded, self._dtype, self._numerics)
+        damage = damage_findings(scans, base.dtypes, loaded.modules) + lora_damage(loaded.adapters, self._dtype)
+        if damage:
+            return self._damaged(damage, base, started)
+        try:
+            with torch_settings(self._numerics, loaded.device):
+                wide = self.wide = self._room.run(lambda: self._range(masters))
+                targets = self._room.run(lambda: self._targets(wide, base))
+                findings = self._findings(scans, wide, targets, base)
+            pricing, plan, cures = self._room.run(lambda: self._priced(wide, base, targets, findings))
+        finally:
+            apply_plan(loaded, base, masters)
+        return self._report(findings, plan, cures, self._layers(wide, pricing, plan), targets, base, started)
+
+    def _damaged(self, damage: list[Finding], base: Plan, started: float) -> CheckReport:
+        """Bad numbers in the file settle it: no pass would tell more, and no cure can help."""
+        modules = self._loaded.modules
+        orders = {name: {path: rank for rank, (path, _) in enumerate(own.named_modules())} for name, own in modules.items()}
+        findings = self._explained(damage, orders)
+        return self._report(findings, with_counts(self._loaded, base, self._dtype), (), (), {}, base, started)
+
+    # --- the passes --------------------------------------------------------------------------------
+
+    def _scan(self) -> tuple[TensorScan, ...]:
+        self._emit(PhaseChanged(phase="scan"))
+        found = scan_weights(
+            self._loaded.facts,
+            self._control.cancelled,
+            lambda done, total: self._emit(PhaseChanged(phase="scan", done=done, total=total)),
+            extras=self._command.inputs.extras,
+        )
+        names = self._loaded.file_names
+        return tuple(
+            msgspec.structs.replace(scan, tensor=names.get(scan.component, {}).get(scan.tensor, scan.tensor)) for scan in found
+        )
+
+    def _range(self, masters: Mapping[str, Mapping[str, torch.Tensor]]) -> Range:
+        """float32 where it fits into the memory that is free, else bfloat16 where the device really has it."""
+        dtype: DType = "float32" if self._room.fits_wide() or self._states.get("bfloat16") != "works" else "bfloat16"
+        self._emit(PhaseChanged(phase="range", total=self._expected()))
+        wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
+        self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
+        return range_pass(self._loaded, self._pictures, self._prompts, dtype, self._control.check, self._progress)
+
+    def _expected(self) -> int:
+        steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
+        return steps + 4 * len(self._pictures) + 2 * len(self._prompts)
+
+    def _progress(self, found: Range, probes: Mapping[str, Probe]) -> None:
+        self._emit(PhaseChanged(phase="range", done=len(found.calls), total=max(self._expected(), len(found.calls))))
+        now = time.perf_counter()
+        if now < self._layers_due:
+            return
+        layers = tuple(layer for probe in probes.values() if probe.calls for layer in layer_peaks(probe.readings()))
+        self._emit(LayersMeasured(layers=layers, done=len(found.calls), total=max(self._expected(), len(found.calls))))
+        end = time.perf_counter()
+        self._layers_due = end + max(_EVERY, (end - now) / _SHARE)
+
+    def _targets(self, wide: Range, base: Plan) -> dict[str, Target]:
+        apply_plan(self._loaded, base, self._masters)
+        return {name: self._target(name, wide) for name in self._loaded.modules}
+
+    def _target(self, name: str, wide: Range) -> Target:
+        """Every call of a component once more, bare, in the precision that was asked for; a failing one again under the probe."""
+        target = Target()
+        module = self._loaded.modules[name]
+        dtype = self._loaded.states[name].dtype
+        failed: set[str] = set()
+        for call, reference in wide.of(name):
+            self._control.check()
+            if not is_finite(reference) or not is_finite((call.args, call.kwargs)):
+                continue
+            target.calls += 1
+            if call.method in failed:
+                target.seconds += target.runs[call.method][-1]
+                continue  # it overflows already: another noise level would tell nothing new
+            self._emit(PhaseChanged(phase="target", detail=name))
+            started = time.perf_counter()
+            result = run_call(call, module, dtype)
+            finite = is_finite(result)
+            spent = time.perf_counter() - started
+            target.runs.setdefault(call.method, []).append(spent)
+            target.seconds += spent
+            error = target.errors[id(call)] = relative_error(result, reference) if finite else float("inf")
+            if not target.findings or not finite:
+                target.findings += self._trouble(call, result, reference, wide, error)
+            if not finite:
+                failed.add(call.method)
+                target.finite = False
+                target.failing = target.failing or call
+        return target
+
+    def _trouble(self, call: Call, result: Any, reference: Any, wide: Range, error: float) -> list[Finding]:
+        """The finding of one call of the target pass, none if it is finite and close. error: against the range pass."""
+        name = call.component
+        module, dtype = self._loaded.modules[name], self._loaded.states[name].dtype
+        step = None if call.step is None else call.step + 1
+        if error < float("inf"):
+            flat = call.method == "decode" and _is_flat(result) and not _is_flat(reference)
+            if error <= WRONG[dtype] and not flat:
+                return []
+            masters = self._masters[name]
+            return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
+        measured = measure_call(call, module, dtype, until_origin=True)
+        peaks = {reading.module: reading.peak for reading in wide.readings[name]}
+        source = source_of(measured.readings)
+        return [overflow_finding(source, name, dtype, step, peaks, wide.scores[name])]
+
+    # --- what follows from them --------------------------------------------------------------------
+
+    def _findings(
+        self, scans: tuple[TensorScan, ...], wide: Range, targets: Mapping[str, Target], base: Plan
+    ) -> tuple[Finding, ...]:
+        readings = {name: {reading.module: reading for reading in found} for name, found in wide.readings.items()}
+        found = [*device_findings(self._tested, self._dtype), *weight_findings(scans, base.dtypes, readings)]
+        named = {finding.component for finding in found if finding.facts.get("read")}
+        origins: dict[str, str] = {}
+        for name, target in targets.items():
+            own = list(target.findings)
+            bad = source_of(wide.readings[name])
+            if bad is not None and name not in named and bad.inputs_finite:
+                own = [overflow_finding(bad, name, wide.dtype, None, {}, ())]
+            origins |= {name: own[0].module} if own else {}
+            dtype = base.dtypes[name]
+            found += peak_findings(name, dtype, wide.readings[name], own, overflowed=not target.finite)
+        failing = {name: _first(target.failing, wide.of(name)) for name, target in targets.items() if target.failing is not None}
+        found = with_lora_causes(self._loaded, found, failing, self._masters, self._control.check)
+        running = dict.fromkeys((*(call.component for call, _ in wide.calls), *wide.readings))
+        return self._explained(found, {name: {r.module: r.order for r in wide.readings[name]} for name in running}, origins)
+
+    def _explained(
+        self, found: Sequence[Finding], orders: Mapping[str, Mapping[str, int]], origins: Mapping[str, str] | None = None
+    ) -> tuple[Finding, ...]:
+        """In running order and with their sentences, told one by one."""
+        explained = tuple(explain(finding) for finding in ordered(found, orders, origins))
+        for finding in explained:
+            self._emit(FindingMade(finding=finding))
+        return explained
+
+    def _searching(self) -> None:
+        """Called before each run of a search for a cure, which may take many."""
+        self._control.check()
+        self._attempts += 1
+        self._emit(PhaseChanged(phase="plan", done=self._attempts))
+
+    def _priced(
+        self, wide: Range, base: Plan, targets: Mapping[str, Target], findings: tuple[Finding, ...]
+    ) -> tuple[Pricing, Plan, tuple[Cure, ...]]:
+        apply_plan(self._loaded, base, self._masters)
+        bare = {name: Bare(target.seconds, target.runs, target.errors) for name, target in targets.items()}
+        patience = QUICK if self._command.depth == "quick" else PATIENT
+        pricing = Pricing(
+            self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
+            self._searching, patience,
+        )  # fmt: skip
+        return pricing, *self._cures(pricing, findings)
+
+    def _cures(self, pricing: Pricing, findings: tuple[Finding, ...]) -> tuple[Plan, tuple[Cure, ...]]:
+        """The suggested plan (the plain one if nothing is wrong), and every cure with its prices.
+
+        A quick check runs cures, cheapest first, until one holds; of the others it says what is known without a run.
+        """
+        if self._command.plan is not None:
+            with torch_settings(effective(self._numerics, self._command.plan.settings), self._loaded.device):
+                cure = pricing.price("setting", self._command.plan)
+            return cure.plan, (cure,)
+        self._emit(PhaseChanged(phase="plan"))
+        candidates = pricing.candidates(findings)
+        if not candidates:
+            return pricing.plain(), ()
+        cures: list[Cure] = []
+        for index, (kind, plan) in enumerate(candidates):
+            self._control.check()
+            if any(cure.kind == kind and cure.refusal is None for cure in cures):
+                continue
+            found = any(cure.suggested for cure in cures)
+            if found and self._command.depth == "quick":
+                cures.append(pricing.known(kind, plan))
+                continue
+            self._emit(PhaseChanged(phase="verify", done=index, total=len(candidates), detail=kind))
+            with torch_settings(effective(self._numerics, plan.settings), self._loaded.device):
+                cure = self._tried(pricing, kind, plan, thorough=not found)
+            cures.append(msgspec.structs.replace(cure, suggested=cure.refusal is None and not found))
+        suggested = next((cure.plan for cure in cures if cure.suggested), pricing.plain())
+        return suggested, tuple(cures)
+
+    def _tried(self, pricing: Pricing, kind: CureKind, plan: Plan, *, thorough: bool) -> Cure:
+        """A plan with its prices; of regions first single layers, the fewest that give a picture that is clearly the same, then,
+        where none hold, the blocks.
+        """
+        if kind == "upcast-region":
+            prices = (pricing.price(kind, candidate, thorough=thorough) for candidate in pricing.by_layer(plan))
+            if (found := closest(self._seen(cure, always=True) for cure in prices)) is not None:
+                return found
+        return self._seen(pricing.price(kind, plan, thorough=thorough))
+
+    def _seen(self, cure: Cure, *, always: bool = False) -> Cure:
+        """The cure after a look at a whole picture where one is needed: what is little in one call may add up over the steps. It
+        must be applied. always: however little it is.
+        """
+        if not cure.plan.verified or (not always and (cure.plan.error or 0.0) <= NEAR):
+            return cure
+        assert self.wide is not None
+        inputs, seed = self._pictures[0]
+        picture = draw(self._loaded, inputs, seed, Hooks(check=self._control.check))
+        reference = self.wide.picture
+        if reference is None or picture.shape != reference.shape:
+            return cure
+        found = picture_psnr(picture, reference)
+        known = found if cure.psnr is None else min(cure.psnr, found)
+        if found >= ALIKE:
+            return msgspec.structs.replace(cure, psnr=known)
+        plan = msgspec.structs.replace(cure.plan, verified=False)
+        return msgspec.structs.replace(
+            cure, plan=plan, psnr=known, refusal=f"Its picture differs from FP32 ({found:.0f}\u00a0dB)."
+        )
+
+    def _report(
+        self,
+        findings: tuple[Finding, ...],
+        plan: Plan,
+        cures: tuple[Cure, ...],
+        layers: tuple[LayerPeak, ...],
+        targets: Mapping[str, Target],
+        base: Plan,
+        started: float,
+    ) -> CheckReport:
+        return CheckReport(
+            model=self._loaded.facts,
+            device=self._device,
+            precision=self._dtype,
+            depth=self._command.depth,
+            verdict=judge(findings, plan, base),
+            findings=findings,
+            plan=msgspec.structs.replace(plan, reasons=tuple(dict.fromkeys((self._reason, *self._room.reasons, *plan.reasons)))),
+            cures=cures,
+            components={name: self._component(name, layers, targets.get(name, Target())) for name in self._loaded.modules},
+            layers=layers,
+            numerics=self._numerics,
+            checked_at=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - started,
+            loras=self._command.inputs.loras,
+            vae=self._command.inputs.vae,
+            transformer=self._command.inputs.transformer,
+            controls=self._command.inputs.controls,
+            inversions=self._command.inputs.inversions,
+            ip_adapters=self._command.inputs.ip_adapters,
+        )
+
+    def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:
+        """Every layer with its peak, and the one under the plan."""
+        after = pricing.after(plan)
+        layers = tuple(
+            msgspec.structs.replace(layer, peak_after=finite_or_none(after.get((layer.component, layer.module))))
+            for own in wide.readings.values()
+            for layer in layer_peaks(own)
+        )
+        self._emit(LayersMeasured(layers=layers, done=1, total=1))
+        return layers
+
+    def _component(self, name: str, layers: tuple[LayerPeak, ...], target: Target) -> ComponentFacts:
+        own = [layer for layer in layers if layer.component == name]
+        peak = max((layer.peak for layer in own), default=None)
+        return ComponentFacts(
+            parameters=self._loaded.sizes[name],
+            peak=peak,
+            headroom_bits=headroom_bits(peak, self._loaded.states.get(name, ComponentState(dtype=self._dtype)).dtype),
+            seconds=target.seconds / target.calls if target.calls else None,
+            modules=len(own),
+        )
+
+
+def _first(failing: Call, calls: Sequence[tuple[Call, Any]]) -> list[Call]:
+    """All calls of a component, the one that failed before the others."""
+    return [failing, *(call for call, _ in calls if call is not failing)]
+
+
+def _is_flat(result: Any) -> bool:
+    picture = next(tensors_in(result))
+    return picture.dim() == 4 and is_flat(to_pixels(from_decoder(picture)))

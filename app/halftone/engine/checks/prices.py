@@ -1,0 +1,361 @@
+"""Candidate plans and their prices: time and how close the picture stays to float32, measured; memory and disk, computed from the
+sizes of the parameters and files.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Final
+
+import msgspec
+from torch import nn
+
+from halftone.contract.facts import Finding, LayerPeak
+from halftone.contract.plan import Cure, Plan
+from halftone.contract.request import Numerics
+from halftone.contract.words import CureKind, DType, DTypeState
+from halftone.engine.curing.layers import Fewest, fewest_layers
+from halftone.engine.curing.recover import planner_layers
+from halftone.engine.curing.regions import component_regions
+from halftone.engine.finding.capture import Range
+from halftone.engine.finding.tally import BEST, Tally
+from halftone.engine.finding.timing import Bare, Timing
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import Masters, apply_plan, apply_state, with_counts, with_settings
+from halftone.engine.rescaling.flow import Flow
+from halftone.engine.rescaling.groups import groups_of, tensor_peaks
+from halftone.engine.rescaling.rescale import INSIDE
+from halftone.engine.sampling.flight import is_finite
+from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.precision import ComponentState, bytes_in, split_rows, upcast_parameters
+from halftone.health.faults import ends_the_job
+from halftone.health.planner import BY_SCALE, candidate_plans, with_layers
+from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
+from halftone.measure.probe import Reading
+
+log = logging.getLogger(__name__)
+
+_CANNOT_RUN: Final = "The model cannot be run with it."
+QUICK: Final = 20.0
+"""Seconds that a search for groups may take in a quick check."""
+_EARLIER: Final = (1, 2, 4, 8)
+"""Layers before the fewest that are tried with them."""
+CHEAP: Final = 2.0
+"""Seconds that a component may take in all its calls to be compared in all of them even for a cure that is not suggested."""
+
+
+class Pricing:
+    """Tries plans on the calls of the range pass."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        masters: Masters,
+        wide: Range,
+        base: Plan,
+        asked: DType,
+        numerics: Numerics,
+        states: Mapping[DType, DTypeState],
+        bare: Mapping[str, Bare],
+        check: Callable[[], None],
+        searching: Callable[[], None],
+        patience: float = QUICK,
+    ) -> None:
+        """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take."""
+        self._loaded = loaded
+        self._masters = masters
+        self._wide = wide
+        self._base = base
+        self._asked: DType = asked
+        self._numerics = numerics
+        self._states = states
+        self._bare = bare
+        self._check = check
+        self._searching = searching
+        self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
+        self._sick: tuple[str, ...] = ()
+        self._patience = patience
+        self._named: list[tuple[str, str]] = []
+        self._sizes: dict[tuple[str, DType, tuple[str, ...]], int] = {}
+        self._parameters: dict[str, tuple[tuple[str, nn.Parameter], ...]] = {}
+        self._peaks: dict[str, dict[str, float]] = {}
+        self._by_layer: list[tuple[dict[str, tuple[str, ...]], dict[str, dict[str, int]]]] = []
+
+    def plain(self) -> Plan:
+        """The plan that changes nothing, with what the target pass measured."""
+        errors = [error for bare in self._bare.values() for error in bare.errors.values()]
+        finite = all(error < float("inf") for error in errors)
+        plan = with_counts(self._loaded, self._base, self._asked)
+        return msgspec.structs.replace(plan, verified=finite, error=max(errors, default=0.0) if finite else None)
+
+    def candidates(self, findings: Sequence[Finding]) -> list[tuple[CureKind, Plan]]:
+        """Plans for what was found, cheapest first."""
+        if not any(finding.code != "tight" and finding.facts.get("read", True) for finding in findings):
+            return []
+        modules = self._loaded.modules
+        self._sick = tuple(name for name in modules if any(f.component == name and f.code != "tight" for f in findings))
+        self._named = [(f.component, f.module) for f in findings if f.code in BY_SCALE]
+        orders = {name: {reading.module: reading.order for reading in own} for name, own in self._wide.readings.items()}
+        plans = candidate_plans(
+            self._groups,
+            self._layers,
+            [region for name, module in modules.items() for region in component_regions(name, module, orders[name])],
+            self._loaded.sizes,
+            self._asked,
+            self._states,
+            findings=tuple(findings),
+            numerics=self._numerics,
+            tensors=self._tensors,
+        )
+        return [(kind, self._over_base(plan)) for kind, plan in plans]
+
+    @cached_property
+    def _groups(self) -> list[RescaleGroup]:
+        """Of the sick components, as the next two."""
+        return [group for name in self._sick for group in self._groups_of(name)]
+
+    def _groups_of(self, name: str) -> tuple[RescaleGroup, ...]:
+        flows: dict[int, Flow] = {}
+
+        def flow_at(site: str) -> Flow | None:
+            call = self._call_of(name, site)
+            if call is None:
+                return None
+            if id(call) not in flows:
+                wide = ComponentState(dtype=self._wide.dtype)
+                apply_state(self._loaded, name, wide, self._masters[name])
+                run = partial(run_call, call, self._loaded.modules[name], wide.dtype)
+                flows[id(call)] = Flow(self._loaded.modules[name], run, self._searching, self._patience)
+            return flows[id(call)]
+
+        layers = [layer for layer in self._layers if layer.component == name]
+        named = [module for component, module in self._named if component == name]
+        peaks = self._peaks.setdefault(name, {})
+        return groups_of(name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at, peaks)
+
+    def _call_of(self, name: str, site: str) -> Call | None:
+        """The first sound call in which a module ran."""
+        module = site.removesuffix(INSIDE).rstrip(".")
+        calls = [call for calls in self._timing.calls_by_method(name).values() for call, _ in calls]
+        return next((call for call in calls if not module or module in self._wide.ran.get(id(call), ())), None)
+
+    @cached_property
+    def _layers(self) -> list[LayerPeak]:
+        modules = self._loaded.modules
+        return [layer for name in self._sick for layer in planner_layers(modules[name], self._wide.readings[name])]
+
+    @cached_property
+    def _tensors(self) -> dict[str, dict[str, float]]:
+        own = {name: tuple(group for group in self._groups if group.component == name) for name in self._sick}
+        return {name: tensor_peaks(self._masters[name], groups, self._peaks.setdefault(name, {})) for name, groups in own.items()}
+
+    def after(self, plan: Plan) -> dict[tuple[str, str], float]:
+        """(component, module) -> peak under a plan that rescales: of every module, those it leaves alone too."""
+        if not plan.rescale or not set(plan.rescale) <= set(self._sick):
+            return {}  # (of a plan from elsewhere it is not known by how much its groups are shifted)
+        groups, layers = self._groups, self._layers
+        shifts = choose_shifts(groups, layers, self._asked, tensors=self._tensors)
+        found: dict[tuple[str, str], float] = {}
+        for (component, module), peak in peaks_after(groups, shifts, layers).items():
+            key = (component, module.removesuffix(INSIDE).rstrip("."))
+            found[key] = max(found.get(key, 0.0), peak)
+        scaled = {key: peak for key, peak in found.items() if key[0] in plan.rescale}
+        return {key: peak for own in self._wide.readings.values() for key, peak in _with_holders(own, scaled).items()}
+
+    def by_layer(self, plan: Plan) -> Iterator[Plan]:
+        """The same cure with as few single layers as possible in place of whole blocks, found by running; then with layers before
+        them, where what those round is what the others make larger.
+        """
+        found = {name: self._fewest(name, plan) for name in plan.upcast}
+        sets = {
+            name: [blocks] if (own := found[name]) is None else list(own.sets(_EARLIER)) for name, blocks in plan.upcast.items()
+        }
+        for index in range(max(map(len, sets.values()), default=0)):
+            upcast = {name: own[min(index, len(own) - 1)] for name, own in sets.items()}
+            if upcast == plan.upcast or (upcast, plan.rescale) in self._by_layer:
+                continue
+            self._by_layer.append((upcast, plan.rescale))
+            states = {name: ComponentState(dtype=self._asked, upcast=own) for name, own in upcast.items()}
+            moved = sum(upcast_parameters(self._loaded.modules[name], state) for name, state in states.items())
+            yield with_layers(plan, upcast, moved, self._loaded.sizes, self._asked)
+
+    def _fewest(self, name: str, plan: Plan) -> Fewest | None:
+        """Layers of one component that have to run in float32 for its failing calls to be finite."""
+        calls = self._timing.calls_by_method(name)
+        errors = self._bare[name].errors
+        failing = [own for own in calls.values() if any(not errors.get(id(call), 0.0) < float("inf") for call, _ in own)]
+        narrow = ComponentState(dtype=plan.dtypes[name], rescale=plan.rescale.get(name, {}))
+        run = [call for own in failing for call, _ in own]
+        return fewest_layers(self._loaded, run, self._masters[name], narrow, self._searching, self._patience)
+
+    def _over_base(self, plan: Plan) -> Plan:
+        """A candidate together with what the settings order outright."""
+        dtypes: dict[str, DType] = {
+            name: self._base.dtypes[name] if wanted == self._asked else wanted for name, wanted in plan.dtypes.items()
+        }
+        upcast = {**self._base.upcast, **plan.upcast}
+        return with_settings(self._loaded, msgspec.structs.replace(plan, dtypes={**self._base.dtypes, **dtypes}, upcast=upcast))
+
+    def known(self, kind: CureKind, plan: Plan) -> Cure:
+        """What is known of a plan without a run: its memory; and its picture, where all that it changes would run exactly as it
+        did in the range pass. The rest is not measured, and the plan not verified.
+        """
+        changed = self._changed(plan)
+        tally = Tally(unsound=not all(self._is_sound(name) for name in changed))
+        in_range = not plan.settings and all(self._is_range(plan, name) for name in changed)
+        for name in changed if in_range else ():
+            self._as_in_range(name, tally)
+        refusal = tally.refusal() if in_range or tally.unsound else None
+        return self._cure(kind, plan, tally, refusal, verified=in_range and refusal is None)
+
+    def price(self, kind: CureKind, plan: Plan, *, thorough: bool = True) -> Cure:
+        """Run a plan. thorough: over every call of the components it changes, which verifies it; else, where they take long, over
+        one call of each kind, which does not.
+        """
+        tally = Tally()
+        try:
+            ratio = self._measured_ratio(plan, tally, thorough=thorough)
+        except Exception as error:
+            if ends_the_job(error):
+                raise
+            log.info("cure %s cannot be run", kind, exc_info=True)
+            return self._cure(kind, plan, Tally(), _CANNOT_RUN, verified=False)
+        refusal = tally.refusal()
+        log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
+        return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time_ratio=ratio)
+
+    def _measured_ratio(self, plan: Plan, tally: Tally, *, thorough: bool) -> float | None:
+        """Apply a plan and book what it gives; seconds with it over seconds without it, where it gives something sound."""
+        reached = self._reached(plan)
+        apply_plan(self._loaded, plan, self._masters)
+        for name in reached:
+            self._compare(name, plan, thorough=thorough, tally=tally)
+        if not reached:
+            self._as_measured(tally)
+        return self._timing.ratio(plan, reached, tally.runs) if tally.finite and not tally.unsound else None
+
+    def _changed(self, plan: Plan) -> list[str]:
+        """Components whose state a plan changes."""
+        return [name for name in self._loaded.modules if self._timing.state(plan, name) != self._timing.state(self._base, name)]
+
+    def _reached(self, plan: Plan) -> list[str]:
+        """Components to run: those that a plan changes; with settings, which reach all, also the sick ones (else all)."""
+        changed = self._changed(plan)
+        if not plan.settings:
+            return changed
+        return [name for name in self._loaded.modules if name in changed or not self._sick or name in self._sick]
+
+    def _is_sound(self, name: str) -> bool:
+        """The range pass gave a result to compare with in each of the component's calls."""
+        return all(is_finite(result) for _, result in self._wide.of(name))
+
+    def _is_range(self, plan: Plan, name: str) -> bool:
+        """Under the plan the component runs exactly as it did in the range pass."""
+        return self._timing.state(plan, name) == ComponentState(dtype=self._wide.dtype)
+
+    def _compare(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
+        if not self._is_sound(name):
+            tally.unsound = True
+        elif self._is_range(plan, name):
+            self._as_in_range(name, tally)
+        else:
+            self._try(name, plan, thorough=thorough or self._bare[name].seconds < CHEAP, tally=tally)
+
+    def _as_in_range(self, name: str, tally: Tally) -> None:
+        """Nothing to compare again: no error."""
+        calls = self._wide.of(name)
+        tally.errors += [0.0] * len(calls)
+        if any(call.method == "decode" for call, _ in calls):
+            tally.psnr = BEST if tally.psnr is None else tally.psnr
+
+    def _as_measured(self, tally: Tally) -> None:
+        """A plan that changes nothing: what the target pass measured."""
+        tally.errors += [error for bare in self._bare.values() for error in bare.errors.values()]
+        tally.finite = all(error < float("inf") for error in tally.errors)
+
+    def _try(self, name: str, plan: Plan, *, thorough: bool, tally: Tally) -> None:
+        """Run a component's calls: all of them, or the worst of each kind; but not those that the plan leaves as they were (the
+        encoder of a VAE whose decoder is rescaled).
+        """
+        changed = self._changed_modules(plan, name)
+        for method, calls in self._timing.calls_by_method(name).items():
+            chosen = calls if thorough else [calls[self._worst(name, calls)]]
+            tally.whole = tally.whole and len(chosen) == len(calls)
+            for call, reference in chosen:
+                self._check()
+                if method != "decode" and self._is_as_before(call, changed):
+                    tally.errors.append(self._bare[name].errors[id(call)])
+                    tally.runs.setdefault(name, {}).setdefault(method, []).append(self._bare[name].runs[method][-1])
+                    continue
+                result, seconds = self._timing.timed(call)
+                tally.runs.setdefault(name, {}).setdefault(method, []).append(seconds)
+                tally.book(call, result, reference)
+                if not tally.finite:
+                    return
+
+    def _changed_modules(self, plan: Plan, name: str) -> frozenset[str] | None:
+        """Modules whose numbers a plan changes, with those that hold them and may use their weights; None: all may be."""
+        before, after = self._timing.state(self._base, name), self._timing.state(plan, name)
+        if plan.settings or not self._timing.same_work(plan, name):
+            return None
+        differing = {key for key in {**before.rescale, **after.rescale} if before.rescale.get(key) != after.rescale.get(key)}
+        owners = {split_rows(key)[0].rpartition(".")[0] for key in differing}
+        return frozenset(owners | {owner.rpartition(".")[0] for owner in owners})
+
+    def _is_as_before(self, call: Call, changed: frozenset[str] | None) -> bool:
+        """Nothing that the call runs is changed, and the target pass ran it: what came out then comes out again."""
+        ran = self._wide.ran.get(id(call))
+        if changed is None or ran is None or not ran.isdisjoint(changed):
+            return False
+        return self._bare[call.component].errors.get(id(call), float("inf")) < float("inf")
+
+    def _worst(self, name: str, calls: list[tuple[Call, Any]]) -> int:
+        """The call that failed first in the bare target pass, else the one with the largest error."""
+        errors = self._bare[name].errors
+        return max(range(len(calls)), key=lambda index: errors.get(id(calls[index][0]), 0.0), default=0)
+
+    def _cure(
+        self, kind: CureKind, plan: Plan, tally: Tally, refusal: str | None, *, verified: bool, time_ratio: float | None = None
+    ) -> Cure:
+        counted = with_counts(self._loaded, plan, self._asked)
+        error = max(tally.errors) if tally.finite and tally.errors else None
+        return Cure(
+            kind=kind,
+            plan=msgspec.structs.replace(counted, verified=verified, error=error),
+            time_ratio=time_ratio,
+            memory_bytes=sum(self._more_bytes(plan, name) for name in self._changed(plan)),
+            disk_bytes=self._loaded.facts.size_bytes if kind == "rescale" else 0,
+            psnr=tally.psnr,
+            refusal=refusal,
+        )
+
+    def _more_bytes(self, plan: Plan, name: str) -> int:
+        return self._bytes(name, self._timing.state(plan, name)) - self._bytes(name, self._timing.state(self._base, name))
+
+    def _bytes(self, name: str, state: ComponentState) -> int:
+        key = (name, state.dtype, state.upcast)
+        if key not in self._sizes:
+            module = self._loaded.modules[name]
+            if name not in self._parameters:
+                self._parameters[name] = tuple(module.named_parameters())
+            self._sizes[key] = bytes_in(module, self._parameters[name], state.dtype, state.upcast)
+        return self._sizes[key]
+
+
+def _with_holders(readings: Sequence[Reading], scaled: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Peaks of all modules of a component: what holds others hands on what the last of them made, and the rest is as it was.
+
+    readings: in order of completion, so those inside stand before what holds them.
+    """
+    found: dict[tuple[str, str], float] = {}
+    factors: dict[str, float] = {}
+    for reading in readings:
+        key = (reading.component, reading.module)
+        factor = factors.get(reading.module, 1.0)
+        found[key] = scaled.get(key, reading.peak * factor)
+        own = found[key] / reading.peak if reading.peak else 1.0
+        holder = reading.module
+        while holder:
+            holder = holder.rpartition(".")[0]
+            factors[holder] = own
+    return found

@@ -1,0 +1,183 @@
+"""The exact cure as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it
+gets its name.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, RepairReport, SelfTestReport
+from halftone.contract.messages import Examine, PhaseChanged, Repair
+from halftone.contract.request import CheckInputs
+from halftone.engine.basics.tensors import relative_error
+from halftone.engine.checks.examine import Examination
+from halftone.engine.checks.rewrite import rewrite
+from halftone.engine.finding.capture import Range
+from halftone.engine.loading.load import Loaded, component_from, fresh_component
+from halftone.engine.loading.plans import apply_state
+from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
+from halftone.engine.patches.lora import changed_components
+from halftone.engine.sampling.flight import is_finite
+from halftone.engine.weights.calls import run_call
+from halftone.engine.weights.packed import packed_layers
+from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows
+from halftone.library.copies import REPAIRED, check_copy
+from halftone.metadata.picture import output_error
+from halftone.settings.folders import new_file, new_folder
+
+log = logging.getLogger(__name__)
+
+
+def repair(
+    loaded: Loaded, device: DeviceFacts, tested: SelfTestReport | None, command: Repair, emit: Emit, control: Control
+) -> RepairReport:
+    """Check in float16, then write the rescaled copy.
+
+    Raises repair-eight-bits, model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was
+    verified, output-*, disk-full.
+    """
+    started = time.perf_counter()
+    target = check_copy(loaded.facts, command.output)
+    if any(packed_layers(module) for module in loaded.modules.values()):
+        raise HalftoneError("repair-eight-bits", model=loaded.facts.name)
+    numerics = msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False)
+    examination = Examination(
+        loaded,
+        device,
+        tested,
+        Examine(
+            job=command.job,
+            model=command.model,
+            device=command.device,
+            numerics=numerics,
+            inputs=CheckInputs(loras=command.loras),
+        ),
+        emit,
+        control,
+    )
+    report = examination.run()
+    if report.verdict == "broken":
+        raise HalftoneError("model-broken", model=loaded.facts.name, detail=_damage(report))
+    if not report.cures:
+        raise HalftoneError("nothing-to-repair", model=loaded.facts.name)
+    cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
+    if cure is None or not cure.plan.rescale or examination.wide is None:
+        raise HalftoneError("no-rescale", model=loaded.facts.name)
+    try:
+        is_file = loaded.facts.format == "single-file"
+        with new_file(target) if is_file else new_folder(target) as part:
+            merged = _merged(loaded)
+            named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
+            if is_file:
+                changed = _write_file(loaded.facts, part, cure.plan.rescale, emit, merged, named)
+            else:
+                changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged, named)
+            emit(PhaseChanged(phase="verify"))
+            error, finite = _compare(loaded, part, {*cure.plan.rescale, *merged}, examination.wide, control)
+    except OSError as problem:
+        raise output_error(problem, target, loaded.facts.size_bytes) from problem
+    return RepairReport(
+        path=str(target),
+        changed_tensors=changed,
+        float32_error=error,
+        float16_finite=finite,
+        seconds=time.perf_counter() - started,
+        loras=tuple(lora.name for lora in loaded.loras),
+    )
+
+
+def _damage(report: CheckReport) -> str:
+    """Where a broken model is broken, for a sentence."""
+    found = next((finding for finding in report.findings if "tensor" in finding.facts), None)
+    return "no layer shows where they begin" if found is None else f"tensor {found.facts['tensor']} of {found.component}"
+
+
+def _merged(loaded: Loaded) -> dict[str, dict[str, torch.Tensor]]:
+    """Component -> parameter -> its value with the LoRAs added."""
+    found: dict[str, dict[str, torch.Tensor]] = {}
+    for name in sorted(changed_components(loaded.adapters)):
+        layers = {layer for adapter in loaded.adapters for layer in adapter.layers.get(name, {})}
+        parameters = fresh_component(loaded, name).named_parameters()
+        found[name] = {key: value.data for key, value in parameters if key.rpartition(".")[0] in layers}
+    return found
+
+
+def write_copy(
+    source: Path,
+    target: Path,
+    rescale: Mapping[str, Mapping[str, int]],
+    emit: Emit,
+    control: Control,
+    merged: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
+    loras: Sequence[str] = (),
+) -> int:
+    """Copy the folder into the empty one `target`, with the named tensors rescaled, and those merged (component -> parameter ->
+    value) in the place of the file's; how many differ. loras: what was merged, for the files' metadata."""
+    merged = merged or {}
+    files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
+    found: dict[str, dict[str, bool]] = {component: {} for component in (*rescale, *merged)}
+    total = sum(path.stat().st_size for path in files)
+    done = 0
+    for path in files:
+        control.check()
+        relative = path.relative_to(source)
+        copy = target / relative
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        component = relative.parts[0]
+        scaled: dict[str, bool] = {}
+        if component in found and path.suffix == ".safetensors":
+            scaled = rewrite(path, copy, rescale.get(component, {}), REPAIRED, merged.get(component), loras)
+        if not scaled:
+            shutil.copyfile(path, copy)
+        found.setdefault(component, {}).update(scaled)
+        done += path.stat().st_size
+        emit(PhaseChanged(phase="write", done=done, total=total))
+    for component, own in found.items():
+        if missing := {*rescale.get(component, ()), *merged.get(component, ())} - own.keys():
+            raise HalftoneError(
+                "internal", detail=f"{len(missing)} tensors of {component} are not in its files, first {min(missing)}"
+            )
+    return len({(component, split_rows(name)[0]) for component, own in found.items() for name, differs in own.items() if differs})
+
+
+def _write_file(
+    facts: ModelFacts,
+    target: Path,
+    rescale: Mapping[str, Mapping[str, int]],
+    emit: Emit,
+    merged: Mapping[str, Mapping[str, torch.Tensor]],
+    loras: Sequence[str],
+) -> int:
+    """The same of a model in one file."""
+    source = Path(facts.path)
+    emit(PhaseChanged(phase="write", done=0, total=facts.size_bytes))
+    exponents = exponents_in_file(source, facts.family, rescale)
+    differs = rewrite(source, target, exponents, REPAIRED, merged_in_file(source, facts.family, merged), loras)
+    emit(PhaseChanged(phase="write", done=facts.size_bytes, total=facts.size_bytes))
+    return len({split_rows(name)[0] for name, differ in differs.items() if differ})
+
+
+def _compare(loaded: Loaded, copy: Path, changed: Collection[str], wide: Range, control: Control) -> tuple[float, bool]:
+    """(largest relative error of the copy in float32 against the range pass, whether the copy is finite in float16)."""
+    error, finite = 0.0, True
+    for name in sorted(changed):
+        module, before = loaded.modules[name], loaded.states[name]
+        masters = exact_weights(component_from(loaded, name, copy))
+        for dtype in ("float32", "float16"):
+            apply_state(loaded, name, ComponentState(dtype=dtype), masters, force=True)
+            for call, reference in wide.of(name):
+                control.check()
+                result = run_call(call, module, dtype)
+                if dtype == "float32":
+                    error = max(error, relative_error(result, reference))
+                else:
+                    finite = finite and is_finite(result)
+        apply_state(loaded, name, before, exact_weights(fresh_component(loaded, name)), force=True)
+    return error, finite

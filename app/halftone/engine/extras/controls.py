@@ -1,0 +1,152 @@
+"""ControlNets beside a loaded model: one more component, watched, checked and cured like any other."""
+
+import inspect
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import diffusers
+import torch
+from accelerate import init_empty_weights
+from safetensors import safe_open
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Control
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
+from halftone.engine.weights.precision import ComponentState
+from halftone.library.controlnets import (
+    CONTROLNET,
+    UNETS,
+    control_files,
+    folder_config,
+    parameter_names,
+    shaped,
+    weight_files,
+)
+from halftone.library.header import read_header
+
+log = logging.getLogger(__name__)
+
+_SEVERAL: Final = {
+    UNETS: "MultiControlNetModel",
+    "SD3ControlNetModel": "SD3MultiControlNetModel",
+    "FluxControlNetModel": "FluxMultiControlNetModel",
+    "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
+    "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
+}
+_ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
+"""Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""
+
+
+def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
+    """The model with these ControlNets, as a pipeline over the same components; with none the model as it is. Those that are in
+    memory already are not read again. Raises HalftoneError control-* and model-load-failed.
+    """
+    paths = tuple(control.path for control in controls)
+    wanted = control_files(paths)
+    if wanted != loaded.controls:
+        _forget(loaded)
+        if wanted:
+            _take(loaded, paths)
+            loaded.controls = wanted
+            log.info("ControlNets: %s", ", ".join(paths))
+    if not wanted:
+        return loaded
+    try:
+        with quiet_libraries():
+            pipe = _kin(loaded.pipe, loaded.controlnet)
+    except (ValueError, TypeError) as error:
+        detail = f"no ControlNet runs with {loaded.facts.family} models here"
+        raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
+    pipe.set_progress_bar_config(disable=True)
+    return replace(loaded, pipe=pipe)
+
+
+def _kin(pipe: Any, net: Any) -> Any:
+    """A pipeline with a ControlNet over the same components, none of them cast. Raises ValueError where there is none."""
+    name = type(pipe).__name__
+    if name in _ALONE:
+        return getattr(diffusers, name.replace("Pipeline", "ControlNetPipeline"))(**pipe.components, controlnet=net)
+    return diffusers.AutoPipelineForText2Image.from_pipe(pipe, controlnet=net)
+
+
+def _forget(loaded: Loaded) -> None:
+    loaded.controls, loaded.controlnet = (), None
+    for known in (loaded.sources, loaded.states, loaded.stored):
+        cast("dict[str, Any]", known).pop(CONTROLNET, None)
+
+
+def _take(loaded: Loaded, paths: tuple[str, ...]) -> None:
+    source = partial(read_controls, loaded, paths)
+    module = source()
+    dtype = _widest({parameter.dtype for parameter in module.parameters()})
+    make_ready(loaded, CONTROLNET, module, dtype)
+    # nothing from here on can fail
+    loaded.controlnet, loaded.sources[CONTROLNET], loaded.stored[CONTROLNET] = module, source, dtype
+    loaded.states[CONTROLNET] = ComponentState(dtype=NAMES[dtype])
+
+
+def _widest(dtypes: set[torch.dtype]) -> torch.dtype:
+    return dtypes.pop() if len(dtypes) == 1 else torch.float32
+
+
+def read_controls(loaded: Loaded, paths: Sequence[str]) -> nn.Module:
+    """The ControlNets as one component, on the CPU, in their stored dtype. Raises control-other-base, model-load-failed."""
+    nets = [_read(loaded, path) for path in paths]
+    if len(nets) == 1:
+        return nets[0]
+    several = getattr(diffusers, _SEVERAL[type(nets[0]).__name__])
+    made = cast("nn.Module", several(nets))
+    return made.to(_widest({parameter.dtype for parameter in made.parameters()}))
+
+
+def _read(loaded: Loaded, path: str) -> nn.Module:
+    place = Path(path)
+    headers = {file: read_header(file) for file in weight_files(path)}
+    dtype = narrowest({tensor.dtype for header in headers.values() for tensor in header.tensors})
+    with told_loading(loaded.facts, place):
+        tensors: dict[str, torch.Tensor] = {}
+        for file, header in headers.items():
+            with safe_open(file, "pt") as opened:
+                found = ((ours, opened.get_tensor(name)) for name, ours in parameter_names(header).items())
+                tensors |= {name: _as_stored(tensor, dtype) for name, tensor in found}
+        config = folder_config(place)
+        kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
+        config = config or _config_beside(kind, loaded.pipe.unet, tensors)
+        with init_empty_weights(include_buffers=False):
+            net = cast("nn.Module", kind.from_config(config))
+    try:
+        shapes = {name: value.shape for name, value in net.state_dict().items()}
+        net.load_state_dict({name: _shaped(value, shapes.get(name)) for name, value in tensors.items()}, assign=True)
+    except RuntimeError as error:
+        raise _unfit(loaded.facts, place, str(error)) from error
+    return net
+
+
+def _as_stored(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor.to(dtype, copy=True) if tensor.is_floating_point() else tensor.clone()
+
+
+def _shaped(value: torch.Tensor, wanted: torch.Size | None) -> torch.Tensor:
+    """A linear layer may stand in a file as a convolution of one pixel."""
+    return value.reshape(wanted) if wanted is not None and value.numel() == wanted.numel() else value
+
+
+def _config_beside(kind: Any, unet: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Of a ControlNet in one file: it is built as the encoder of the UNet beside which it runs."""
+    known = inspect.signature(kind.__init__).parameters
+    own = {name: value for name, value in dict(unet.config).items() if name in known}
+    return {**own, **shaped({name: tuple(value.shape) for name, value in tensors.items()})}
+
+
+def _unfit(model: ModelFacts, path: Path, details: str) -> HalftoneError:
+    detail = "its tensors have other names or sizes than the model's"
+    name = path.name.removesuffix(".safetensors")
+    return HalftoneError("control-other-base", details, name=name, model=model.name, detail=detail, family=model.family)

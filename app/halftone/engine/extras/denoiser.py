@@ -1,0 +1,131 @@
+"""A transformer or UNet of one file in the place of the model's own: .gguf or .safetensors, quantised or not.
+
+Names are turned into diffusers' by diffusers itself; weights that are packed in the file stay so in memory.
+"""
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from accelerate import init_empty_weights
+from diffusers.loaders import single_file_model
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.load import Loaded, component_from, make_ready, told_loading
+from halftone.engine.loading.plans import HALF_DONE
+from halftone.engine.patches.lora import changed_components
+from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type
+from halftone.engine.weights.precision import ComponentState
+from halftone.library.denoisers import (
+    TransformerFile,
+    check_transformer_fit,
+    denoiser_name,
+    denoiser_tensors,
+    read_transformer,
+    transformer_name,
+    transformer_version,
+)
+
+log = logging.getLogger(__name__)
+
+_START: Final = "model.diffusion_model."
+"""Before the names of a UNet, where diffusers' reader of its own names looks for them."""
+
+
+def put_transformer(loaded: Loaded, path: str | None) -> None:
+    """Let this file take the place of the model's own denoiser; None: the own one comes back. What is there already is not read
+    again.
+
+    Raises HalftoneError transformer-* and model-load-failed; then nothing is changed.
+    """
+    wanted = None if path is None else TransformerFile(path, transformer_version(path))
+    name = denoiser_name(loaded.facts)
+    if wanted == loaded.transformer or name is None:
+        return
+    read = partial(read_denoiser, loaded, name, path) if path is not None else None
+    module = component_from(loaded, name, Path(loaded.facts.path)) if read is None else read()
+    dtype = one_type(module.parameters())
+    make_ready(loaded, name, module, dtype)
+    # nothing from here on can fail
+    loaded.pipe.register_modules(**{name: module})
+    loaded.stored[name] = dtype
+    as_read = name not in changed_components(loaded.adapters) and not (read is None and loaded.fp8)
+    loaded.states[name] = ComponentState(dtype=NAMES[dtype]) if as_read else HALF_DONE
+    if read is None:
+        loaded.sources.pop(name, None)
+        loaded.file_names.pop(name, None)
+    else:
+        loaded.sources[name] = read
+    vars(loaded).pop("sizes", None)  # counted of the one before
+    loaded.transformer = wanted
+    log.info("%s: %s", name, path or "the model's own")
+
+
+def told_as_it_is(loaded: Loaded) -> tuple[str, ...]:
+    """That FP8 storage does nothing with a file of its own."""
+    if not loaded.fp8 or loaded.transformer is None:
+        return ()
+    return ("FP8 storage leaves a transformer of its own file as that file has it.",)
+
+
+def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
+    """The denoiser of a file as a component of this model, on the CPU; what is packed in the file stays mapped from it.
+
+    Raises transformer-*, model-load-failed.
+    """
+    check_transformer_fit(path, loaded.facts)
+    own = cast("Any", loaded.modules[name])
+    with told_loading(loaded.facts, Path(path)):
+        with init_empty_weights(include_buffers=False):
+            made = cast("nn.Module", type(own).from_config(own.config))
+        tensors = _read(path)
+        found = _converted(made, tensors)
+        if (why := misfit(made, found)) is not None:
+            model, family = loaded.facts.name, loaded.facts.family
+            raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model, detail=why, family=family)
+        loaded.file_names[name] = _places(made, tensors)
+        fill(made, found)
+    return made
+
+
+def _read(path: str) -> dict[str, torch.Tensor]:
+    """The denoiser's tensors under the names of the file, mapped and not yet read."""
+    return mapped(Path(path), denoiser_tensors(read_transformer(path)))
+
+
+def _converted(made: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors under diffusers' names."""
+    if {name for name, _ in made.named_parameters()} <= tensors.keys():
+        return tensors
+    kinds = cast("dict[str, dict[str, Any]]", single_file_model.SINGLE_FILE_LOADABLE_CLASSES)
+    kind = next((kind.__name__ for kind in type(made).__mro__ if kind.__name__ in kinds), None)
+    if kind is None:
+        return tensors
+    convert = kinds[kind]["checkpoint_mapping_fn"]
+    start = _START if kind == "UNet2DConditionModel" else ""
+    given = {start + name: value for name, value in tensors.items()}
+    return cast("dict[str, torch.Tensor]", convert(config=dict(cast("Any", made).config), checkpoint=given))
+
+
+def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """Tensor of the file -> the parameter that it becomes; of several that lie in one tensor, the first. {} where that cannot be
+    told.
+    """
+    names = list(tensors)
+    tags = {
+        name: torch.full((value.shape[0] if value.dim() else 1, *(1,) * (value.dim() - 1)), float(index), dtype=torch.float64)
+        for index, (name, value) in enumerate(tensors.items())
+    }
+    try:
+        found = _converted(made, tags)
+    except (RuntimeError, ValueError, KeyError, IndexError, TypeError):
+        return {}
+    places: dict[str, str] = {}
+    for name, tag in found.items():
+        places.setdefault(names[int(tag.reshape(-1)[0])], name)
+    return places

@@ -1,0 +1,119 @@
+"""IP-Adapters beside a loaded model: its denoiser reads pictures; an image encoder is one more component, watched and cured."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection, SiglipImageProcessorPil, SiglipVisionModel
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import IpAdapter
+from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told_loading
+from halftone.engine.loading.plans import HALF_DONE
+from halftone.engine.patches.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
+from halftone.engine.weights.precision import ComponentState
+from halftone.library.folder import read_json
+from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
+
+log = logging.getLogger(__name__)
+
+_EXTRACTOR: Final = "feature_extractor"
+
+
+def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
+    """Let the model read pictures through these, and no others; with none it is as it was loaded. What is in memory already is
+    not read again. Raises HalftoneError ip-adapter-*, model-load-failed.
+    """
+    wanted = adapter_files(adapters)
+    if wanted != loaded.ip_adapters or (wanted and not reads_pictures(_reader(loaded))):  # another may be there now
+        _forget(loaded)
+        if wanted:
+            _take(loaded, adapters)
+            loaded.ip_adapters = wanted
+        log.info("IP-Adapters: %s", ", ".join(one.name for one in adapters) or "none")
+    if wanted:
+        weigh(_reader(loaded), [one.scale for one in adapters])
+
+
+def _reader(loaded: Loaded) -> Any:
+    return getattr(loaded.pipe, loaded.reader)
+
+
+def _forget(loaded: Loaded) -> None:
+    if not loaded.ip_adapters:
+        return
+    loaded.ip_adapters = ()
+    detach(_reader(loaded))
+    loaded.states[loaded.reader] = HALF_DONE
+    if ENCODER in loaded.sources:
+        loaded.pipe.register_modules(**{ENCODER: None})
+        for known in (loaded.sources, loaded.states, loaded.stored):
+            cast("dict[str, Any]", known).pop(ENCODER, None)
+    loaded.forget_sizes()
+
+
+def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
+    folder = encoder_folder(adapters[0].path)
+    encoder, dtype = None, torch.float32
+    if getattr(loaded.pipe, ENCODER, None) is None:
+        encoder = read_encoder(loaded, folder)
+        dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
+        make_ready(loaded, ENCODER, encoder, dtype)
+    _attach(loaded, adapters)
+    # nothing from here on can fail
+    loaded.states[loaded.reader] = HALF_DONE
+    if encoder is not None:
+        loaded.pipe.register_modules(**{ENCODER: encoder})
+        loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, folder), dtype
+        loaded.states[ENCODER] = ComponentState(dtype=NAMES[dtype])
+    if getattr(loaded.pipe, _EXTRACTOR, None) is None:
+        loaded.pipe.register_modules(**{_EXTRACTOR: _extractor(loaded.pipe.image_encoder.config)})
+    loaded.forget_sizes()
+
+
+def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
+    files = [_read(one.path) for one in adapters]
+    try:
+        attach(_reader(loaded), files)
+    except (RuntimeError, KeyError, ValueError) as error:
+        detail = "its layers have other sizes or places than the model's"
+        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
+
+
+def _read(path: str) -> Halves:
+    try:
+        halves = read_halves(path)
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("ip-adapter-not-one", str(error), path=path, detail="it cannot be read") from error
+    for half, tensors in halves.items():
+        for name, tensor in tensors.items():
+            if not bool(tensor.isfinite().all()):
+                detail = f"it holds numbers that are not numbers, in its tensor {half}.{name}"
+                raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
+    return halves
+
+
+def read_encoder(loaded: Loaded, folder: Path) -> nn.Module:
+    """The image encoder on the CPU, in its stored dtype. Raises model-load-failed."""
+    dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
+    with told_loading(loaded.facts, folder):
+        kind = SiglipVisionModel if _is_siglip(read_json(folder / "config.json")) else CLIPVisionModelWithProjection
+        return kind.from_pretrained(folder, dtype=dtype, local_files_only=True)
+
+
+def _is_siglip(config: Mapping[str, Any]) -> bool:
+    return str(config.get("model_type", "")).startswith("siglip")
+
+
+def _extractor(config: Any) -> Any:
+    """What brings pictures to the size and range of an image encoder, by its configuration."""
+    size = config.image_size
+    if _is_siglip(config.to_dict()):
+        return SiglipImageProcessorPil(size={"height": size, "width": size})
+    return CLIPImageProcessorPil(size=size, crop_size=size)

@@ -1,0 +1,67 @@
+"""A VAE of another file in the place of the model's own: everything else stays in memory, and the own one can come back."""
+
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from accelerate import init_empty_weights
+from safetensors import safe_open
+from torch import nn
+
+from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.load import Loaded, component_from, make_ready, narrowest, told_loading
+from halftone.engine.weights.precision import ComponentState
+from halftone.library.header import read_header
+from halftone.library.vaes import VAE, VaeFile, names_in, vae_config, vae_file, vae_version
+
+log = logging.getLogger(__name__)
+
+
+def put_vae(loaded: Loaded, path: str | None) -> None:
+    """Let this VAE take the place of the model's own; None: the own one comes back. What is there already is not read again.
+
+    Raises HalftoneError vae-* and model-load-failed; then nothing is changed.
+    """
+    wanted = None if path is None else VaeFile(path, vae_version(path))
+    if wanted == loaded.vae:
+        return
+    module = component_from(loaded, VAE, Path(loaded.facts.path)) if path is None else read_vae(loaded, path)
+    dtype = next(module.parameters()).dtype
+    make_ready(loaded, VAE, module, dtype)
+    # nothing from here on can fail
+    loaded.pipe.register_modules(vae=module)
+    loaded.stored[VAE] = dtype
+    loaded.states[VAE] = ComponentState(dtype=NAMES[dtype])
+    if path is None:
+        loaded.sources.pop(VAE, None)
+    else:
+        loaded.sources[VAE] = partial(read_vae, loaded, path)
+    vars(loaded).pop("sizes", None)  # counted of the one before
+    loaded.vae = wanted
+    log.info("VAE: %s", path or "the model's own")
+
+
+def read_vae(loaded: Loaded, path: str) -> nn.Module:
+    """The VAE of a folder or a file as a component of this model, on the CPU, in its stored dtype. Raises vae-*,
+    model-load-failed.
+    """
+    kind, config, file = cast("Any", type(loaded.modules[VAE])), vae_config(path, loaded.facts), vae_file(path)
+    names = names_in(path)
+    dtype = narrowest({tensor.dtype for tensor in read_header(file).tensors if tensor.name in names})
+    with told_loading(loaded.facts, Path(path)):
+        with init_empty_weights(include_buffers=False):
+            module = cast("nn.Module", kind.from_config(config))
+        wanted = {name: value.shape for name, value in module.state_dict().items()}
+        with safe_open(file, "pt") as opened:
+            found = {ours: _held(opened.get_tensor(name), dtype) for name, ours in names.items()}
+        # a linear layer may stand there as a convolution of one pixel, which is the same numbers in another shape
+        fitting = {name: value.reshape(wanted[name]) for name, value in found.items() if name in wanted}
+        module.load_state_dict(fitting, assign=True)
+        return module
+
+
+def _held(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A copy of its own. Counters stay whole numbers."""
+    return value.to(dtype if value.is_floating_point() else value.dtype, copy=True)

@@ -1,0 +1,1 @@
+"""A request made into what a pipeline takes, and the memory that it will need."""

@@ -1,0 +1,62 @@
+"""Where the parts of a model lie while it is checked: offloaded where they do not fit, as for a picture."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.messages import Examine
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import DType
+from halftone.engine.inputs.memory import Room, free_after, free_bytes, told_too_large
+from halftone.engine.inputs.resolve import Inputs
+from halftone.engine.inputs.video_inputs import expected_frames
+from halftone.engine.loading.load import Loaded
+from halftone.health.activations import Size
+from halftone.health.faults import is_out_of_memory
+from halftone.measure.devices import memory
+
+Found = TypeVar("Found")
+
+
+class CheckRoom:
+    """Of one check. pictures: what it makes; reasons: of where the parts lie, once that is settled."""
+
+    def __init__(self, loaded: Loaded, device: DeviceFacts, command: Examine, pictures: Iterable[Inputs]) -> None:
+        self._loaded = loaded
+        # the weights that are checked are as wide as they run, and tiles would have other peaks than the whole
+        numerics = msgspec.structs.replace(command.numerics, vae_tiling="never", fp8_storage=False)
+        request = PictureRequest(prompt="", loras=command.inputs.loras, numerics=numerics)
+        frames = expected_frames(loaded.pipe, command.inputs.num_frames)
+        native = loaded.facts.native_width, loaded.facts.native_height
+        sizes = (Size(one.width or native[0], one.height or native[1], frames) for one in pictures)
+        size = max(sizes, key=lambda one: one.pixels)
+        self._room = Room(loaded, device, request, size, guided=True, dtypes={})
+        self.reasons: tuple[str, ...] = ()
+
+    def fits_wide(self) -> bool:
+        """Whether all weights in float32 find room on the device."""
+        facts = memory(str(self._loaded.device))
+        return 4 * sum(self._loaded.sizes.values()) < 0.9 * (facts.total - facts.others)
+
+    def settle(self, dtype: DType, place: Callable[[], object], free: int | None = None) -> None:
+        """Choose what is offloaded while the model runs in dtype, and place it so. free: bytes on the device; None: as it is."""
+        self._room.dtypes = dict.fromkeys(self._loaded.modules, dtype)
+        begun_again = bool(self._room.tried)
+        room = free_bytes(self._loaded) if free is None else free
+        self.reasons = self._room.bring(place) if begun_again else self._room.settle(room, place)
+
+    def run(self, work: Callable[[], Found]) -> Found:
+        """What the work gives; where the memory ends in it, it is begun again in the next cheaper way."""
+        while True:
+            try:
+                return work()
+            except (RuntimeError, MemoryError, HalftoneError) as error:
+                if not (is_out_of_memory(error) or told_too_large(error)):
+                    raise
+                free_after(error)
+                if not self._room.offload_more():
+                    raise
+            self.reasons = self._room.reasons()

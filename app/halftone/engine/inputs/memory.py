@@ -1,0 +1,257 @@
+"""How a job is made to fit into the device's memory: what it needs, the way that is chosen, and the next cheaper one."""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import torch
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts, Shortage
+from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
+from halftone.contract.words import DType, OffloadMode, Phase
+from halftone.engine.inputs.video_inputs import expected_frames
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import any_component
+from halftone.engine.weights.offload import put_offload
+from halftone.engine.weights.parts import role
+from halftone.health.activations import Size
+from halftone.health.faults import forget_frames
+from halftone.health.memory import (
+    Job,
+    Need,
+    Way,
+    allowed,
+    bytes_in,
+    choose,
+    decoder_scale,
+    kept_in_eight,
+    largest_size,
+    need,
+    tile_edge,
+)
+from halftone.health.passes import last_size
+from halftone.library.networks import Network, known_networks
+from halftone.measure.devices import memory
+from halftone.measure.giving_back import give_back
+from halftone.settings.disk import size_text
+
+log = logging.getLogger(__name__)
+
+
+_NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "sequential": "Sequential"}
+"""As the setting calls its choices."""
+
+
+@dataclass
+class Room:
+    """Of one job. way: how its pictures are made now."""
+
+    loaded: Loaded
+    device: DeviceFacts
+    request: PictureRequest
+    size: Size
+    guided: bool
+    dtypes: Mapping[str, DType]
+    way: Way = field(default_factory=Way)
+    tried: set[Way] = field(default_factory=set[Way])
+
+    def __post_init__(self) -> None:
+        self.networks = known_networks(self.loaded.facts, self.loaded.extras)
+        self._ways = allowed(
+            self.request.numerics.vae_tiling,
+            self.request.numerics.offload,
+            on_cpu=not self.loaded.places.apart,
+            can_tile=can_tile(self._decoder()),
+        )
+
+    def settle(self, free: int, place: Callable[[], object] = lambda: None) -> tuple[str, ...]:
+        """Choose the cheapest way that fits into the free bytes and put it into force; its reasons. place: as `bring` has it."""
+        self.put(choose(self._ways, self.needs(0), self.needs(self.tile), free if self.networks else None))
+        return self.bring(place)
+
+    def bring(self, place: Callable[[], object]) -> tuple[str, ...]:
+        """The reasons of the way in which the weights were placed: where they find no room after all, it is the next cheaper
+        one. Raises model-too-large where none is left.
+        """
+        while True:
+            try:
+                place()
+                return self.reasons()
+            except HalftoneError as error:
+                if not told_too_large(error):
+                    raise
+                free_after(error)
+                if not self.offload_more():
+                    raise
+
+    def offload_more(self) -> bool:
+        """The next way that offloads more is in force from now on, if there is one."""
+        way = self._cheaper("encode")
+        if way is not None:
+            self.put(way)
+        return way is not None
+
+    def reasons(self) -> tuple[str, ...]:
+        """Of all that is not plain now, in words that are the same each time: they stand in the picture's file."""
+        plain, tiled = self.needs(0), self.needs(self.tile)
+        numerics = self.request.numerics
+        reasons: list[str] = []
+        if self.way.offload != "none" and numerics.offload == "auto":
+            named, all_at_once = _NAMES[self.way.offload], size_text(plain.peak)
+            reasons.append(f"Offload ({named}): all at once would need about {all_at_once}, more than is free.")
+        if self.way.tiled and numerics.vae_tiling == "always":
+            reasons.append("The VAE decodes in tiles: VAE tiling is set to Always.")
+        elif self.way.tiled:
+            whole = size_text(bytes_in(plain, tiled, Way(self.way.offload)))
+            reasons.append(f"The VAE decodes in tiles: without them about {whole} would be needed, more than is free.")
+        return tuple(reasons)
+
+    def needs(self, tile: int) -> Need:
+        """What a picture of the job needs with all on the device. tile: edge of the decoder's tiles, 0: the whole at once."""
+        return self._need(self.size, tile)
+
+    def put(self, way: Way) -> None:
+        """Let the pictures be made this way from now on."""
+        self.way = way
+        put_offload(self.loaded.places, way.offload, packed=self.request.numerics.fp8_storage)
+        self.tried.add(way)
+        if (decoder := self._decoder()) is not None:
+            put_tiling(decoder, self.tile if way.tiled else 0)
+
+    def make(self, phase: str, step: int | None) -> Shortage:
+        """The memory ended there: the next cheaper way is in force from now on, if there is one."""
+        before, way = self.way, self._cheaper(phase)
+        if way is not None:
+            self.put(way)
+        return Shortage(
+            phase=cast("Phase", phase or "encode"),
+            step=step,
+            then="stopped" if way is None else "tiles" if way.offload == before.offload else "offload",
+            width=self.size.width,
+            height=self.size.height,
+            fits=self._largest() if way is None else None,
+        )
+
+    def _cheaper(self, phase: str) -> Way | None:
+        """The next way that takes less in this phase and was not tried yet. Tiles help only where something is decoded."""
+        after = self._ways[self._ways.index(self.way) + 1 :] if self.way in self._ways else self._ways
+        left = (way for way in after if way not in self.tried and (phase == "decode" or way.offload != self.way.offload))
+        return next(left, None)
+
+    @property
+    def tile(self) -> int:
+        """Edge of a tile in pixels."""
+        return tile_edge(self.size, decoder_scale(self.networks))
+
+    def _largest(self) -> tuple[int, int] | None:
+        """The largest (width, height) of this shape that fits in the cheapest way that is left; None where it is not known."""
+        if not self.networks:
+            return None
+        free = free_bytes(self.loaded)
+
+        def peak(size: Size) -> int:
+            plain, tiled = self._need(size, 0), self._need(size, self.tile)
+            return min(bytes_in(plain, tiled, way) for way in self._ways)
+
+        found = largest_size(self.size, free, peak)
+        smaller = found is not None and found.pixels < self.size.pixels
+        return (found.width, found.height) if found is not None and smaller else None
+
+    def _need(self, size: Size, tile: int) -> Need:
+        return need(
+            self.networks,
+            Job(size, guided=self.guided, tile=tile),
+            self._dtype,
+            self.device.backend,
+            packed=kept_in_eight(self.request),
+        )
+
+    def _dtype(self, network: Network) -> DType:
+        return self.dtypes.get("controlnet" if network.work == "control" else network.name, "float32")
+
+    def _decoder(self) -> nn.Module | None:
+        found = any_component(self.loaded, "decode")
+        return None if found is None else found[1]
+
+
+def room_of(
+    loaded: Loaded,
+    device: DeviceFacts,
+    request: PictureRequest,
+    resolved: ResolvedRequest,
+    frames: int,
+    dtypes: Mapping[str, DType],
+) -> Room:
+    """Of a job that is about to begin. dtypes: of its plan."""
+    size = Size(*last_size(request.hires, resolved.width, resolved.height), frames)
+    return Room(loaded, device, request, size, guided=resolved.guidance > 1, dtypes=dtypes)
+
+
+def settle_at_rest(
+    loaded: Loaded, device: DeviceFacts, numerics: Numerics, dtypes: Mapping[str, DType], place: Callable[[], object]
+) -> None:
+    """Place a model that was just loaded as its first picture will need it: one of its own size. Raises model-too-large."""
+    facts = loaded.facts
+    size = Size(facts.native_width, facts.native_height, expected_frames(loaded.pipe, None))
+    request = PictureRequest(prompt="", numerics=numerics)
+    Room(loaded, device, request, size, guided=facts.default_guidance > 1, dtypes=dtypes).settle(free_bytes(loaded), place)
+
+
+def can_tile(decoder: nn.Module | None) -> bool:
+    return decoder is not None and hasattr(decoder, "use_tiling")
+
+
+def told_too_large(error: BaseException) -> bool:
+    """Whether it says that the device has no room for the weights."""
+    return isinstance(error, HalftoneError) and error.code == "model-too-large"
+
+
+def put_tiling(decoder: Any, edge: int) -> None:
+    """Decode in tiles of so many pixels along an edge, frame by frame; 0: the whole at once."""
+    if not can_tile(decoder):
+        return
+    sliced = hasattr(decoder, "use_slicing")
+    if not edge:
+        decoder.disable_tiling()
+        if sliced:
+            decoder.disable_slicing()
+        return
+    sizes = inspect.signature(decoder.enable_tiling).parameters
+    told = {"tile_sample_min_height": edge, "tile_sample_min_width": edge}
+    told |= {"tile_sample_stride_height": edge * 3 // 4, "tile_sample_stride_width": edge * 3 // 4}
+    decoder.enable_tiling(**{name: value for name, value in told.items() if name in sizes})
+    if hasattr(decoder, "tile_latent_min_size") and isinstance(decoder.tile_sample_min_size, int):
+        scale = 2 ** (len(decoder.config.block_out_channels) - 1)
+        decoder.tile_sample_min_size, decoder.tile_latent_min_size = edge, edge // scale
+    if sliced:
+        decoder.enable_slicing()
+
+
+def free_bytes(loaded: Loaded) -> int:
+    """Bytes that the networks and what they compute may take together on the device."""
+    now = memory(str(loaded.device))
+    if loaded.device.type != "cpu":
+        return max(0, now.total - now.others)
+    return max(0, now.total - now.others - now.own) + weight_bytes(loaded)
+
+
+def weight_bytes(loaded: Loaded) -> int:
+    """Bytes of all networks as they are in memory now."""
+    return sum(
+        tensor.nbytes
+        for name, module in loaded.modules.items()
+        if role(name, module) != "other"
+        for tensor in (*module.parameters(), *module.buffers())
+    )
+
+
+def free_after(error: BaseException) -> None:
+    """Give back what a failed call left: the tensors that its frames held, and what torch and the C library keep for later."""
+    forget_frames(error)
+    give_back()
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()

@@ -1,0 +1,428 @@
+"""From what was wanted to what will run: arguments of the pipeline, and the resolved request with a reason for each choice."""
+
+import inspect
+import math
+import secrets
+import traceback
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
+
+import diffusers
+from msgspec.structs import replace
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import CheckInputs, Control, IpAdapter, OptionValue, PictureRequest, ResolvedRequest, Start
+from halftone.contract.words import DType
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs.control_pictures import prepared, resized_notes
+from halftone.engine.inputs.start_pictures import Canvas, canvas
+from halftone.engine.inputs.video_inputs import with_rate
+from halftone.engine.loading.load import Loaded
+from halftone.engine.patches.embeddings import prompt_texts, takes_weights
+from halftone.engine.sampling.samplers import sampler_name
+from halftone.health.requests import FIELDS, check_multiple
+from halftone.library.options import Kind
+from halftone.library.prompt_syntax import notes, plain
+from halftone.library.spoken import spoken
+from halftone.metadata.given import picture_size, read_picture
+
+PLAIN: Final = Start()
+NOTE: Final = "halftone.json"
+"""A model folder may carry its own defaults in this file, as Pocket does; others keep the pipeline's own."""
+SIBLINGS: Final[dict[str, dict[str, str]]] = {
+    "mask_image": {
+        "ChromaPipeline": "ChromaInpaintPipeline",
+        "FluxKontextPipeline": "FluxKontextInpaintPipeline",
+        "Flux2KleinPipeline": "Flux2KleinInpaintPipeline",
+    },
+    "image": {
+        "ChromaPipeline": "ChromaImg2ImgPipeline",
+        "LTXPipeline": "LTXImageToVideoPipeline",
+        "SanaSprintPipeline": "SanaSprintImg2ImgPipeline",
+    },
+}
+"""Pipelines over the same components that diffusers' own tables of tasks leave out."""
+NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined", "KandinskyImg2Img", "KandinskyV22Img2Img")
+"""Their inpainting needs a decoder that was trained for it."""
+_GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
+"""How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
+_OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
+
+_KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the user gave, for a picture or for a check; None: the pipeline's own default."""
+
+    prompt: str
+    negative: str | None
+    width: int | None
+    height: int | None
+    steps: int | None
+    guidance: float | None
+    image: Any
+    """A file, or a picture of Pillow."""
+    mask: str | None
+    num_frames: int | None
+    fps: int | None
+    options: dict[str, OptionValue]
+    controls: tuple[Control, ...] = ()
+    ip_adapters: tuple[IpAdapter, ...] = ()
+    start: Start = PLAIN
+
+    @property
+    def masked(self) -> bool:
+        return self.mask is not None or self.start.extends
+
+
+def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) -> Inputs:
+    """The request's inputs, completed by the defaults a model carries itself. image: in the place of the request's."""
+    own = (Path(facts.path) / NOTE).is_file()
+    image = request.image if image is None else image
+    sized = (own or bool(request.controls)) and image is None  # a control picture is brought to the size of the result
+    sized = sized or request.start.only_masked is not None  # which is computed in the size that the model is made for
+    return Inputs(
+        prompt=request.prompt,
+        negative=request.negative or None,
+        width=request.width or (facts.native_width if sized else None),
+        height=request.height or (facts.native_height if sized else None),
+        steps=request.steps or (facts.default_steps if own else None),
+        guidance=facts.default_guidance if own and request.guidance is None else request.guidance,
+        image=image,
+        mask=request.mask,
+        num_frames=request.num_frames,
+        fps=request.fps,
+        options=request.options,
+        controls=request.controls,
+        ip_adapters=request.ip_adapters,
+        start=request.start,
+    )
+
+
+def of_check(inputs: CheckInputs, facts: ModelFacts, prompt: str) -> Inputs:
+    """The same for a check; prompt: used when none was given."""
+    request = PictureRequest(
+        prompt=inputs.prompt or prompt,
+        negative=inputs.negative or "",
+        width=inputs.width,
+        height=inputs.height,
+        steps=inputs.steps,
+        guidance=inputs.guidance,
+        image=inputs.image,
+        mask=inputs.mask,
+        num_frames=inputs.num_frames,
+        options=inputs.options,
+        controls=inputs.controls,
+        ip_adapters=inputs.ip_adapters,
+        start=inputs.start,
+    )
+    return of_request(request, facts)
+
+
+def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
+    """The loaded pipeline, or its image-to-image or inpainting sibling over the same components. Raises start-no-picture,
+    start-no-mask, control-unsupported.
+    """
+    pipe = loaded.pipe
+    for given, name, family in (
+        (inputs.masked, "mask_image", "AutoPipelineForInpainting"),
+        (inputs.image is not None, "image", "AutoPipelineForImage2Image"),
+    ):
+        if not given or (name in _parameters(pipe) and not inputs.controls):
+            continue
+        if name == "mask_image" and type(pipe).__name__.startswith(NO_MASK):
+            raise HalftoneError("start-no-mask", model=loaded.facts.name)
+        own = SIBLINGS[name].get(type(pipe).__name__)
+        try:
+            with quiet_libraries():
+                pipe = getattr(diffusers, family).from_pipe(pipe) if own is None else _over(pipe, getattr(diffusers, own))
+        except (ValueError, TypeError) as error:
+            if inputs.controls:
+                detail = "diffusers has none that starts from a picture"
+                raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
+            lacking = "start-no-mask" if name == "mask_image" else "start-no-picture"
+            raise HalftoneError(lacking, str(error), model=loaded.facts.name) from error
+        pipe.set_progress_bar_config(disable=True)
+        break
+    return pipe
+
+
+def _over(pipe: Any, kind: Any) -> Any:
+    """Another pipeline over the components of this one; a class's own `from_pipe` would turn them all to float32."""
+    held = {**pipe.config, **pipe.components}
+    return kind(**{name: held[name] for name in inspect.signature(kind).parameters if name in held})
+
+
+def _parameters(pipe: Any) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(pipe.__call__).parameters)
+
+
+def simple_options(pipe: Any) -> dict[str, Kind]:
+    """What `--option` can give to a pipeline (or its class), in its order: numbers, texts and switches without a flag here."""
+    found: dict[str, Kind] = {}
+    for name, parameter in _parameters(pipe).items():
+        hint = parameter.annotation
+        single = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        kind: Kind | None = next((_KINDS[one] for one in single if isinstance(one, type) and one in _KINDS), None)
+        if kind is not None and name not in _OURS and name not in FIELDS:
+            found[name] = kind
+    return found
+
+
+def _known(pipe: Any) -> str:
+    return ", ".join(sorted(simple_options(pipe))) or "none"
+
+
+def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
+    """What the pipeline starts from, None where no picture was given. Raises image-unreadable, mask-*."""
+    if inputs.image is None:
+        return None
+    return canvas(inputs.image, inputs.mask, inputs.start, (inputs.width, inputs.height), size_multiple(pipe))
+
+
+def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
+    """Keyword arguments for the pipeline: only what was given. start: what it starts from. Raises option-unknown,
+    image-unreadable, size-not-multiple, start-no-strength, strength-too-small.
+    """
+    accepted = _parameters(pipe)
+    wanted: dict[str, Any] = {
+        **_heeded(pipe, inputs),
+        "width": inputs.width,
+        "height": inputs.height,
+        "num_inference_steps": inputs.steps,
+        "num_frames": inputs.num_frames,
+        **_started(accepted, inputs, start),
+        **inputs.options,
+    }
+    wanted = with_rate(accepted, wanted, inputs.fps)
+    if inputs.ip_adapters:
+        shown = [[read_picture(image) for image in one.images] for one in inputs.ip_adapters]
+        wanted["ip_adapter_image"] = (
+            shown[0] if hasattr(pipe, "is_ip_adapter_active") else shown
+        )  # SD 3 takes one, of one adapter
+    wanted |= _control_arguments(inputs, start, accepted)
+    if not takes_weights(pipe):
+        wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    for name in given:
+        if name in _OURS or name not in accepted:
+            raise HalftoneError("option-unknown", name=name, known=_known(pipe))
+    _check_size(pipe, inputs)
+    if "image" in given:
+        _check_strength(pipe, inputs)
+    if "intermediate_timesteps" in accepted and given.get("num_inference_steps", 2) != 2:
+        given.setdefault("intermediate_timesteps", None)  # the pipeline's own default is meant for two steps alone
+    return given
+
+
+def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """The pipeline's arguments with the prompts of other inputs."""
+    names = ("prompt", "negative_prompt")
+    wanted = {name: value for name, value in _heeded(pipe, inputs).items() if name in names and value is not None}
+    if not takes_weights(pipe):
+        wanted |= {name: plain(text) for name, text in prompt_texts(wanted).items()}
+    return {name: value for name, value in arguments.items() if name not in names} | wanted
+
+
+def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
+    """The picture, its mask and its strength; a pipeline that scales what it is given is told their size."""
+    if start is None:
+        return {}
+    wanted: dict[str, Any] = {"image": start.image, "mask_image": start.mask, "strength": inputs.start.strength}
+    if "width" not in accepted:
+        wanted |= {"width": None, "height": None}
+    elif "strength" in accepted:
+        wanted |= {"width": start.image.width, "height": start.image.height}
+    return wanted
+
+
+def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container[str]) -> dict[str, Any]:
+    """accepted: names of the pipeline's arguments. Which part of the steps a net counts in is left out where it is all of them
+    and the pipeline knows no other.
+    """
+    if not inputs.controls:
+        return {}
+    name = "control_image" if "control_image" in accepted else "image"
+    partly = "control_guidance_end" in accepted or any((one.start, one.end) != (0.0, 1.0) for one in inputs.controls)
+    size = _size(inputs, start)
+    read = [read_picture(control.image) for control in inputs.controls]
+    seen = read if start is None else [start.along(picture) for picture in read]
+    several = [
+        {
+            name: prepared(picture, control, size),
+            "controlnet_conditioning_scale": control.scale,
+            **({"control_guidance_start": control.start, "control_guidance_end": control.end} if partly else {}),
+        }
+        for control, picture in zip(inputs.controls, seen, strict=True)
+    ]
+    return several[0] if len(several) == 1 else {key: [one[key] for one in several] for key in several[0]}
+
+
+def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:
+    """Of what is computed, where ControlNets are used."""
+    return (inputs.width or 512, inputs.height or 512) if start is None else start.image.size
+
+
+def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
+    """Prompts and guidance under the names that the pipeline has for them, without those that it does not know."""
+    accepted = _parameters(pipe)
+    guidance = next((name for name in _guidances(pipe) if name in accepted), "")
+    wanted: dict[str, Any] = {"prompt": inputs.prompt, "negative_prompt": inputs.negative, guidance: inputs.guidance}
+    if guidance == "true_cfg_scale" and wanted["negative_prompt"] is None:
+        wanted["negative_prompt"] = " "  # it is not guided at all without one
+    return {name: value for name, value in wanted.items() if name in accepted}
+
+
+def _guidances(pipe: Any) -> tuple[str, ...]:
+    """Where a denoiser has no layer for the guidance, a pipeline that guides by two calls calls it otherwise."""
+    config: Any = getattr(getattr(pipe, "transformer", None), "config", None)
+    real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
+    if type(pipe).__name__.startswith("HunyuanImage") and getattr(config, "guidance_embeds", False):
+        return ("distilled_guidance_scale",)
+    return ("true_cfg_scale",) if real else _GUIDANCES
+
+
+def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
+    """What was asked for that this pipeline does not know."""
+    heeded = _heeded(pipe, inputs)
+    given = [
+        (bool(inputs.prompt.strip()), "prompt" in heeded, "Prompt: this model reads none."),
+        (inputs.negative is not None, "negative_prompt" in heeded, "Negative prompt: this model reads none."),
+        (inputs.guidance is not None, any("scale" in name for name in heeded), "Guidance: this model takes none."),
+    ]
+    return [said for asked, taken, said in given if asked and not taken]
+
+
+def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
+    """What a pipeline's TypeError or ValueError means: an option, where it names one or does not say what it is about; else what
+    the pipeline itself says of its inputs. Any other error is a fault and stays as it is.
+    """
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    own = isinstance(error, ValueError) and _of_pipeline(error)
+    if options and (not own or any(name in said for name in options)):
+        given = ", ".join(f"{name}={value}" for name, value in options.items())
+        return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+    return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
+
+
+def _of_pipeline(error: Exception) -> bool:
+    """Whether a pipeline raised it, or what reads its pictures, having looked at its inputs."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = Path(frames[-1].filename) if frames else Path()
+    return "diffusers" in last.parts and ("pipelines" in last.parts or last.stem == "image_processor")
+
+
+def _check_strength(pipe: Any, inputs: Inputs) -> None:
+    """Raise strength-too-small where the pipeline, asked how many of the steps it would compute, says none."""
+    steps = inputs.steps or _default(pipe, "num_inference_steps", 1)
+    strength = _strength(pipe, inputs)
+    own = getattr(pipe, "get_timesteps", None)
+    if own is None or strength is None:
+        return
+    given = {"num_inference_steps", "strength", "device"}
+    known = inspect.signature(own).parameters
+    more = {name for name, parameter in known.items() if parameter.default is parameter.empty} - given
+    if more or not given <= set(known):
+        return
+    if own(num_inference_steps=steps, strength=strength, device="cpu")[1] < 1:
+        low = math.ceil(100 / steps) / 100
+        raise HalftoneError("strength-too-small", steps=steps, value=strength, low=low)
+
+
+def _strength(pipe: Any, inputs: Inputs) -> float | None:
+    """What was asked for or the pipeline's own, None where it knows none."""
+    return inputs.start.strength if inputs.start.strength is not None else _default(pipe, "strength", None)
+
+
+def _check_size(pipe: Any, inputs: Inputs) -> None:
+    multiple = max(8, int(getattr(pipe, "vae_scale_factor", 8)))
+    for name, value in (("Width", inputs.width), ("Height", inputs.height)):
+        if value is not None:
+            check_multiple(name, value, multiple)
+
+
+def size_multiple(pipe: Any) -> int:
+    """Pixels of which a size that was not asked for is made a multiple: of those that one token of the denoiser stands for."""
+    scale, own = int(getattr(pipe, "vae_scale_factor", 8)), getattr(getattr(pipe, "image_processor", None), "config", {})
+    return max(8, scale * int(getattr(pipe, "patch_size", 1) or 1), int(own.get("vae_scale_factor", 8)))
+
+
+def _default(pipe: Any, name: str, fallback: Any) -> Any:
+    parameter = _parameters(pipe).get(name)
+    usable = parameter is not None and isinstance(parameter.default, (int, float))
+    return parameter.default if usable and parameter is not None else fallback
+
+
+def resolve(
+    request: PictureRequest,
+    loaded: Loaded,
+    pipe: Any,
+    inputs: Inputs,
+    dtype: DType,
+    reasons: tuple[str, ...],
+    start: Canvas | None = None,
+) -> ResolvedRequest:
+    """What will run, without a None; every automatic choice with its reason. start: what it starts from."""
+    why = [*reasons, *(() if start is None else start.notes)]
+    facts = loaded.facts
+    seed = _seed(request.seed, "Seed", why)
+    variation = _seed(request.variation_seed, "Variation seed", why) if request.variation_strength else 0
+    prompt, negative = spoken(request, seed)
+    if start is not None and request.start.strength is None and _strength(pipe, inputs) is not None:
+        why.append("Strength: the pipeline's own default.")
+    if inputs.steps is None:
+        why.append("Steps: the pipeline's own default.")
+    if request.sampler is None:
+        why.append("Sampler: the model's own.")
+    why += _unheeded(pipe, inputs)
+    if inputs.controls:
+        given = [(control, picture_size(control.image)) for control in inputs.controls]
+        why += resized_notes(given, _size(inputs, start))
+    why += notes((prompt, negative), weights=takes_weights(pipe))
+    return ResolvedRequest(
+        prompt=prompt,
+        negative=negative,
+        model=facts.id,
+        device=str(loaded.device),
+        dtype=dtype,
+        width=inputs.width or (facts.native_width if start is None else start.image.width),
+        height=inputs.height or (facts.native_height if start is None else start.image.height),
+        steps=inputs.steps or int(_default(pipe, "num_inference_steps", facts.default_steps)),
+        guidance=inputs.guidance
+        if inputs.guidance is not None
+        else float(_default(pipe, "guidance_scale", facts.default_guidance)),
+        sampler=sampler_name(pipe.scheduler) if getattr(pipe, "scheduler", None) is not None else "",
+        seed=seed,
+        batch=request.batch,
+        options=request.options,
+        numerics=request.numerics,
+        reasons=tuple(why),
+        loras=request.loras,
+        vae=request.vae,
+        transformer=request.transformer,
+        inversions=request.inversions,
+        controls=request.controls,
+        ip_adapters=request.ip_adapters,
+        image=request.image,
+        mask=request.mask,
+        start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),
+        variation_seed=variation,
+        variation_strength=request.variation_strength,
+        seed_size=request.seed_size,
+        styles=tuple(style.name for style in request.styles),
+        written=request.prompt if prompt != request.prompt else "",
+        written_negative=request.negative if negative != request.negative else "",
+    )
+
+
+def _seed(wanted: int | None, name: str, why: list[str]) -> int:
+    if wanted is not None:
+        return wanted
+    seed = secrets.randbelow(2**32)
+    why.append(f"{name} {seed}: drawn at random.")
+    return seed

@@ -1,0 +1,1 @@
+"""A model brought into memory, offline, and the plan that it runs under."""

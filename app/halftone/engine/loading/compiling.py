@@ -1,0 +1,160 @@
+"""The blocks that a denoiser repeats, compiled: each shape once for all, as diffusers' compile_repeated_blocks does.
+
+Only what runs as it is gets compiled: where a cure keeps layers in float32, weights come block by block or in eight bits, or
+numbers are looked at inside a network, it runs uncompiled, because compiled code does not heed what is hung onto a layer later.
+A compiler that is missing or fails costs nothing but a sentence.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+from torch import nn
+
+from halftone.engine.weights.packed import packed_layers
+from halftone.engine.weights.parts import role
+from halftone.health.faults import ends_the_job, first_line
+from halftone.measure.compiler import missing_compiler
+from halftone.settings.places import cache_dir
+
+if TYPE_CHECKING:
+    from halftone.engine.loading.load import Loaded
+
+log = logging.getLogger(__name__)
+
+_CALL: Final = "_compiled_call_impl"
+"""Where torch keeps what nn.Module.compile made; a module without it runs as it is."""
+_SHAPES: Final = 64
+"""Shapes and types of a block that are kept compiled; torch gives up after 8, which one UNet in two sizes passes."""
+
+
+class Backend:
+    """torch's own compiler, or the graph as it is from its first failure on. error: what it said, "" while all is well; name: as
+    torch names its backends.
+    """
+
+    def __init__(self, name: str = "inductor") -> None:
+        self.name = name
+        self.error = ""
+
+    def __call__(self, graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        plain: Callable[..., Any] = graph.forward
+        compiled = self._tried(lambda: self.compile(graph, inputs))
+        if compiled is None:
+            return plain
+
+        def run(*args: Any) -> Any:
+            found = self._tried(lambda: compiled(*args))  # some of it is compiled when it first runs
+            return plain(*args) if found is None else found
+
+        return run
+
+    def compile(self, graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        dynamo = cast("Any", torch)._dynamo  # noqa: SLF001 - its documented way to the backends by name
+        return dynamo.lookup_backend(self.name)(graph, inputs)
+
+    def _tried(self, work: Callable[[], Any]) -> Any:
+        """None where the compiler fails, or did before."""
+        if self.error:
+            return None
+        try:
+            return work()
+        except Exception as error:
+            if ends_the_job(error):
+                raise
+            log.info("torch.compile failed", exc_info=True)
+            self.error = first_line(error)
+            return None
+
+
+def repeated_blocks(module: nn.Module) -> list[nn.Module]:
+    """Those that diffusers says repeat."""
+    names = cast("Sequence[str]", getattr(module, "_repeated_blocks", None) or ())
+    return [child for child in module.modules() if type(child).__name__ in names]
+
+
+def is_compiled(module: nn.Module) -> bool:
+    return any(getattr(child, _CALL, None) is not None for child in repeated_blocks(module))
+
+
+class Compiling:
+    """What one job compiles of a model."""
+
+    def __init__(self, loaded: "Loaded", *, wanted: bool) -> None:
+        self._loaded = loaded
+        self._wanted = wanted
+        self._put = False
+
+    def put(self) -> tuple[str, ...]:
+        """Compile the denoisers as their first call comes, or let them run as they are; a sentence for each that is to be
+        compiled and cannot be. To be called for each plan, and where the weights get other places.
+        """
+        take_all_compiled(self._loaded)
+        missing = missing_compiler(self._loaded.device) if self._wanted else ""
+        if missing or not self._wanted:
+            return (f"Compile is left out: {missing}",) if missing else ()
+        _prepare()
+        notes: list[str] = []
+        for name, module in self._loaded.modules.items():
+            if role(name, module) != "denoise" or name.startswith("controlnet"):
+                continue
+            if reason := _hindrance(self._loaded, name, module):
+                notes.append(reason)
+                continue
+            for block in repeated_blocks(module):
+                block.compile(backend=self._loaded.compiler)
+            self._put = True
+        return tuple(notes)
+
+    def told(self, seconds: Sequence[float]) -> tuple[str, ...]:
+        """What came of it. seconds: of every step in turn; the first one compiles, if its shape was not there yet."""
+        if not self._put or not seconds:
+            return ()
+        if error := self._loaded.compiler.error:
+            return (f"Compile is left out, because torch's compiler failed here: {error}.",)
+        if not any(map(is_compiled, self._loaded.modules.values())):
+            return ("Compile: from a fault on the model ran as it is, so that its cause could be found.",)
+        later = sorted(seconds[1:])
+        if not later:
+            return (f"Compile: the first step, which compiles, took {seconds[0]:.1f} s.",)
+        return (f"Compile: the first step took {seconds[0]:.1f} s, the others {later[len(later) // 2]:.2f} s each.",)
+
+
+def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> str:
+    """Why it runs as it is, "" where nothing is in the way."""
+    if not repeated_blocks(module):
+        return f"Compile has no effect: {name} names no blocks that repeat."
+    if loaded.states[name].upcast:
+        return f"Compile is left out: a cure computes some layers of {name} in FP32."
+    if loaded.places.mode in ("group", "sequential"):
+        return f"Compile is left out: the weights of {name} come to the GPU part by part."
+    if loaded.places.packed or packed_layers(module):
+        return f"Compile is left out: the weights of {name} are kept in fewer bits and widened layer by layer."
+    return ""
+
+
+def _prepare() -> None:
+    """Settings of torch's compiler that hold for the whole process."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir() / "compiled"))
+    import torch._dynamo as dynamo
+    from torch._inductor import config as inductor
+
+    config = cast("Any", dynamo.config)
+    config.suppress_errors = True  # what cannot be traced runs as it is
+    config.skip_nnmodule_hook_guards = False  # casts are hung onto layers
+    config.recompile_limit = max(config.recompile_limit, _SHAPES)
+    inductor.compile_threads = 1  # no processes beside the worker, each with a torch of its own
+
+
+def take_compiled(module: nn.Module) -> None:
+    """Let a network run as it is again; what was compiled is kept by torch and found again."""
+    for block in repeated_blocks(module):
+        setattr(block, _CALL, None)
+
+
+def take_all_compiled(loaded: "Loaded") -> None:
+    """Before numbers inside any of them are looked at."""
+    for module in loaded.modules.values():
+        take_compiled(module)

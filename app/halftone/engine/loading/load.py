@@ -1,0 +1,331 @@
+"""Brings a model into memory: offline, in the stored dtype, weights straight from the file."""
+
+import gc
+import logging
+import os
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the libraries read it: nothing is fetched unless a user clicked for it
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Control, Extras, IpAdapter, Lora
+from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.compiling import Backend
+from halftone.engine.loading.single_file import component_from_file, load_single
+from halftone.engine.loading.stand_ins import put_guidance, put_stand_ins
+from halftone.engine.patches.embeddings import PromptCache
+from halftone.engine.patches.image_prompts import attach, read_halves
+from halftone.engine.patches.inversions import Learned, add_words, told_components
+from halftone.engine.patches.lora import Adapter, add_adapters, changed_components
+from halftone.engine.weights.fp8 import round_weights
+from halftone.engine.weights.offload import Places, stand
+from halftone.engine.weights.parts import components, parameter_count, role
+from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.wide_kernels import put_wide_kernels
+from halftone.health.faults import first_line, is_out_of_memory
+from halftone.library.controlnets import ControlFile
+from halftone.library.copies import exponents_in
+from halftone.library.denoisers import TransformerFile
+from halftone.library.header import read_header
+from halftone.library.ipadapters import AdapterFile
+from halftone.library.models import weight_files
+from halftone.library.single import kinds_by_component, places
+from halftone.library.vaes import VAE, VaeFile
+
+log = logging.getLogger(__name__)
+
+UNET: Final = "unet"
+_STORED = {"F16": torch.float16, "BF16": torch.bfloat16}
+
+
+@dataclass
+class Loaded:
+    """A pipeline in memory. states: what is applied to each component now; stored: the dtype each has in its files."""
+
+    facts: ModelFacts
+    device: torch.device
+    pipe: Any
+    stored: dict[str, torch.dtype]
+    places: Places
+    """Which components lie where."""
+    states: dict[str, ComponentState] = field(default_factory=dict[str, ComponentState])
+    native_scheduler: Any = None
+    adapters: tuple[Adapter, ...] = ()
+    """LoRAs that are part of the exact weights now."""
+    inversions: tuple[Learned, ...] = ()
+    """Words that the text encoders know beside their own."""
+    prompts: PromptCache = field(default_factory=PromptCache)
+    compiler: Backend = field(default_factory=Backend)
+    """What compiles the denoiser's blocks, where the setting asks for it."""
+    vae: VaeFile | None = None
+    """What took the place of the model's own VAE."""
+    transformer: TransformerFile | None = None
+    """What took the place of the model's own transformer or UNet."""
+    controls: tuple[ControlFile, ...] = ()
+    """ControlNets in memory now, and the component that they are."""
+    controlnet: Any = None
+    fp8: bool = False
+    """Whether the denoiser's exact weights are those that eight bits hold."""
+    ip_adapters: tuple[AdapterFile, ...] = ()
+    """IP-Adapters that are part of the UNet now."""
+    sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
+    """Components that are not from the model's files, and what reads them anew: on the CPU, in the stored dtype."""
+
+    file_names: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Of such a component, where its file has other names: tensor of the file -> parameter."""
+
+    @property
+    def extras(self) -> Extras:
+        """What is used with the model now; of ControlNets and IP-Adapters the files."""
+        controls = tuple(Control(path=file.path, image="") for file in self.controls)
+        inversions = tuple(one.inversion.path for one in self.inversions)
+        return Extras(
+            loras=self.loras,
+            vae=self.vae and self.vae.path,
+            transformer=self.transformer and self.transformer.path,
+            controls=controls,
+            inversions=inversions,
+            ip_adapters=tuple(IpAdapter(path=file.path, images=()) for file in self.ip_adapters),
+        )
+
+    @property
+    def loras(self) -> tuple[Lora, ...]:
+        return tuple(adapter.lora for adapter in self.adapters)
+
+    def exact_dtype(self, name: str) -> torch.dtype:
+        """The narrowest type that holds the exact weights of a component: those of its file, or with what is added in float32."""
+        return torch.float32 if name in self.changed else self.stored[name]
+
+    @property
+    def changed(self) -> set[str]:
+        """Components whose exact weights are not those of their files alone."""
+        pictures = {self.reader} if self.ip_adapters else set[str]()
+        return changed_components(self.adapters) | told_components(self.inversions) | pictures
+
+    @property
+    def reader(self) -> str:
+        """The component that reads pictures through IP-Adapters."""
+        return UNET if getattr(self.pipe, UNET, None) is not None else "transformer"
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        return components(self.pipe)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Parameters of each component; no state changes their number."""
+        return {name: parameter_count(module) for name, module in self.modules.items()}
+
+    def forget_sizes(self) -> None:
+        """Components came or went, or grew."""
+        self.__dict__.pop("sizes", None)
+
+
+def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
+    """Load every component in its stored dtype, as the file is mapped, on the CPU: the first plan puts it where it runs, in the
+    dtype it runs in. Raises model-load-failed, model-cannot-run, model-too-large.
+    """
+    started = time.perf_counter()
+    stored = _stored(facts)
+    with _no_collection():
+        pipe = _pipeline(facts, stored)
+    pipe.set_progress_bar_config(disable=True)
+    places = Places(device, apart=device.type != "cpu")
+    scheduler = getattr(pipe, "scheduler", None)
+    loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, places=places, native_scheduler=scheduler)
+    _let_clip_skip(pipe)
+    put_guidance(pipe)
+    for name, module in loaded.modules.items():
+        settle(loaded, name, module)
+    log.info("loaded %s in %.1f s for %s", facts.name, time.perf_counter() - started, device)
+    return loaded
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Thousands of objects come and none goes: to look for garbage meanwhile takes a fifth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def settle(loaded: Loaded, name: str, module: nn.Module) -> None:
+    """Make a component ready that was just read: as its files have it."""
+    dtype = loaded.stored.setdefault(name, torch.float32)
+    make_ready(loaded, name, module, dtype)
+    loaded.states[name] = ComponentState(dtype=NAMES[dtype])
+
+
+def make_ready(loaded: Loaded, name: str, module: nn.Module, dtype: torch.dtype) -> None:
+    """The same without a word of it in `loaded`. dtype: of its files."""
+    if name == VAE:
+        _leave_upcast_to_the_plan(module)
+    module.eval().requires_grad_(False)
+    stand(name, module, loaded.places)
+    put_wide_kernels(module, loaded.device, dtype)
+
+
+def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
+    import diffusers
+    import transformers
+
+    transformers.logging.disable_progress_bar()
+    diffusers.utils.logging.disable_progress_bar()
+    transformers.logging.set_verbosity_error()
+    diffusers.utils.logging.set_verbosity_error()
+    with told_loading(facts, Path(facts.path)):
+        return load_single(facts, stored) if Path(facts.path).is_file() else _from_folder(Path(facts.path), stored)
+
+
+def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
+    import diffusers
+
+    options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if _has_checker(folder) else {}
+    put_stand_ins(folder)
+    return diffusers.DiffusionPipeline.from_pretrained(
+        folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
+    )
+
+
+@contextmanager
+def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
+    """What the libraries raise while they load becomes one sentence."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+        raise_if_too_large(error, facts, torch.device("cpu"))
+        log.exception("loading %s failed", path)
+        detail = str(error).strip().splitlines()
+        raise HalftoneError(
+            "model-load-failed", path=str(path), detail=(detail[0] if detail else type(error).__name__).rstrip(".")
+        ) from error
+
+
+def _has_checker(folder: Path) -> bool:
+    import json
+
+    return "safety_checker" in cast("dict[str, Any]", json.loads((folder / "model_index.json").read_text(encoding="utf-8")))
+
+
+def _leave_upcast_to_the_plan(vae: Any) -> None:
+    """diffusers casts a `force_upcast` VAE to float32 by itself in some pipelines; here the plan does it, and only once."""
+    if getattr(vae.config, "force_upcast", None):
+        vae.register_to_config(force_upcast=False)
+
+
+def _let_clip_skip(pipe: Any) -> None:
+    """diffusers looks for the last norm of a CLIP text encoder inside `text_model`, which newer transformers do without."""
+    encoder = getattr(pipe, "text_encoder", None)
+    if isinstance(encoder, nn.Module) and hasattr(encoder, "final_layer_norm") and not hasattr(encoder, "text_model"):
+        vars(encoder)["text_model"] = encoder  # not registered: a network inside itself would have no end
+
+
+def raise_if_too_large(error: BaseException, model: ModelFacts, device: torch.device) -> None:
+    """Raise model-too-large if the error means that the device has no room for the weights."""
+    if is_out_of_memory(error):
+        raise HalftoneError("model-too-large", first_line(error), model=model.name, device=str(device)) from error
+
+
+def _stored(facts: ModelFacts) -> dict[str, torch.dtype]:
+    path = Path(facts.path)
+    if not path.is_file():
+        return stored_dtypes(path)
+    return {name: narrowest(kinds) for name, kinds in kinds_by_component(facts.family, read_header(path)).items()}
+
+
+def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
+    """The narrowest dtype that holds every number of each component exactly, from the headers alone.
+
+    One tensor in float32 makes its component float32: rounded to the type of the others, its large values would become infinite.
+    """
+    found: dict[str, torch.dtype] = {}
+    for part in sorted(child for child in folder.iterdir() if (child / "config.json").is_file()):
+        kinds = {kind for file in part.glob("*.safetensors") for kind in _header_dtypes(file)}
+        if any(kind.startswith(("F", "BF")) for kind in kinds):
+            found[part.name] = narrowest(kinds)
+    return found
+
+
+def narrowest(kinds: Iterable[str]) -> torch.dtype:
+    """That holds every number of these types, as a file spells them."""
+    found = {_STORED.get(kind, torch.float32) for kind in kinds if kind.startswith(("F", "BF"))}
+    return found.pop() if len(found) == 1 else torch.float32
+
+
+def _header_dtypes(file: Path) -> set[str]:
+    """Of its tensors, as the file spells them."""
+    try:
+        with safe_open(file, "pt") as opened:
+            return {str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118 - a handle, no mapping
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("model-bad-header", path=str(file), detail=str(error).splitlines()[0]) from error
+
+
+def fresh_component(loaded: Loaded, name: str) -> nn.Module:
+    """The component once more, from its files, on the CPU: the exact weights to derive others from. In the stored dtype; float32
+    where a LoRA or words were added.
+    """
+    fresh = without_loras(loaded, name)
+    add_loras(loaded, loaded.adapters, name, fresh)
+    return fresh
+
+
+def without_loras(loaded: Loaded, name: str) -> nn.Module:
+    """The same with the words that a text encoder was given and the IP-Adapters of a denoiser, but no LoRA."""
+    source = loaded.sources.get(name)
+    found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
+    if loaded.ip_adapters and name == loaded.reader:
+        attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
+    if source is None and loaded.fp8 and role(name, found) == "denoise":  # a file of its own stays as it is
+        round_weights(found)
+    if name in told_components(loaded.inversions):
+        add_words(loaded.inversions, name, found, _exponents(loaded.facts, name))
+    return found
+
+
+def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:
+    """Add LoRAs to a component that holds the file's weights: scaled as those are, if the file is a rescaled copy."""
+    add_adapters(adapters, name, module, {} if name in loaded.sources else _exponents(loaded.facts, name))
+
+
+def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:
+    """By which powers of two a component of a rescaled copy is larger than it was made: parameter -> k."""
+    path = Path(facts.path)
+    if not path.is_file():
+        headers = [read_header(file) for component, file in weight_files(facts) if component == name]
+        return {key: k for header in headers for key, k in exponents_in(header).items()}
+    header = read_header(path)
+    told = exponents_in(header)
+    found: dict[str, int] = {}
+    for (component, parameter), place in places(facts.family, header).items() if told else ():
+        rows = place.rows and f"{place.tensor}[{place.rows[0]}:{place.rows[1]}]"
+        if component == name and (k := told.get(place.tensor, 0) + told.get(rows or "", 0)):
+            found[parameter] = k
+    return found
+
+
+def component_from(loaded: Loaded, name: str, path: Path) -> nn.Module:
+    """The same component as another folder or file holds it, in the dtype it is stored in there. Raises model-load-failed."""
+    kind = cast("Any", type(loaded.modules[name]))
+    if path.is_file():
+        with told_loading(loaded.facts, path):
+            dtype = narrowest(kinds_by_component(loaded.facts.family, read_header(path))[name])
+            return component_from_file(path, loaded.facts.family, name, kind, dtype)
+    with told_loading(loaded.facts, path / name):
+        dtype = stored_dtypes(path).get(name, torch.float32)
+        return cast("nn.Module", kind.from_pretrained(path / name, dtype=dtype, local_files_only=True))

@@ -1,0 +1,260 @@
+"""Plans and the loaded pipeline: which plan a request starts from, and how a pipeline is brought into the state a plan wants."""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import torch
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.plan import Plan, handed_on
+from halftone.contract.request import Lora, Numerics
+from halftone.contract.words import DType
+from halftone.engine.basics.tensors import DTYPES, NAMES
+from halftone.engine.loading.load import Loaded, fresh_component, raise_if_too_large
+from halftone.engine.patches.inversions import read_inversions, take_from_end, told_components
+from halftone.engine.patches.lora import changed_components, left_out, read_adapters
+from halftone.engine.weights.borders import can_hand_on
+from halftone.engine.weights.offload import place, settle_weights
+from halftone.engine.weights.parts import role
+from halftone.engine.weights.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
+from halftone.measure.giving_back import trim_heap
+
+log = logging.getLogger(__name__)
+
+Masters = Mapping[str, Mapping[str, torch.Tensor]]
+
+_KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
+HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
+"""Of a component whose change of state was broken off, or whose LoRAs changed: it equals no state that can be wanted, and is
+never exact."""
+
+
+def base_plan(loaded: Loaded, dtype: DType, numerics: Numerics) -> Plan:
+    """Every component in dtype, changed only by what the settings order outright."""
+    dtypes: dict[str, DType] = dict.fromkeys(loaded.modules, dtype)
+    upcast: dict[str, tuple[str, ...]] = {}
+    reasons: list[str] = [*left_out(loaded.adapters)]
+    for name, module in loaded.modules.items():
+        if role(name, module) == "decode" and numerics.vae_float32 == "always" and dtype != "float32":
+            dtypes[name] = "float32"
+            reasons.append(f"{name} in FP32: Keep the VAE in FP32 is set to Always.")
+        if role(name, module) == "denoise" and numerics.upcast_cross_attention == "always" and dtype != "float32":
+            if crossing := cross_attentions(module):
+                upcast[name] = crossing
+                reasons.append(f"Cross-attention of {name} in FP32: Upcast cross-attention is set to Always.")
+            else:
+                reasons.append(f"Upcast cross-attention has no effect: {name} has no separate cross-attention.")
+    return with_counts(loaded, Plan(dtypes=dtypes, upcast=upcast, reasons=tuple(reasons)), dtype)
+
+
+def cross_attentions(module: nn.Module) -> tuple[str, ...]:
+    """Attention modules that read the prompt: named attn2 next to an attn1 in all transformer blocks of diffusers."""
+    return tuple(name for name, _ in module.named_modules() if name.rpartition(".")[2] == "attn2")
+
+
+def with_counts(loaded: Loaded, plan: Plan, asked: DType) -> Plan:
+    """The plan with its parameter counts filled in."""
+    modules = loaded.modules
+    states = {name: state_in(plan, name, asked) for name in modules}
+    upcast = sum(
+        size if states[name].dtype != asked else upcast_parameters(modules[name], states[name])
+        for name, size in loaded.sizes.items()
+    )
+    return msgspec.structs.replace(plan, upcast_parameters=upcast, total_parameters=sum(loaded.sizes.values()))
+
+
+def with_settings(loaded: Loaded, plan: Plan) -> Plan:
+    """The plan with its settings that are regions written out as regions (upcast cross-attention)."""
+    if plan.settings.get("upcast_cross_attention") != "always":
+        return plan
+    upcast = dict(plan.upcast)
+    for name, module in loaded.modules.items():
+        if role(name, module) == "denoise" and not upcast.get(name):
+            upcast[name] = cross_attentions(module)
+    return msgspec.structs.replace(plan, upcast={name: regions for name, regions in upcast.items() if regions})
+
+
+def permitted(loaded: Loaded, plan: Plan, numerics: Numerics) -> Plan:
+    """A kept plan without what the settings meanwhile rule out with Never: the whole VAE, or cross-attention, in float32."""
+    dtypes, upcast, settings = dict(plan.dtypes), dict(plan.upcast), dict(plan.settings)
+    if numerics.vae_float32 == "never":
+        decoders = {name for name, module in loaded.modules.items() if role(name, module) == "decode"}
+        dtypes = {name: dtype for name, dtype in dtypes.items() if not (name in decoders and dtype == "float32")}
+    if numerics.upcast_cross_attention == "never":
+        settings.pop("upcast_cross_attention", None)
+        crossing = {name: cross_attentions(module) for name, module in loaded.modules.items()}
+        upcast = {name: own for name, own in upcast.items() if own != crossing.get(name)}
+    return msgspec.structs.replace(plan, dtypes=dtypes, upcast=upcast, settings=settings)
+
+
+def fitting(loaded: Loaded, plan: Plan) -> Plan:
+    """A plan from a file without modules and tensors that the model has not: another version may have given it. What it says of
+    keys and values holds for those of IP-Adapters.
+    """
+    upcast: dict[str, tuple[str, ...]] = {}
+    rescale: dict[str, dict[str, int]] = {}
+    for name, module in loaded.modules.items():
+        modules, tensors = dict(module.named_modules()), set(exact_weights(module))
+        upcast[name] = tuple(own for own in plan.upcast.get(name, ()) if can_hand_on(modules.get(handed_on(own)[0]), own))
+        rescale[name] = {own: k for own, k in plan.rescale.get(name, {}).items() if split_rows(own)[0] in tensors}
+    kept = msgspec.structs.replace(
+        plan,
+        upcast={name: own for name, own in upcast.items() if name in plan.upcast},
+        rescale={name: own for name, own in rescale.items() if name in plan.rescale},
+    )
+    if (kept.upcast, kept.rescale) != (plan.upcast, plan.rescale):
+        log.warning("a plan names parts that %s has not: they are left out", loaded.facts.name)
+    added = {name: _with_adapters(own, exact_weights(loaded.modules[name])) for name, own in kept.rescale.items()}
+    return msgspec.structs.replace(kept, rescale=added)
+
+
+def _with_adapters(own: Mapping[str, int], tensors: Iterable[str]) -> dict[str, int]:
+    """An IP-Adapter's keys meet the model's own queries, and its values are added to the model's own: both are scaled as those,
+    also by a plan that was made without it.
+    """
+    names, added = tuple(name for name in tensors if "_ip." in name), dict[str, int]()
+    for tensor, k in own.items() if names else ():
+        if (found := _KEYS_OR_VALUES.fullmatch(tensor)) is not None:
+            start, rows = f"{found[1]}.processor.{found[2]}_ip.", found[3] or ""
+            added |= {name + rows: k for name in names if name.startswith(start)}
+    return {**added, **own}
+
+
+def merged(base: Plan, cure: Plan) -> Plan:
+    """base changed by what a cure says: its dtypes, regions, exponents and settings win where it names a component.
+
+    A component named with nothing (an empty region, no exponents) loses what base had for it.
+    """
+    return Plan(
+        dtypes={**base.dtypes, **cure.dtypes},
+        rescale={name: own for name, own in {**base.rescale, **cure.rescale}.items() if own},
+        upcast={name: own for name, own in {**base.upcast, **cure.upcast}.items() if own},
+        settings={**base.settings, **cure.settings},
+        verified=cure.verified,
+        error=cure.error,
+        reasons=tuple(dict.fromkeys((*base.reasons, *cure.reasons))),
+    )
+
+
+def apply_plan(loaded: Loaded, plan: Plan, masters: Masters | None = None) -> None:
+    """Bring every component into the state of the plan, and then to its place. masters: exact weights by component, where they
+    are at hand. Raises model-too-large.
+    """
+    before = dict(loaded.states)
+    for name, module in loaded.modules.items():
+        wanted = state_in(plan, name, loaded.states[name].dtype)
+        apply_state(loaded, name, wanted, None if masters is None else masters.get(name))
+        try:
+            place(module)
+        except (RuntimeError, MemoryError) as error:
+            raise_if_too_large(error, loaded.facts, loaded.device)
+            raise
+    if loaded.states != before:
+        trim_heap()
+
+
+def apply_state(
+    loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None = None, *, force: bool = False
+) -> None:
+    """One component. Without masters its own weights are used while they are still exact, else its files are read again.
+
+    force: even if the component is in that state already, because the masters are other weights.
+    """
+    if loaded.states[name] == wanted and not force:
+        return
+    module = loaded.modules[name]
+    settle_weights(module)
+    exact = masters
+    if exact is None:
+        exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+    before = None if force else loaded.states[name]
+    loaded.states[name] = HALF_DONE
+    try:
+        realise(module, exact, wanted, None if before == HALF_DONE else before)
+    except (RuntimeError, MemoryError) as error:
+        raise_if_too_large(error, loaded.facts, loaded.device)
+        raise
+    loaded.states[name] = wanted
+    lay_out(module, role(name, module), wanted, loaded.device)
+    log.info(
+        "%s now runs in %s, %d tensors rescaled, %d regions in float32",
+        name,
+        wanted.dtype,
+        len(wanted.rescale),
+        len(wanted.upcast),
+    )
+
+
+def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:
+    """Let these LoRAs, and no others, be part of the exact weights. What this changes is read again with the next plan.
+
+    sound: only if all their numbers are finite.
+
+    Raises HalftoneError lora-broken, and as `read_adapters`; then nothing is changed.
+    """
+    before, after = loaded.adapters, read_adapters(loaded.pipe, loaded.facts, loras, loaded.adapters)
+    for adapter in after:
+        if sound and adapter.bad:
+            raise HalftoneError("lora-broken", name=adapter.lora.name, tensor=adapter.bad[0].tensor)
+    if before == after:
+        return
+    for name in changed_components((*before, *after)):
+        loaded.states[name] = HALF_DONE
+    loaded.adapters = after
+    log.info("LoRAs: %s", ", ".join(f"{adapter.lora.name} {adapter.lora.weight:g}" for adapter in after) or "none")
+
+
+def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
+    """Let the denoiser's exact weights be those that eight bits hold, or those of its files. This is read with the next plan."""
+    if loaded.fp8 == wanted:
+        return
+    for name, module in loaded.modules.items():
+        if role(name, module) == "denoise" and name not in loaded.sources:
+            loaded.states[name] = HALF_DONE
+    loaded.fp8 = wanted
+
+
+def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
+    """Let the text encoders know the words of these files, and of no others; as `put_loras`. Raises as `read_inversions`."""
+    before, after = loaded.inversions, read_inversions(loaded.pipe, loaded.facts, paths, loaded.inversions)
+    if before == after:
+        return
+    for name in told_components((*before, *after)):
+        loaded.states[name] = HALF_DONE
+        take_from_end(loaded.modules[name])
+    loaded.inversions = after
+
+
+def is_exact(loaded: Loaded, name: str) -> bool:
+    """True while the weights in memory are what the file says, with the LoRAs added: no narrower dtype was applied, nothing
+    rescaled.
+    """
+    state, exact = loaded.states[name], loaded.exact_dtype(name)
+    return not state.rescale and (state.dtype == NAMES[exact] or _holds(state, exact))
+
+
+def _holds(state: ComponentState, stored: torch.dtype) -> bool:
+    return DTYPES[state.dtype] == torch.float32 and stored != torch.float32
+
+
+def lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.device) -> None:
+    """Channels last where convolutions gain by it: 16-bit types on CUDA, bfloat16 on a CPU (measured, see CONTRIBUTING).
+
+    Only flat convolutions, one by one: the format has four dimensions, and weights of others may have more.
+    """
+    if kind not in ("denoise", "decode"):
+        return
+    gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
+    wanted = torch.channels_last if gains else torch.contiguous_format
+    for child in module.modules():
+        if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=wanted):
+            child.to(memory_format=wanted)  # pyright: ignore[reportCallIssue]
+
+
+def any_component(loaded: Loaded, kind: str) -> tuple[str, Any] | None:
+    """The first component with a role."""
+    return next(((name, module) for name, module in loaded.modules.items() if role(name, module) == kind), None)

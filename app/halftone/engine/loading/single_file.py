@@ -1,0 +1,115 @@
+"""Brings a whole model in one file into memory: offline, every component built empty and given the tensors of the mapped file.
+
+What such a file does not hold (how the parts are built, the scheduler, the words of the tokenizer) comes with Halftone.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from halftone.contract.facts import ModelFacts
+from halftone.engine.loading.small_tokenizers import small_tokenizer
+from halftone.engine.weights.file_tensors import filled_component, one_type
+from halftone.engine.weights.mapped import mapped_component
+from halftone.engine.weights.precision import split_rows
+from halftone.library.clip_words import merges, vocabulary
+from halftone.library.header import read_header
+from halftone.library.single import SINGLES, Config, configs, of_component, place_of, places
+
+
+def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
+    """The pipeline, every component in its stored dtype. Raises what the libraries raise."""
+    import diffusers
+    import transformers
+
+    path = Path(facts.path)
+    header = read_header(path)
+    found = configs(facts.family, header)
+    index = found.pop("model_index")
+    where = places(facts.family, header)
+    packed = SINGLES[facts.family].naming is not None
+    parts: dict[str, Any] = {}
+    with _opened(path) as file:
+        for name, value in index.items():
+            if not isinstance(value, list):
+                continue
+            library, kind = cast("list[str | None]", value)
+            if library is None or kind is None:
+                parts[name] = None
+            elif name.startswith("tokenizer"):
+                parts[name] = _tokenizer(kind, found[name])
+            elif name == "scheduler":
+                parts[name] = getattr(diffusers, kind).from_config(found[name])
+            else:
+                own = getattr(diffusers if library == "diffusers" else transformers, kind)
+                if packed:
+                    parts[name] = filled_component(own, found[name], path, header, of_component(where, name))
+                    stored[name] = one_type(parts[name].parameters())
+                    continue
+                parts[name] = mapped_component(own, found[name], file, of_component(where, name), stored[name])
+    options = {name: value for name, value in index.items() if not isinstance(value, list) and not name.startswith("_")}
+    return getattr(diffusers, facts.pipeline)(**parts, **options)
+
+
+def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: torch.dtype) -> nn.Module:
+    """One component of such a file."""
+    header = read_header(path)
+    found = configs(family, header)
+    where = of_component(places(family, header), name)
+    if SINGLES[family].naming is not None:
+        return filled_component(kind, found[name], path, header, where)
+    with _opened(path) as file:
+        return mapped_component(kind, found[name], file, where, dtype)
+
+
+def exponents_in_file(path: Path, family: str, rescale: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """What is rescaled (component -> parameter -> k), by the names that the file gives its tensors."""
+    found = places(family, read_header(path))
+    exponents: dict[str, int] = {}
+    for component, own in rescale.items():
+        for name, k in own.items():
+            base, rows = split_rows(name)
+            tensor, part, swapped = place_of(found, component, base)
+            start, end = part or (0, None)
+            first, last = start + (rows.start or 0), end if rows.stop is None else start + rows.stop
+            if swapped and end is not None and last is not None and (first, last) != (start, end):
+                moved = (first + (end - start) // 2) % end
+                first, last = moved, moved + last - first
+            exponents[tensor if (first, last) == (0, None) else f"{tensor}[{first}:{'' if last is None else last}]"] = k
+    return exponents
+
+
+def merged_in_file(path: Path, family: str, merged: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Values that take the place of the file's (component -> parameter -> value), by the file's names and in its shapes."""
+    found = places(family, read_header(path))
+    tensors: dict[str, torch.Tensor] = {}
+    with _opened(path) as file:
+        for component, own in merged.items():
+            for name, value in own.items():
+                tensor, rows, swapped = place_of(found, component, name)
+                if tensor not in tensors:
+                    tensors[tensor] = file.get_tensor(tensor).to(value.dtype, copy=True)
+                part = tensors[tensor][slice(*rows)] if rows else tensors[tensor]
+                given = torch.cat(value.chunk(2)[::-1]) if swapped else value
+                part.copy_(given.T if tensor.endswith("text_projection") else given.reshape(part.shape))
+    return tensors
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Any]:
+    with safe_open(path, "pt") as file:
+        yield file
+
+
+def _tokenizer(kind: str, config: Config) -> Any:
+    if kind != "CLIPTokenizer":
+        return small_tokenizer(kind, config)
+    from transformers import CLIPTokenizer
+
+    marks = {name: config[name] for name in ("bos_token", "eos_token", "unk_token", "pad_token", "model_max_length")}
+    return CLIPTokenizer(vocab=vocabulary(), merges=cast("Any", merges()), **marks)

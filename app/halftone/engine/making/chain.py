@@ -1,0 +1,226 @@
+"""A job whose pictures are made in two passes: what all such chains share, however the second pass is made.
+
+A pass is a `Generation` of its own: watched, cured and recovered as any. What stands here is how their events, their control and
+their receipts become one.
+"""
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, ModelFacts, PictureFacts, SelfTestReport
+from halftone.contract.messages import AnyEvent, JobStarted, StepDone
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.engine.loading.load import Loaded
+from halftone.engine.making.delivery import Delivery
+from halftone.engine.making.generate import Generation
+from halftone.engine.making.pass_delivery import Earlier, Made, PassDelivery
+from halftone.engine.sampling.handover import Handover, from_tensors
+from halftone.engine.sampling.latents import read_handed
+from halftone.health.kept import Kept, read_kept
+from halftone.health.ran import first_times
+
+PASSES: Final = 2
+_GOOD: Final = ("clean", "recovered", "unwatched")
+"""States of a picture that is worth another pass."""
+
+
+@dataclass
+class Stopping:
+    """The job's control; knows whether the user asked to keep what there is."""
+
+    inner: Control
+    kept: bool = False
+
+    def cancelled(self) -> bool:
+        return self.inner.cancelled()
+
+    def keep(self) -> bool:
+        self.kept = self.inner.keep()
+        return self.kept
+
+    def check(self) -> None:
+        self.inner.check()
+
+
+class Chain(ABC):
+    """Of pictures of the model `facts`. A kind of chain says what its passes are in `_make`, `_first` and `_completed`."""
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        device: DeviceFacts,
+        tested: SelfTestReport | None,
+        request: PictureRequest,
+        emit: Emit,
+        control: Control,
+    ) -> None:
+        self._facts = facts
+        self._device = device
+        self._tested = tested
+        self._request = request
+        self._out = emit
+        self._control = Stopping(control)
+        self._left: PictureFacts | None = None
+        self._told_plan = False
+        self._seconds_per_step: float | None = None
+        self._plan = Plan()
+        self._pictures: list[PictureFacts] = []
+        self._unsaved: HalftoneError | None = None
+
+    def run(self) -> GenerateReport:
+        """All pictures. Raises as `Generation.run`."""
+        started = time.perf_counter()
+        drawn = self._request.seed is None
+        seed = secrets.randbelow(2**32) if self._request.seed is None else self._request.seed
+        self._request = msgspec.structs.replace(self._request, seed=seed, variation_seed=self._variation_seed())
+        self._make(drawn=drawn)
+        if self._unsaved is not None:
+            raise self._unsaved
+        return GenerateReport(
+            images=tuple(self._pictures),
+            plan=self._plan,
+            events=tuple(event for picture in self._pictures for event in picture.events),
+            seconds=time.perf_counter() - started,
+            seconds_per_step=self._seconds_per_step,
+        )
+
+    @abstractmethod
+    def _make(self, *, drawn: bool) -> None:
+        """All pictures of the job. drawn: their seed was not asked for."""
+
+    @abstractmethod
+    def _first(self, index: int) -> Handover:
+        """How the first pass of a picture begins and ends."""
+
+    @abstractmethod
+    def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
+        """The whole picture's request, of the first pass's."""
+
+    def _variation_seed(self) -> int | None:
+        """One for both passes and the whole batch, where the noise is turned."""
+        own = self._request.variation_seed
+        return secrets.randbelow(2**32) if own is None and self._request.variation_strength else own
+
+    def _one(self, index: int) -> PictureRequest:
+        """What is asked of one picture of the batch, with its seeds."""
+        asked = self._request
+        seed = (asked.seed or 0) + (0 if asked.variation_strength else index)
+        varied = (asked.variation_seed or 0) + index if asked.variation_strength else None
+        return msgspec.structs.replace(asked, seed=seed, variation_seed=varied)
+
+    def _kept(self) -> Kept | None:
+        """What the picture goes on from."""
+        return None if self._request.resume_latents is None else read_kept(Path(self._request.resume_latents))
+
+    def _begun(self, index: int, kept: Kept | None) -> tuple[int, Earlier, Handover]:
+        """(pass to begin with, what was before it, what it is handed): the first, or the one that was kept."""
+        if kept is None or kept.in_pass < PASSES:
+            return 1, Earlier(), self._first(index)
+        image, latents = from_tensors(read_handed(Path(self._request.resume_latents or "")))
+        if image is None:
+            raise HalftoneError("latents-unreadable", "handed.image", path=self._request.resume_latents or "")
+        before = kept.in_pass - 1
+        events = tuple(event for event in kept.picture.events if event.in_pass <= before)
+        handover = Handover(index, image, latents, model=self._facts)
+        return kept.in_pass, Earlier(kept.request, kept.picture.passes[:before], events), handover
+
+    # --- one pass ----------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        loaded: Loaded,
+        request: PictureRequest,
+        kind: str,
+        earlier: Earlier,
+        handover: Handover,
+        kept: Kept | None,
+        *,
+        ahead: float = 0.0,
+        drawn: bool = False,
+        falls_back: bool = False,
+    ) -> Made | None:
+        """What the pass hands on; None where the picture is at its end, in a file or given up. ahead: work of the passes after
+        it, in steps of this one.
+        """
+
+        def complete(resolved: ResolvedRequest) -> ResolvedRequest:
+            said = (f"Seed {resolved.seed}: drawn at random.",) if drawn else ()
+            reasons = (*said, *resolved.reasons)
+            return self._completed(msgspec.structs.replace(resolved, batch=self._request.batch, reasons=reasons))
+
+        def goes_on(facts: PictureFacts) -> bool:
+            return not handover.is_last and not self._control.kept and facts.state in _GOOD
+
+        delivery = PassDelivery(
+            msgspec.structs.replace(self._request, seed=request.seed, variation_seed=self._one(handover.index).variation_seed),
+            self._facts,
+            self._told(len(earlier.passes) + 1, ahead),
+            kept,
+            kind=kind,
+            earlier=earlier,
+            handover=handover,
+            complete=complete,
+            goes_on=goes_on,
+            falls_back=falls_back,
+        )
+        try:
+            report = self._generate(loaded, request, handover, delivery)
+        finally:
+            self._left = delivery.left
+        if report is not None:
+            reasons = first_times(self._plan.reasons, report.plan.reasons)
+            self._plan = msgspec.structs.replace(report.plan, reasons=reasons)
+            self._seconds_per_step = self._seconds_per_step or report.seconds_per_step
+        self._unsaved = self._unsaved or delivery.unsaved
+        self._pictures += delivery.pictures
+        return delivery.made
+
+    def _generate(self, loaded: Loaded, request: PictureRequest, handover: Handover, delivery: Delivery) -> GenerateReport | None:
+        """None where its picture could not be written."""
+        emit, control = delivery.emit, self._control
+        try:
+            generation = Generation(
+                loaded, self._device, self._tested, request, emit, control, handover=handover, delivery=delivery
+            )
+            return generation.run()
+        except HalftoneError as error:
+            if error is not delivery.unsaved:
+                raise
+            return None
+
+    def _told(self, number: int, ahead: float) -> Emit:
+        """Events of a pass as those of the one job."""
+
+        def emit(event: AnyEvent, blob: bytes = b"") -> None:
+            if isinstance(event, JobStarted) and self._told_plan:
+                return
+            if isinstance(event, JobStarted):
+                self._told_plan = True
+            if isinstance(event, StepDone):
+                event = msgspec.structs.replace(event, in_pass=number, passes=PASSES, ahead=ahead)
+            self._out(event, blob)
+
+        return emit
+
+    def _out_of_room(self) -> bool:
+        """Whether the last picture did not fit: no other of the job does either."""
+        return bool(self._pictures) and ended_for_memory(self._pictures[-1])
+
+
+def ended_for_memory(picture: PictureFacts) -> bool:
+    cut = picture.cut_short is not None and picture.cut_short.code == "out-of-memory"
+    return cut or any(shortage.then == "stopped" for shortage in picture.shortages)
+
+
+def in_pass(events: tuple[GuardEvent, ...], number: int) -> tuple[GuardEvent, ...]:
+    """What befell a picture between two passes, told as of the one before."""
+    return tuple(msgspec.structs.replace(event, in_pass=number) for event in events)

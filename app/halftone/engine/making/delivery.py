@@ -1,0 +1,200 @@
+"""The end of a picture: written with its receipt, or its latents kept and told why not."""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import torch
+from PIL import Image
+
+from halftone.contract.engine import Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts, PictureFacts
+from halftone.contract.messages import PhaseChanged, PictureReady
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.making.made_with import made_with
+from halftone.engine.making.picture import Picture
+from halftone.engine.making.saving import write_frames
+from halftone.engine.sampling.film import Film, Reported
+from halftone.engine.sampling.frames import thumbnail, to_pixels
+from halftone.engine.sampling.latents import forget_latents, keep_if_possible
+from halftone.engine.sampling.unfinished import Loop, NotKeptError
+from halftone.health.kept import Kept, given_files
+from halftone.library.spoken import fixed
+from halftone.library.videos import video_format
+from halftone.metadata.parameters import a1111_text, receipt_json
+from halftone.metadata.picture import VIDEOS, next_name, numbered, output_error
+from halftone.settings.places import pictures_dir
+
+log = logging.getLogger(__name__)
+
+_TOLD: Final = 100
+
+
+class Delivery:
+    """Where the pictures of one job go. pictures: what was handed over so far; unsaved: why the first picture that could not be
+    written was not. unfinished: what the picture goes on from, where steps of it were left.
+    """
+
+    def __init__(self, request: PictureRequest, model: ModelFacts, emit: Emit, unfinished: Kept | None) -> None:
+        self._request = request
+        self._unfinished = unfinished
+        self._given = given_files(request)
+        self._model = model
+        self.emit = emit
+        self.pictures: list[PictureFacts] = []
+        self.unsaved: HalftoneError | None = None
+
+    def save(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        film: Film,
+        latents: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+    ) -> None:
+        """film: the frames that are written; latents: what was decoded, kept if they cannot be. resolved, plan: for the receipt.
+
+        Kept latents that this picture was decoded from go, once it is written and sound.
+        """
+        self.emit(PhaseChanged(phase="save"))
+        facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
+
+        width, height = facts.first_size
+        made = msgspec.structs.replace(_alone(resolved, facts), width=width, height=height, batch=resolved.batch)
+
+        def texts(path: Path) -> tuple[str, str]:
+            there = msgspec.structs.replace(facts, path=str(path))
+            return a1111_text(made, there), receipt_json(made, there, plan, made_with(made.device))
+
+        try:
+            frames, places = Reported(film, self._told), self._path(now, self._ending(film))
+            path = write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
+            facts = msgspec.structs.replace(facts, path=str(path))
+            if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
+                forget_latents(Path(self._request.resume_latents))
+        except HalftoneError as error:
+            facts = self._not_written(facts, self._keep(latents, facts, resolved, plan), error)
+        self._hand_over(facts, thumbnail(Image.fromarray(film[0])), now.failed)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the file that was asked for holds one picture and no more."""
+        output = self._request.output
+        return output is not None and not Path(output).expanduser().is_dir() and Path(output).suffix.lower() not in VIDEOS
+
+    def _ending(self, film: Film) -> str:
+        return f".{video_format(self._request)}" if len(film) > 1 else ".png"
+
+    def _told(self, frame: int, frames: int) -> None:
+        """How far the writing of a video is, about a hundred times."""
+        if frames > 1 and (frame == frames or frame * _TOLD // frames != (frame - 1) * _TOLD // frames):
+            self.emit(PhaseChanged(phase="save", done=frame, total=frames))
+
+    def give_up(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        failed: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+        loop: Callable[[Snapshot], Loop],
+    ) -> None:
+        """A picture that could not be finished: keep the latents of a failed decode, or of the last good step, and say what
+        happened. loop: all that the steps after that state need.
+
+        What it went on from stays until that is written, and is what there is where nothing new came of it.
+        """
+        self._hand_over(self._left(now, facts, resolved, plan, loop), b"", failed)
+
+    def _left(
+        self, now: Picture, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
+    ) -> PictureFacts:
+        """With the file of what is kept of an unfinished picture."""
+        if now.decoder_input is None and now.good is not None:
+            return self._keep_steps(now.good, facts, resolved, plan, loop)
+        if now.decoder_input is None and self._unfinished is not None:
+            return self._as_before(facts)
+        return msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
+
+    def handed(self) -> dict[str, torch.Tensor]:
+        """What the pass at hand was given by the one before, to be kept with its steps."""
+        return {}
+
+    def _keep_steps(
+        self, good: Snapshot, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
+    ) -> PictureFacts:
+        """With all that the steps after that state need. Where that cannot be written nothing is: a sampler's latents are not yet
+        what a decoder takes.
+        """
+        told = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
+        asked = fixed(self._request, facts)
+        record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked)
+        try:
+            path = keep_if_possible(loop(good), record, self.handed())
+        except NotKeptError as error:
+            log.info("the state of the steps cannot be kept: %s", error)
+            return msgspec.structs.replace(self._as_before(facts), not_kept=True)
+        return self._as_before(facts) if path is None else msgspec.structs.replace(told, latents=self._replaced(path))
+
+    def _as_before(self, facts: PictureFacts) -> PictureFacts:
+        """With what the picture went on from, if it did."""
+        if self._unfinished is None:
+            return facts
+        return msgspec.structs.replace(facts, latents=self._request.resume_latents, kept_step=self._unfinished.picture.kept_step)
+
+    def _keep(self, latents: torch.Tensor | None, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> str | None:
+        """The file with the latents of this picture: the one they came from, else a new one."""
+        old = self._request.resume_latents
+        if latents is None or (old is not None and self._unfinished is None):
+            return old
+        path = keep_if_possible(latents, self._record(facts, resolved, plan))
+        return old if path is None else self._replaced(path)
+
+    def _replaced(self, path: Path) -> str:
+        """A new file is there: the one that the picture went on from goes."""
+        if self._request.resume_latents is not None:
+            forget_latents(Path(self._request.resume_latents))
+        return str(path)
+
+    def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
+        alone, path, version = _alone(resolved, facts), self._model.path, self._model.fingerprint
+        return Kept(request=alone, picture=facts, plan=plan, path=path, fingerprint=version, given=self._given)
+
+    def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
+        """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""
+        log.error("picture %d was not saved: %s", facts.index, error)
+        if self.unsaved is None:
+            self.unsaved = error
+            if file is not None:
+                error.facts["latents"] = file
+                error.details = f"{error.details}\nThe latents are kept in {file}.".strip()
+        return msgspec.structs.replace(facts, latents=file)
+
+    def _path(self, now: Picture, ending: str) -> tuple[Path, Path]:
+        """The file for this picture, and the name to number if it is taken. ending: of a name that is not given."""
+        output = self._request.output
+        try:
+            folder = pictures_dir() if output is None else Path(output).expanduser()
+            if output is None or folder.is_dir():
+                named = next_name(folder, now.seed, ending)
+                return named, named
+        except OSError as error:
+            raise output_error(error, Path(error.filename or "."), 0) from error
+        return (folder, folder) if self._request.batch == 1 else (numbered(folder, now.index), folder)
+
+    def _hand_over(self, facts: PictureFacts, small: bytes, failed: torch.Tensor | None) -> None:
+        bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
+        self.pictures.append(facts)
+        self.emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
+
+
+def _alone(resolved: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:
+    """What was resolved for this picture of the batch."""
+    return msgspec.structs.replace(resolved, seed=facts.seed, variation_seed=facts.variation_seed or 0, batch=1)

@@ -1,0 +1,417 @@
+"""A generate job: pictures one after another, each watched, cured where it fails, saved with its receipt."""
+
+import inspect
+import logging
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts, GenerateReport, PictureFacts, SelfTestReport
+from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.words import DType, Phase, ReceiptState
+from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.basics.tensors import tensors_in
+from halftone.engine.basics.torch_settings import torch_settings, without_effect
+from halftone.engine.curing.first_plan import first_plan
+from halftone.engine.curing.recover import ASSUMED, Recovery, only
+from halftone.engine.extras.denoiser import told_as_it_is
+from halftone.engine.finding.capture import effective
+from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
+from halftone.engine.inputs.resolve import (
+    Inputs,
+    of_request,
+    pipeline_arguments,
+    refused,
+    resolve,
+    start_canvas,
+    task_pipeline,
+    with_prompts,
+)
+from halftone.engine.inputs.variation import Variation, varied_noise
+from halftone.engine.inputs.video_inputs import expected_frames, fps_of
+from halftone.engine.loading.compiling import Compiling
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import any_component, apply_plan, merged
+from halftone.engine.making.delivery import Delivery
+from halftone.engine.making.guarding import Guard
+from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, picture_facts
+from halftone.engine.sampling.film import Film, Seen
+from halftone.engine.sampling.flight import Flight, Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.frames import all_frames, frames_in
+from halftone.engine.sampling.handover import ALONE, Handover
+from halftone.engine.sampling.latents import read_latents
+from halftone.engine.sampling.preview import Previewer
+from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler
+from halftone.engine.sampling.unfinished import plan_fits, read_loop
+from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.offload import told_packing
+from halftone.health.faults import first_line, is_out_of_memory
+from halftone.health.guard import receipt_state
+from halftone.health.kept import check_same_model, read_kept
+from halftone.health.precision import granted_precision, states
+from halftone.health.ran import how_it_ran
+from halftone.library.spoken import says_otherwise, seeds_of, spoken
+from halftone.measure.giving_back import trim_heap
+from halftone.measure.peak import PeakMemory
+from halftone.measure.sentinel import Health
+
+log = logging.getLogger(__name__)
+
+_BEFORE_DECODING: Final = ("encoded-again", "went-back-one-step")
+"""What the guard does before a picture is decoded."""
+
+
+class Generation:
+    """One generate job on a loaded pipeline."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        device: DeviceFacts,
+        tested: SelfTestReport | None,
+        request: PictureRequest,
+        emit: Emit,
+        control: Control,
+        *,
+        handover: Handover = ALONE,
+        delivery: Delivery | None = None,
+    ) -> None:
+        """handover: what it begins with and where it ends, as a pass of several; delivery: where the picture then goes."""
+        self._handover = handover
+        self._inputs: Inputs = of_request(request, loaded.facts, handover.image)
+        pipe = task_pipeline(loaded, self._inputs)
+        start = start_canvas(pipe, self._inputs)
+        self._arguments = pipeline_arguments(pipe, self._inputs, start)
+        self._overlay = None if start is None else start.overlay
+        self._expected = expected_frames(pipe, request.num_frames)
+        if loaded.native_scheduler is not None:
+            put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler))
+        self._loaded = replace(loaded, pipe=pipe)
+        self._request = request
+        self._device = device
+        self._emit = emit
+        self._control = control
+        dtype, reason = granted_precision(request.numerics.precision, tested, device)
+        self._dtype: DType = dtype
+        self._states = states(tested) or ASSUMED
+        reasons = (reason, *without_effect(request.numerics, loaded.device))
+        kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
+        if kept is not None:
+            check_same_model(kept, handover.model or loaded.facts, request.resume_latents or "")
+        self._unfinished = kept if kept is not None and kept.asked is not None else None
+        self._kept = kept if self._unfinished is None else None
+        if self._kept is None:
+            self._resolved: ResolvedRequest = resolve(request, self._loaded, pipe, self._inputs, dtype, reasons, start)
+        else:
+            self._resolved = self._kept.request
+        if self._unfinished is not None:  # its words are fixed by now; what they were written as is told on
+            then = self._unfinished.request
+            self._resolved = msgspec.structs.replace(
+                self._resolved, styles=then.styles, written=then.written, written_negative=then.written_negative
+            )
+        told = request.fps or (None if self._kept is None else self._kept.picture.fps)
+        self._fps = fps_of(pipe, told, request.options, loaded.facts)
+        self._plan, self._stored = first_plan(self._loaded, device, dtype, request.numerics)
+        emit(JobStarted(kind="generate", plan=self._plan))
+        self._picture = Picture(self._resolved.seed, 0)
+        self._previewer = Previewer(self._loaded, emit)
+        self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished)
+        self._more_reasons: tuple[str, ...] = ()
+        self._room = room_of(self._loaded, device, request, self._resolved, self._expected, self._plan.dtypes)
+        self._compiling = Compiling(self._loaded, wanted=request.numerics.compile)
+        self._switches = ExitStack()
+
+    def run(self) -> GenerateReport:
+        """All pictures. Raises HalftoneError for what stops the whole job, or once all are made if one could not be saved;
+        JobCancelled.
+        """
+        started = time.perf_counter()
+        numerics = effective(self._request.numerics, self._plan.settings)
+        with self._switches:
+            self._switches.enter_context(torch_settings(numerics, self._loaded.device))
+            self._settle()
+            self._tell(*self._compiling.put())
+            self._tell(*told_packing(self._loaded.modules), *told_as_it_is(self._loaded))
+            self._guard = self._new_guard()
+            flight = self._guard.flight = Flight(
+                self._loaded,
+                nan_check=numerics.nan_check,
+                upcast_sampling=numerics.upcast_sampling,
+                hooks=self._hooks(),
+                settings=numerics,
+            )
+            try:
+                for index in range(self._request.batch):
+                    self._control.check()
+                    self._picture = self._guard.picture = self._begun(index)
+                    self._peak = PeakMemory(self._loaded.device)
+                    if not self._one(flight):
+                        break
+            finally:
+                del self._guard.flight  # its hooks hold the guard: a circle would keep all of the job in memory
+        if self._delivery.unsaved is not None:
+            raise self._delivery.unsaved
+        self._more_reasons += self._compiling.told(flight.seconds_per_step)
+        times, plan = sorted(flight.seconds_per_step), self._guard.recovery.plan
+        return GenerateReport(
+            images=tuple(self._delivery.pictures),
+            plan=msgspec.structs.replace(plan, reasons=(*plan.reasons, *self._more_reasons)),
+            events=tuple(event for picture in self._delivery.pictures for event in picture.events),
+            seconds=time.perf_counter() - started,
+            seconds_per_step=times[len(times) // 2] if times else None,
+        )
+
+    def _settle(self) -> None:
+        """Apply the plan in the way in which the pictures fit, and say why it is that one."""
+        self._tell(*self._room.settle(free_bytes(self._loaded), lambda: apply_plan(self._loaded, self._plan)))
+
+    def _new_guard(self) -> Guard:
+        recovery = Recovery(
+            self._loaded, self._plan, self._dtype, self._states, self._request.numerics, self._stored, self._control.check
+        )
+        return Guard(
+            loaded=self._loaded,
+            device=self._device,
+            dtype=self._dtype,
+            request=self._request,
+            emit=self._emit,
+            recovery=recovery,
+            plan=self._plan,
+            picture=self._picture,
+            switches=self._switches,
+            expected=self._expected,
+            is_last=self._handover.is_last,
+        )
+
+    def _hooks(self) -> Hooks:
+        def on_step(step: int, steps: int, health: Health | None, seconds: float) -> None:
+            self._picture.steps = step
+            finite = None if health is None else health.finite
+            peak = health.peak if health is not None and health.finite else None
+            self._picture.peak = max(self._picture.peak, peak or 0.0)
+            self._emit(StepDone(step=step, steps=steps, peak=peak, finite=finite, seconds=seconds))
+
+        return Hooks(
+            check=self._control.check,
+            keep=self._control.keep,
+            on_phase=self._phase,
+            on_step=on_step,
+            on_latents=self._previewer.show,
+            on_bad_call=self._guard.on_bad_call,
+            instead=self._handover.instead,
+        )
+
+    def _phase(self, name: str) -> None:
+        """Said once when it begins, not at every call."""
+        if name != self._picture.phase:
+            trim_heap()  # what the phase before left would lie beside what this one needs
+            self._picture.phase = name
+            self._emit(PhaseChanged(phase=cast("Phase", name)))
+
+    # --- one picture -------------------------------------------------------------------------------
+
+    def _begun(self, index: int) -> Picture:
+        """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
+        seeds = seeds_of(self._resolved, index)
+        picture = Picture(seeds.seed, index + self._handover.index, seeds.variation)
+        if self._kept is None and says_otherwise(self._request):
+            self._speak(picture)
+        kept = self._kept or self._unfinished
+        if kept is not None:
+            picture.events += [event for event in kept.picture.events if event.action in _BEFORE_DECODING]
+            picture.words = kept.picture.prompt, kept.picture.negative
+            picture.steps = kept.picture.kept_step or 0  # where they were the last, no other is counted
+        return picture
+
+    def _speak(self, picture: Picture) -> None:
+        """Styles and draws give each picture its own words."""
+        picture.words = prompt, negative = spoken(self._request, picture.seed)
+        self._inputs = replace(self._inputs, prompt=prompt, negative=negative or None)
+        self._arguments = with_prompts(self._loaded.pipe, self._arguments, self._inputs)
+        self._guard.flight.read_anew()
+        self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
+
+    def _variation(self) -> Variation:
+        now = self._resolved
+        return Variation(self._picture.variation_seed or 0, now.variation_strength, (now.width, now.height), now.seed_size)
+
+    def _one(self, flight: Flight) -> bool:
+        """False where the memory does not hold such a picture: no other of the job would fit either."""
+        try:
+            frames = all_frames(self._fly(flight)) if self._kept is None else self._decode_only(flight)
+            self._finish(self._film(frames), flight)
+        except PictureStopped as stopped:
+            self._picture.events.append(stopped.event)
+            self._give_up(stopped.state, stopped.failed, flight)
+        except OutOfRoom:
+            self._give_up("not-recovered", None, flight)
+            return False
+        return True
+
+    def _fly(self, flight: Flight) -> Any:
+        """Run the pipeline until it ends, going back one step after each failure that could be cured.
+
+        What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
+        """
+        resume, entering = self._begin(flight)
+        begun = resume
+        while True:
+            generator = torch.Generator("cpu").manual_seed(self._picture.seed)
+            try:
+                with varied_noise(self._loaded.pipe, self._variation()):
+                    result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
+            except (TypeError, ValueError, AssertionError) as error:
+                refused = self._refused(error)
+                if refused is error:
+                    raise
+                raise refused from error
+            except StepFailed as failure:
+                if not flight.watches_every_step:
+                    flight.watch_every_step()
+                    resume = None
+                    continue
+                self._picture.good = None if failure.good is begun else failure.good
+                resume, entering = failure.good, self._guard.recover_step(failure)
+                continue
+            except (RuntimeError, MemoryError) as error:
+                self._make_room(error)
+                resume = flight.last_state
+                continue
+            return result[0]
+
+    def _make_room(self, error: Exception) -> None:
+        """The memory ended: free what can be freed, and let the next cheaper way be used. Raises the error if it is another one,
+        and OutOfRoom where no way is left.
+        """
+        if not is_out_of_memory(error):
+            raise error
+        log.info("the memory ended in %s: %s", self._picture.phase or "the beginning", first_line(error))
+        free_after(error)
+        step = self._picture.steps + 1 if self._picture.phase == "denoise" else None
+        self._picture.shortages.append(self._room.make(self._picture.phase, step))
+        self._tell(*self._compiling.put())  # the weights may come part by part now
+        if self._picture.shortages[-1].then == "stopped":
+            self._picture.good = self._guard.flight.last_state
+            raise OutOfRoom
+
+    def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
+        """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
+        the plan it was made under, so that all its pipeline computes beside the steps is as it was.
+        """
+        if self._unfinished is None:
+            return None, None
+        path = Path(self._request.resume_latents or "")
+        if not plan_fits(self._unfinished.plan, self._loaded.modules):
+            raise HalftoneError("latents-unreadable", "its plan names what the model lacks", path=str(path))
+        state = flight.adopt(read_loop(path, self._loaded.pipe.scheduler, self._loaded.device))
+        if self._request.numerics.nan_check != "off":
+            flight.watch_every_step()  # this step failed before
+        apply_plan(self._loaded, self._unfinished.plan)
+        return state, lambda: apply_plan(self._loaded, self._guard.recovery.plan)
+
+    def _refused(self, error: Exception) -> Exception:
+        """What the pipeline does not take: so many steps, a sampler, an option, an input; any other error stays a fault."""
+        too_many = too_many_steps(getattr(self._loaded.pipe, "scheduler", None), self._resolved.steps, error)
+        if too_many is not None:
+            return too_many
+        sampler = self._request.sampler
+        if sampler is not None and is_unfit(self._loaded.pipe.scheduler, error):
+            return unfit_sampler(self._loaded.native_scheduler, sampler, error)
+        return error if isinstance(error, AssertionError) else refused(self._request.options, error)
+
+    def _decode_only(self, flight: Flight) -> list[torch.Tensor]:
+        """Decode kept latents; nothing else runs."""
+        found = any_component(self._loaded, "decode")
+        assert found is not None
+        name, module = found
+        self._emit(PhaseChanged(phase="decode"))
+        latents = read_latents(Path(self._request.resume_latents or "")).to(self._loaded.device)
+        own = inspect.signature(module.decode).parameters
+        told = {"num_frames": len(latents)} if "num_frames" in own else {}
+        call = Call(name, "decode", (latents,), {**told, "return_dict": False})
+        self._picture.phase = "decode"
+        result = self._run_in_room(lambda: run_call(call, module, self._loaded.states[name].dtype))
+        if not is_finite(result):
+            result = self._guard.on_bad_call(call, result)
+        flight.decodes[:] = [decoded(call, result)]
+        return frames_in(next(tensors_in(result)))
+
+    def _run_in_room(self, run: Callable[[], Any]) -> Any:
+        """What it gives, in the first way that fits."""
+        while True:
+            try:
+                return run()
+            except (RuntimeError, MemoryError) as error:
+                self._make_room(error)
+
+    # --- the end of a picture ----------------------------------------------------------------------
+
+    def _film(self, frames: list[torch.Tensor]) -> Film:
+        """All frames, or the first one where the file that was asked for holds no more; the receipt then says so."""
+        film = Film(frames)
+        if len(film) == 1 or not self._delivery.is_still:
+            return film
+        self._tell(f"{len(film)} frames were computed; the first one is saved.")
+        return film.first()
+
+    def _tell(self, *reasons: str) -> None:
+        """What shows only while the job runs stands in the receipt and in the report, once."""
+        fresh = tuple(reason for reason in reasons if reason not in self._resolved.reasons)
+        self._resolved = msgspec.structs.replace(self._resolved, reasons=(*self._resolved.reasons, *fresh))
+        self._more_reasons += fresh
+
+    def _finish(self, film: Film, flight: Flight) -> None:
+        if not flight.stood_in:
+            self._guard.look_again(film)
+        seen = film.seen()
+        watched = self._request.numerics.nan_check != "off"
+        sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
+        state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
+        if self._overlay is not None:
+            film = self._overlay.lay_frames(film)  # only now: what was made is judged as it was made
+            seen = replace(seen, width=film.size[1], height=film.size[0])
+        facts = self._facts(state, seen)
+        self._delivery.save(self._picture, facts, film, flight.decoded_input, self._resolved, self._whole_plan())
+
+    def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
+        facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
+        peak = self._peak.read(weight_bytes(self._loaded))
+        ran = how_it_ran((*self._more_reasons, *self._compiling.told(self._guard.flight.seconds_per_step)))
+        way = self._room.way
+        facts = msgspec.structs.replace(facts, peak_memory=peak, tiled=way.tiled, offload=way.offload, ran=ran)
+        if facts.frames > 1 or (seen is None and self._expected > 1):
+            facts = msgspec.structs.replace(facts, fps=self._fps)
+        if self._kept is None:
+            return facts
+        before, decoder = self._kept.picture, self._decoder()
+        dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
+        cures = {name: cure for name, cure in before.cures.items() if name != decoder}
+        cures |= {name: cure for name, cure in facts.cures.items() if name == decoder}
+        of_then = {name: getattr(before, name) for name in ("steps", "room_bits", "passes", "prompt", "negative")}
+        return msgspec.structs.replace(facts, dtypes=dtypes, cures=cures, **of_then)
+
+    def _whole_plan(self) -> Plan:
+        """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""
+        plan = self._guard.recovery.plan
+        return plan if self._kept is None else merged(self._kept.plan, only(plan, self._decoder()))
+
+    def _decoder(self) -> str:
+        found = any_component(self._loaded, "decode")
+        assert found is not None, "latents without a decoder"
+        return found[0]
+
+    def _give_up(self, state: ReceiptState, failed: torch.Tensor | None, flight: Flight) -> None:
+        """Leave the picture with what happened to it."""
+        facts = self._facts(state, None)
+        self._delivery.give_up(self._picture, facts, failed, self._resolved, self._whole_plan(), flight.loop)
+        flight.decodes.clear()

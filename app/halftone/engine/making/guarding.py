@@ -1,0 +1,243 @@
+"""The guard of a generate job: what failed is diagnosed, cured, and computed again; what cannot be cured ends its picture."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Emit
+from halftone.contract.facts import DeviceFacts, GuardEvent
+from halftone.contract.messages import FindingMade, PlanChanged
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest
+from halftone.contract.words import DType
+from halftone.engine.basics.tensors import tensors_in
+from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.curing.first_plan import remember_cure
+from halftone.engine.curing.recover import Cured, Diagnosis, Recovery, damage_finding
+from halftone.engine.finding.capture import effective
+from halftone.engine.loading.load import Loaded
+from halftone.engine.loading.plans import any_component, apply_state
+from halftone.engine.making.picture import Picture, PictureStopped
+from halftone.engine.sampling.film import Film, Flatness, Part, flat_frames, flat_in, parts_of, worst
+from halftone.engine.sampling.flight import Flight, StepFailed, is_finite
+from halftone.engine.sampling.frames import frames_in
+from halftone.engine.weights.calls import Call, run_call
+from halftone.health.explain import explain
+from halftone.health.guard import Where, next_action
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Guard:
+    """Acts on the picture in work. plan: under which the job runs now; switches: what a cured setting is undone with; expected:
+    how many frames a picture of it has; is_last: nothing but the decode is left of a picture after its steps.
+    """
+
+    loaded: Loaded
+    device: DeviceFacts
+    dtype: DType
+    request: PictureRequest
+    emit: Emit
+    recovery: Recovery
+    plan: Plan
+    picture: Picture
+    switches: ExitStack
+    expected: int
+    is_last: bool = True
+    flight: Flight = field(init=False)
+
+    def recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
+        """Cure the denoiser call that failed; what is to be done before the step is computed again."""
+        started = time.perf_counter()
+        kind = "flat" if failure.health.flat else "nonfinite"
+        diagnosis = self._failing_call(failure)
+        self._heed_policy(diagnosis, kind, started, None)
+        before, seen = self.loaded.states[diagnosis.component], self._seen_dtype(diagnosis)
+        if not diagnosis.failing and diagnosis.sound and failure.health.step not in self.picture.repeated:
+            # the same call is sound now: a passing fault of the device, or the scheduler's arithmetic; the step is repeated
+            self.picture.repeated.add(failure.health.step)
+            cured = Cured("none", self.recovery.plan, None)
+        else:
+            # a call that was given bad numbers, by a ControlNet before it, cannot be sound
+            others = [call for call in failure.calls if call is not diagnosis.call and is_finite((call.args, call.kwargs))]
+            cured = self.recovery.cure(diagnosis, lambda _result: all(self.recovery.is_sound(call) for call in others))
+        self._note(diagnosis, kind, "went-back-one-step", cured, started)
+        if self._seen_dtype(diagnosis) == seen:
+            return None
+        # the pipeline asks its networks for their type: until the step it is to see what it saw
+        after = self.loaded.states[diagnosis.component]
+        apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
+        return lambda: apply_state(self.loaded, diagnosis.component, after, diagnosis.masters)
+
+    def on_bad_call(self, call: Call, result: Any) -> Any:
+        """An encoder or decoder gave numbers that are not finite: only this call is repeated."""
+        started = time.perf_counter()
+        failed: torch.Tensor | None = None
+        bad: tuple[int, ...] = ()
+        if call.method == "decode":
+            failed, bad = self._bad_decode(call, frames_in(_first(result)))
+        diagnosis = self.recovery.diagnose(call)
+        self._heed_policy(diagnosis, "nonfinite", started, failed, bad)
+        cured = self._unchanged(diagnosis) if diagnosis.passed else self.recovery.cure(diagnosis)
+        self._note(diagnosis, "nonfinite", "decoded-again" if call.method == "decode" else "encoded-again", cured, started, bad)
+        assert cured is not None
+        return cured.result
+
+    def _bad_decode(self, call: Call, frames: list[torch.Tensor]) -> tuple[torch.Tensor, tuple[int, ...]]:
+        """The worst frame, and the numbers of all that are not finite. What the picture could be finished from is noted."""
+        done = sum(earlier.frames for earlier in self.flight.decodes)
+        latents = next(tensors_in((call.args, list(call.kwargs.values()))))
+        self._note_latents(latents, whole=not done and (latents.dim() != 4 or len(frames) >= self.expected))
+        self.picture.failed = worst(frames)
+        bad = _numbers(index for index, frame in enumerate(frames, done) if not is_finite(frame))
+        return self.picture.failed, bad if self.expected > 1 else ()
+
+    def _note_latents(self, latents: torch.Tensor, *, whole: bool) -> None:
+        """What the picture can be finished from: what its decoder was given, where that is all of it and all that is left."""
+        if whole and self.is_last:
+            self.picture.decoder_input = latents
+        else:
+            self.picture.good = self.flight.last_good
+
+    def look_again(self, film: Film) -> None:
+        """A flat frame, or flat tiles over latents that are not flat: what gave it is decoded once more in float32 and with the
+        weights as the file has them; the better one is kept. One that is flat then too is kept as it is, and told.
+        """
+        found = any_component(self.loaded, "decode")
+        if self.request.numerics.nan_check == "off" or found is None:
+            return
+        name, module = found
+        parts, before = parts_of(film, self.flight.decodes, name), self.recovery.plan
+        for part in parts:
+            bad = flat_frames(film, part)
+            if bad and self.recovery.plan != before:  # a part before it was cured
+                film.put(part.first, frames_in(_first(run_call(part.call, module, self.loaded.states[name].dtype))))
+                bad = flat_frames(film, part)
+            if bad:
+                self._decode_again(film, part, bad)
+        if not parts:
+            self._keep_flat(film, range(len(film)), name, time.perf_counter(), compared=False)
+
+    def _decode_again(self, film: Film, part: Part, bad: Mapping[int, Flatness]) -> None:
+        """bad: the frames of the part that are flat now. One that is flat in float32 too, as a film may begin, is no fault."""
+        started = time.perf_counter()
+        diagnosis = self.recovery.diagnose(part.call)
+        unavoidable = flat_in(diagnosis.reference.result, part)
+        if not diagnosis.sound or bad.keys() <= unavoidable:
+            self._keep_flat(film, bad, part.call.component, started, compared=True)
+            return
+        mended = [index for index in bad if index not in unavoidable]
+
+        def good(result: Any) -> bool:
+            return flat_in(result, part) <= unavoidable
+
+        kind = bad[mended[0]]
+        numbers = _numbers(mended) if len(film) > 1 else ()
+        self.picture.failed = torch.from_numpy(film[mended[0]]).permute(2, 0, 1) / 255
+        self._note_latents(part.latents, whole=len(film) == part.decoded.frames)
+        self._heed_policy(diagnosis, kind, started, self.picture.failed, numbers)
+        passed = diagnosis.passed and good(diagnosis.replay.result)
+        cured = self._unchanged(diagnosis) if passed else self.recovery.cure(diagnosis, good)
+        self._note(diagnosis, kind, "decoded-again", cured, started, numbers)
+        assert cured is not None
+        film.put(part.first, frames_in(_first(cured.result)))
+        self._keep_flat(film, sorted(unavoidable), part.call.component, time.perf_counter(), compared=True)
+
+    def _keep_flat(self, film: Film, frames: Iterable[int], component: str, started: float, *, compared: bool) -> None:
+        """Nothing better is known. Flat tiles alone may be the picture's own; one colour everywhere is told.
+
+        frames: that may be flat, from 0; compared: float32 gave nothing better.
+        """
+        if flat := [index for index in frames if film.is_flat(index)]:
+            event = GuardEvent(
+                step=None,
+                component=component,
+                module="",
+                kind="flat",
+                action="kept",
+                cure="none",
+                seconds=time.perf_counter() - started,
+                sound_in_float32=False if compared else None,
+                frames=_numbers(flat) if len(film) > 1 else (),
+            )
+            self.picture.events.append(event)
+
+    def _seen_dtype(self, diagnosis: Diagnosis) -> torch.dtype:
+        return cast("Any", self.loaded.modules[diagnosis.component]).dtype
+
+    def _failing_call(self, failure: StepFailed) -> Diagnosis:
+        """Of the denoiser calls of the step the first that fails again, else the last."""
+        assert failure.calls, "a step without a denoiser call"
+        failing = (call for call in failure.calls[:-1] if not self.recovery.is_sound(call))
+        return self.recovery.diagnose(next(failing, failure.calls[-1]))
+
+    def _unchanged(self, diagnosis: Diagnosis) -> Cured:
+        """A fault that passed: what the call gives now, under the plan as it is."""
+        return Cured("none", self.recovery.plan, diagnosis.replay.result)
+
+    def _heed_policy(
+        self,
+        diagnosis: Diagnosis,
+        kind: str,
+        started: float,
+        failed: torch.Tensor | None,
+        frames: tuple[int, ...] = (),
+    ) -> None:
+        """Leave the picture here if the setting, or what was found, says so."""
+        where: Where = diagnosis.call.where
+        action = next_action(
+            self.request.numerics.on_black, where, self.recovery.kinds(diagnosis), bad_in_float32=not diagnosis.sound
+        )
+        if action.kind == "cure":
+            return
+        log.info("%s: %s", action.word, action.reason)
+        event = self.recovery.event(diagnosis, kind, action.word, None, time.perf_counter() - started)
+        event = msgspec.structs.replace(event, why=action.why, frames=frames)
+        raise PictureStopped(event, "asking" if action.kind == "ask" else "not-recovered", failed)
+
+    def _note(
+        self,
+        diagnosis: Diagnosis,
+        kind: str,
+        action: str,
+        cured: Cured | None,
+        started: float,
+        frames: tuple[int, ...] = (),
+    ) -> None:
+        seconds = time.perf_counter() - started
+        if cured is None:
+            event = self.recovery.event(diagnosis, kind, "stopped", None, seconds)
+            event = msgspec.structs.replace(event, why="no-cure", frames=frames)
+            raise PictureStopped(event, "not-recovered", self.picture.failed)
+        event = self.recovery.event(diagnosis, kind, action, cured, seconds)
+        self.picture.events.append(msgspec.structs.replace(event, frames=frames))
+        if diagnosis.damaged:
+            self.emit(FindingMade(finding=explain(damage_finding(diagnosis, self.dtype))))
+        if cured.plan == self.plan:
+            return
+        self.emit(
+            PlanChanged(before=self.plan, after=cured.plan, reason=f"{cured.kind}: {diagnosis.component}.{diagnosis.module}")
+        )
+        if cured.plan.settings != self.plan.settings:
+            numerics = effective(self.request.numerics, cured.plan.settings)
+            self.switches.enter_context(torch_settings(numerics, self.loaded.device))
+        self.plan = cured.plan
+        numerics = self.request.numerics
+        if remember_cure(self.loaded, self.device, self.dtype, numerics, cured.plan, diagnosis.component):
+            self.picture.events[-1] = msgspec.structs.replace(self.picture.events[-1], remembered=True)
+
+
+def _first(result: Any) -> torch.Tensor:
+    return next(tensors_in(result))
+
+
+def _numbers(frames: Iterable[int]) -> tuple[int, ...]:
+    """As people count frames."""
+    return tuple(index + 1 for index in frames)

@@ -1,0 +1,200 @@
+"""Where a pass of a picture goes: to the pass after it, or, joined with what came before, to its file."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import torch
+
+from halftone.contract.engine import Emit
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts
+from halftone.contract.plan import Plan
+from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.making.delivery import Delivery
+from halftone.engine.making.picture import Picture
+from halftone.engine.sampling.film import Film
+from halftone.engine.sampling.handover import Handover
+from halftone.engine.sampling.unfinished import Loop
+from halftone.health.kept import Kept
+from halftone.health.ran import first_times
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the passes before this one were. resolved: the whole picture's request, None before the first; started: when the first
+    began, by the performance counter; ran: as of a picture.
+    """
+
+    resolved: ResolvedRequest | None = None
+    passes: tuple[PassFacts, ...] = ()
+    events: tuple[GuardEvent, ...] = ()
+    started: float = field(default_factory=time.perf_counter)
+    ran: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pass gives to the next one. facts, resolved: of all so far; now, plan: of the pass."""
+
+    now: Picture
+    facts: PictureFacts
+    film: Film
+    latents: torch.Tensor | None
+    resolved: ResolvedRequest
+    plan: Plan
+
+
+class PassDelivery(Delivery):
+    """Of the pass `number` (from 1) of a picture. request: of the whole picture; complete: makes the whole picture's request of
+    the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, None where this one
+    was the last.
+
+    falls_back: whether a pass that does not fit raises out-of-memory, and one that comes out black second-pass-black, for what
+    was made before it is a picture; left: what was kept of it then, where it can go on.
+    """
+
+    def __init__(
+        self,
+        request: PictureRequest,
+        model: ModelFacts,
+        emit: Emit,
+        unfinished: Kept | None,
+        *,
+        kind: str,
+        earlier: Earlier,
+        handover: Handover,
+        complete: Callable[[ResolvedRequest], ResolvedRequest],
+        goes_on: Callable[[PictureFacts], bool],
+        falls_back: bool = False,
+    ) -> None:
+        super().__init__(request, model, emit, unfinished)
+        self._kind = kind
+        self._earlier = earlier
+        self._handover = handover
+        self._complete = complete
+        self._goes_on = goes_on
+        self._falls_back = falls_back
+        self.made: Made | None = None
+        self.left: PictureFacts | None = None
+
+    @property
+    def number(self) -> int:
+        return len(self._earlier.passes) + 1
+
+    def save(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        film: Film,
+        latents: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+    ) -> None:
+        going_on = self._goes_on(facts)
+        facts, resolved = self._joined(now, facts), self._whole(resolved)
+        if going_on:
+            self.made = Made(now, facts, film, latents, resolved, plan)
+        else:
+            super().save(now, facts, film, latents, resolved, plan)
+
+    def give_up(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        failed: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+        loop: Callable[[Snapshot], Loop],
+    ) -> None:
+        joined, whole = self._joined(now, facts), self._whole(resolved)
+        if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
+            self.left = self._left(now, joined, whole, plan, loop)
+            raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
+        if self._falls_back and facts.state == "not-recovered":
+            if facts.events[-1].sound_in_float32 is not False:
+                self.left = self._left(now, joined, whole, plan, loop)
+            raise _black(facts.events[-1])
+        super().give_up(now, joined, failed, whole, plan, loop)
+
+    def handed(self) -> dict[str, torch.Tensor]:
+        return self._handover.tensors()
+
+    def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
+        return msgspec.structs.replace(super()._record(facts, resolved, plan), in_pass=self.number)
+
+    def _whole(self, resolved: ResolvedRequest) -> ResolvedRequest:
+        """The request of the whole picture, with what there was to say of this pass."""
+        if self._earlier.resolved is None:
+            return self._complete(resolved)
+        reasons = dict.fromkeys((*self._earlier.resolved.reasons, *resolved.reasons))
+        return msgspec.structs.replace(self._earlier.resolved, reasons=tuple(reasons))
+
+    def _joined(self, now: Picture, facts: PictureFacts) -> PictureFacts:
+        """The receipt of all passes so far. Of a pass that went on from kept steps, what befell them is known already."""
+        one = PassFacts(
+            kind=self._kind,
+            width=facts.width,
+            height=facts.height,
+            steps=facts.steps,
+            seconds=time.perf_counter() - now.started,
+            dtypes=facts.dtypes,
+            room_bits=facts.room_bits,
+            cures=facts.cures,
+        )
+        now.started = self._earlier.started
+        passes = (*self._earlier.passes, one)
+        own = [event for event in facts.events if event.in_pass in (0, self.number)]
+        events = (*self._earlier.events, *(msgspec.structs.replace(event, in_pass=self.number) for event in own))
+        rooms = [each.room_bits for each in passes if each.room_bits is not None]
+        spoken = facts if self._unfinished is None else self._unfinished.picture
+        return msgspec.structs.replace(
+            facts,
+            prompt=spoken.prompt,
+            negative=spoken.negative,
+            passes=passes,
+            events=events,
+            steps=sum(each.steps for each in passes),
+            seconds=time.perf_counter() - self._earlier.started,
+            room_bits=min(rooms, default=None),
+            ran=tuple(dict.fromkeys((*self._earlier.ran, *first_times(self._earlier.ran, facts.ran)))),
+            state="recovered" if facts.state == "clean" and events else facts.state,
+            cures={name: kind for each in passes for name, kind in each.cures.items()},
+        )
+
+
+def _black(event: GuardEvent) -> HalftoneError:
+    """What ended a pass whose numbers went bad."""
+    detail = "the setting for black pictures says to stop there" if event.why == "setting" else "no cure that Halftone tried held"
+    if event.sound_in_float32 is False:
+        detail = "FP32 gives bad numbers there as well"
+    return HalftoneError("second-pass-black", detail=detail, why=event.why)
+
+
+class CutShort(Delivery):
+    """Of a pass whose next one could not be made. why: that; left: what was kept of the next one."""
+
+    def __init__(
+        self, request: PictureRequest, model: ModelFacts, emit: Emit, why: ErrorFacts, left: PictureFacts | None
+    ) -> None:
+        super().__init__(request, model, emit, None)
+        self._why = why
+        self._kept = {} if left is None else {"latents": left.latents, "kept_step": left.kept_step}
+
+    def save(
+        self,
+        now: Picture,
+        facts: PictureFacts,
+        film: Film,
+        latents: torch.Tensor | None,
+        resolved: ResolvedRequest,
+        plan: Plan,
+    ) -> None:
+        facts = msgspec.structs.replace(facts, cut_short=self._why, **self._kept)
+        super().save(now, facts, film, latents, resolved, plan)
+
+    def keep(self, made: Made) -> str | None:
+        """The file of what is left to decode of it."""
+        return self._keep(made.latents, made.facts, made.resolved, made.plan)

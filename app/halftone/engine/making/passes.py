@@ -1,0 +1,208 @@
+"""Pictures drawn once more, larger: what the second pass is asked and handed, and what is left of the first where it fails."""
+
+import inspect
+import logging
+from typing import Any, Final
+
+import msgspec
+import torch
+from PIL import Image
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
+from halftone.contract.facts import DeviceFacts, GuardEvent, SelfTestReport
+from halftone.contract.messages import PhaseChanged
+from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
+from halftone.engine.inputs.memory import free_after
+from halftone.engine.inputs.resolve import of_request, size_multiple, task_pipeline
+from halftone.engine.loading.load import Loaded
+from halftone.engine.making.chain import PASSES, Chain, in_pass
+from halftone.engine.making.pass_delivery import CutShort, Earlier, Made
+from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
+from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
+from halftone.health.faults import first_line, is_out_of_memory
+from halftone.health.passes import larger, steps_to_ask, strength_of
+from halftone.health.precision import granted_precision
+from halftone.library.upscalers import is_upscale_model
+
+log = logging.getLogger(__name__)
+
+_FIRST: Final = "first"
+_SECOND: Final = "second"
+_FINE: Final = 8
+
+
+class Passes(Chain):
+    """One generate job in which each picture is made in two passes of its model."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        device: DeviceFacts,
+        tested: SelfTestReport | None,
+        request: PictureRequest,
+        emit: Emit,
+        control: Control,
+    ) -> None:
+        """Raises hires-unsupported for a model that makes no second pass, upscaler-* for a file that is no upscale model."""
+        assert request.hires is not None
+        super().__init__(loaded.facts, device, tested, request, emit, control)
+        self._loaded = loaded
+        self._hires: Hires = request.hires
+        self._pipe = self._second_pipe()
+        kept = self._kept()
+        ahead = kept is None or kept.in_pass < PASSES
+        self._upscaler = self._read_upscaler() if ahead and is_upscale_model(self._hires.upscaler) else None
+
+    def _make(self, *, drawn: bool) -> None:
+        for index in range(self._request.batch):
+            self._control.check()
+            self._picture(index, drawn=drawn)
+            if self._out_of_room():
+                break
+
+    def _read_upscaler(self) -> Upscaler:
+        """Beside the device until it is needed."""
+        return load_upscaler(self._hires.upscaler, torch.device("cpu"))
+
+    def _second_pipe(self) -> Any:
+        """The pipeline of the second pass, to ask what it takes."""
+        name = self._loaded.facts.name
+        anything = Image.new("RGB", (_FINE, _FINE))
+        try:
+            pipe = task_pipeline(self._loaded, of_request(self._request, self._loaded.facts, anything))
+        except HalftoneError as error:
+            detail = "its pipeline starts from no picture"
+            raise HalftoneError("hires-unsupported", str(error), model=name, detail=detail) from error
+        if "strength" not in inspect.signature(pipe.__call__).parameters:
+            raise HalftoneError("hires-unsupported", model=name, detail="its pipeline does not draw over a picture")
+        if self._hires.upscaler == LATENT:
+            check_takes_latents(getattr(pipe, "vae", None), name)
+        return pipe
+
+    # --- one picture -------------------------------------------------------------------------------
+
+    def _picture(self, index: int, *, drawn: bool) -> None:
+        request, kept = self._one(index), self._kept()
+        number, earlier, handover = self._begun(index, kept)
+        if number == PASSES:
+            self._run(self._loaded, self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept)
+            return
+        first = msgspec.structs.replace(request, hires=None, batch=1)
+        ahead = self._ahead(first)
+        made = self._run(self._loaded, first, _FIRST, earlier, handover, kept, ahead=ahead, drawn=drawn)
+        if made is None:
+            return
+        self._left = None
+        try:
+            handover, events = self._handed(index, made)
+            earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started, made.facts.ran)
+            second = self._second(request, earlier, resuming=False)
+            self._run(self._loaded, second, _SECOND, earlier, handover, kept, falls_back=True)
+        except JobCancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
+            self._save_first(index, first, made, error)
+
+    def _save_first(self, index: int, request: PictureRequest, made: Made, error: Exception) -> None:
+        """The picture of the first pass, with what befell the second. Raises the error if nobody foresaw it."""
+        log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
+        why = _told_to_user(error)
+        free_after(error)
+        try:
+            self._save_made(index, request, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
+        finally:
+            if why is None:
+                raise error
+
+    def _save_made(self, index: int, request: PictureRequest, made: Made, why: ErrorFacts) -> None:
+        """Latents that were never decoded are, now."""
+
+        def delivery(latents: str | None) -> CutShort:
+            asked = msgspec.structs.replace(request, resume_latents=latents)
+            return CutShort(asked, self._loaded.facts, self._told(1, 0.0), why, self._left)
+
+        if self._hires.upscaler != LATENT:
+            saved = delivery(None)
+            saved.save(made.now, made.facts, made.film, made.latents, made.resolved, made.plan)
+        else:
+            file = delivery(None).keep(made)
+            if file is None:
+                raise HalftoneError(why.code, why.details, **why.facts)
+            saved = delivery(file)
+            asked = msgspec.structs.replace(request, resume_latents=file)
+            self._generate(self._loaded, asked, Handover(index), saved)
+        self._unsaved = self._unsaved or saved.unsaved
+        self._pictures += saved.pictures
+
+    def _first(self, index: int) -> Handover:
+        ends = None if self._hires.upscaler != LATENT else lambda: not self._control.kept
+        return Handover(index, ends_in_latents=ends, factor=int(getattr(self._pipe, "vae_scale_factor", 8)), is_last=False)
+
+    def _handed(self, index: int, made: Made) -> tuple[Handover, tuple[GuardEvent, ...]]:
+        """What the second pass draws over, and what befell it on the way."""
+        before = made.facts.width, made.facts.height
+        size = self._larger(*before)
+        if self._hires.upscaler == LATENT:
+            assert made.latents is not None
+            return Handover(index, Image.new("RGB", size), larger_latents(made.latents, *before, *size)), ()
+        image, events = Image.fromarray(made.film[0]), ()
+        if is_upscale_model(self._hires.upscaler):
+            image, events = self._enlarged(image)
+        return Handover(index, image.resize(size, Image.Resampling.LANCZOS)), events
+
+    def _larger(self, width: int, height: int) -> tuple[int, int]:
+        return larger(width, height, self._hires.scale, size_multiple(self._pipe))
+
+    def _enlarged(self, image: Image.Image) -> tuple[Image.Image, tuple[GuardEvent, ...]]:
+        """By the upscale model. Raises upscaler-*, out-of-memory."""
+
+        def told(done: int, total: int) -> None:
+            self._out(PhaseChanged(phase="upscale", done=done, total=total))
+
+        self._out(PhaseChanged(phase="upscale"))
+        assert self._upscaler is not None
+        dtype, _ = granted_precision(self._request.numerics.precision, self._tested, self._device)
+        with on_device(self._upscaler, self._loaded.device):
+            made = enlarge(image, self._upscaler, dtype, self._control.check, told)
+        return made.image, in_pass(made.events, 1)
+
+    def _second(self, request: PictureRequest, earlier: Earlier, *, resuming: bool) -> PictureRequest:
+        """What the second pass is asked."""
+        assert earlier.resolved is not None
+        assert earlier.resolved.hires is not None
+        hires, first = earlier.resolved.hires, earlier.passes[0]
+        width, height = self._larger(first.width, first.height)
+        taken = inspect.signature(self._pipe.__call__).parameters
+        options = {name: value for name, value in request.options.items() if name in taken}
+        strength = strength_of(hires)
+        return msgspec.structs.replace(
+            request,
+            hires=None,
+            image=None,
+            batch=1,
+            width=width,
+            height=height,
+            steps=steps_to_ask(hires.steps or earlier.resolved.steps, strength),
+            options=options,
+            start=Start(strength=strength),
+            resume_latents=request.resume_latents if resuming else None,
+        )
+
+    def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
+        steps = self._hires.steps or resolved.steps
+        hires = msgspec.structs.replace(self._hires, steps=steps, strength=strength_of(self._hires))
+        return msgspec.structs.replace(resolved, hires=hires)
+
+    def _ahead(self, request: PictureRequest) -> float:
+        """The work of the second pass in steps of the first, as their pixels tell."""
+        inputs = of_request(request, self._loaded.facts)
+        steps = self._hires.steps or inputs.steps or self._loaded.facts.default_steps
+        return steps * self._hires.scale**2
+
+
+def _told_to_user(error: Exception) -> ErrorFacts | None:
+    """What can be said of it in a sentence; None for a fault."""
+    if isinstance(error, HalftoneError):
+        return error.as_facts()
+    return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None

@@ -1,0 +1,1 @@
+"""What is added to a component's exact weights: LoRAs, LyCORIS, textual inversions, the attention of IP-Adapters."""

@@ -1,0 +1,129 @@
+"""IP-Adapters inside a denoiser (a UNet, or FLUX's transformer): attention that also reads pictures, and what turns pictures
+into words for it.
+
+While they are there they are part of its exact weights, as a LoRA is: every layer has a name, is watched and can be cured.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import torch
+from diffusers import SD3Transformer2DModel
+from diffusers.models.embeddings import MultiIPAdapterImageProjection
+from safetensors import safe_open
+from torch import nn
+
+from halftone.engine.weights.borders import forget_input_casts
+from halftone.engine.weights.offload import forget_place
+from halftone.library.ipadapters import FLUX_PROJECTION
+
+_BEFORE: Final = "_halftone_before_pictures"
+_IN_FLUX: Final = re.compile(r"^double_blocks\.(\d+)\.processor\.ip_adapter_double_stream_([kv])_proj")
+_WORDS: Final = "text_proj"
+"""How Kolors' UNet brings words to its width: a layer that stands aside where pictures are read, under the name that diffusers
+looks for.
+"""
+_PARTS: Final = ("to_k_ip", "to_v_ip")
+"""Layers of an attention processor that are as large as the attention's own."""
+_HALVES: Final = ("image_proj", "ip_adapter")
+
+Halves = Mapping[str, Mapping[str, torch.Tensor]]
+"""The two halves of a file: image_proj and ip_adapter, each name -> tensor."""
+
+
+def read_halves(path: str) -> Halves:
+    """Those of a file for FLUX under the names that the others have. Raises OSError or SafetensorError."""
+    found: dict[str, dict[str, torch.Tensor]] = {name: {} for name in _HALVES}
+    with safe_open(path, "pt") as file:
+        for name in file.keys():  # noqa: SIM118 - a handle, no mapping
+            half, _, own = _IN_FLUX.sub(r"ip_adapter.\1.to_\2_ip", name).replace(FLUX_PROJECTION, "image_proj.").partition(".")
+            if half in found:
+                found[half][own] = file.get_tensor(name)
+    return found
+
+
+def attach(denoiser: Any, files: Sequence[Halves]) -> None:
+    """Let the attention of a denoiser read pictures through these, in the types that they are stored in, on the CPU.
+
+    Raises RuntimeError, KeyError or ValueError where the sizes are others; then nothing is changed.
+    """
+    before = dict(denoiser.attn_processors)
+    with torch.no_grad():
+        made, added = _read_at_all_times(denoiser, files) if _turns_by_time(denoiser) else _read_once(denoiser, files)
+    reading = {name: one for name, one in made.items() if isinstance(one, nn.Module)}
+    for module in (added, *reading.values()):
+        module.eval().requires_grad_(False)
+    _fit(denoiser, reading)
+    denoiser.__dict__[_BEFORE] = (before, getattr(denoiser.config, "encoder_hid_dim_type", None))
+    denoiser.set_attn_processor({**before, **reading})
+    if _turns_by_time(denoiser):
+        denoiser.image_proj = added
+    else:
+        if getattr(denoiser.config, "encoder_hid_dim_type", None) == _WORDS:
+            denoiser.text_encoder_hid_proj = denoiser.encoder_hid_proj
+        denoiser.encoder_hid_proj = added
+        denoiser.config.encoder_hid_dim_type = "ip_image_proj"
+    forget_input_casts(denoiser)
+    forget_place(denoiser)
+
+
+def _turns_by_time(denoiser: Any) -> bool:
+    """SD 3's way: a picture becomes words in every step anew, and there is one adapter at a time."""
+    return isinstance(denoiser, SD3Transformer2DModel)
+
+
+def _read_once(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
+    """(name -> attention processor, what turns pictures into words)."""
+    made = denoiser._convert_ip_adapter_attn_to_diffusers(list(files), low_cpu_mem_usage=True)  # noqa: SLF001 - as loaders do
+    projections = [
+        denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
+        for one in files
+    ]
+    return made, MultiIPAdapterImageProjection(projections)
+
+
+def _read_at_all_times(denoiser: Any, files: Sequence[Halves]) -> tuple[dict[str, Any], nn.Module]:
+    """As `_read_once`."""
+    (one,) = files
+    made = denoiser._convert_ip_adapter_attn_to_diffusers(dict(one["ip_adapter"]), low_cpu_mem_usage=True)  # noqa: SLF001
+    turning = denoiser._convert_ip_adapter_image_proj_to_diffusers(dict(one["image_proj"]), low_cpu_mem_usage=False)  # noqa: SLF001
+    return made, turning
+
+
+def _fit(denoiser: Any, reading: Mapping[str, nn.Module]) -> None:
+    """Raise ValueError where a layer is not as large as the one beside it: diffusers goes by the configuration alone."""
+    for name, processor in reading.items():
+        beside = denoiser.get_submodule(name.removesuffix(".processor")).to_v
+        words = getattr(processor, "cross_attention_dim", beside.in_features)
+        for part, layer in processor.named_modules():
+            if isinstance(layer, nn.Linear) and part.startswith(_PARTS) and layer.weight.shape != (beside.out_features, words):
+                raise ValueError(f"{name}: {tuple(layer.weight.shape)} beside {(beside.out_features, words)}")
+
+
+def detach(denoiser: Any) -> None:
+    """Leave the denoiser as it was before `attach`: the same attention processors, no layer more."""
+    before = denoiser.__dict__.pop(_BEFORE, None)
+    if before is not None:
+        # first: what reads whole pictures has attention of its own
+        setattr(denoiser, "image_proj" if _turns_by_time(denoiser) else "encoder_hid_proj", None)
+        processors, kind = cast("tuple[dict[str, Any], Any]", before)
+        denoiser.set_attn_processor(dict(processors))
+        if kind == _WORDS:
+            denoiser.encoder_hid_proj = denoiser.text_encoder_hid_proj
+            del denoiser.text_encoder_hid_proj
+        denoiser.config.encoder_hid_dim_type = kind
+        forget_input_casts(denoiser)
+        forget_place(denoiser)
+
+
+def reads_pictures(denoiser: Any) -> bool:
+    """Whether something is attached to it."""
+    return _BEFORE in denoiser.__dict__
+
+
+def weigh(denoiser: Any, scales: Sequence[float]) -> None:
+    """How strongly the pictures of each count from now on."""
+    for processor in denoiser.attn_processors.values():
+        if hasattr(processor, "to_k_ip"):
+            processor.scale = list(scales) if isinstance(processor.scale, list) else scales[0]

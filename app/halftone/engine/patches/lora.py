@@ -1,0 +1,353 @@
+"""LoRAs: read by diffusers into an empty copy of the pipeline, added to a component's exact weights in float32.
+
+Added to the weights, a LoRA costs nothing while a picture is made, and every module keeps its name and its place: regions, groups
+that are rescaled together, the probe and the comparison with the file see one network, as they do without.
+"""
+
+import copy
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+import torch
+from accelerate import init_empty_weights
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import Finding, ModelFacts
+from halftone.contract.request import Lora
+from halftone.contract.words import DType
+from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
+from halftone.engine.patches.lycoris import read_changes
+from halftone.engine.weights.packed import Added, PackedLinear
+from halftone.engine.weights.parts import components
+from halftone.engine.weights.precision import changes_by_tensor, rescaled
+from halftone.library.header import file_stamp, read_header
+from halftone.library.loras import LORA
+from halftone.library.lycoris import is_plain
+from halftone.library.scan import TensorScan, scan_files
+
+log = logging.getLogger(__name__)
+
+_ADAPTER: Final = "halftone"
+_OWN: Final = ("weight", "bias")
+"""Of a layer, what a LoRA may change."""
+_DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.default)?\.weight$")
+"""One of a LoRA's tensors for each layer, in every form."""
+_TEXT_INPUT: Final = re.compile(r"(lora_te\d?_)(.*_self_attn_)([qkv])_proj\.lora_down\.weight")
+"""kohya's name of what an attention of a text encoder is given."""
+_JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
+"""In the names of layers that diffusers splits into several."""
+
+
+class Change(Protocol):
+    """What a LoRA does to a layer."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of its numbers are numbers."""
+        ...
+
+    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Two matrices whose product is all that it adds, (outputs, rank) and (rank, inputs) in float32; None where there are
+        none.
+        """
+        ...
+
+    def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> Mapping[str, torch.Tensor]:
+        """The layer's weight and bias with this in them. held: they, exactly, in float32 on the CPU; weight: how much of it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA that was read. layers: component -> module -> what it does there; version: of the file; bad: its tensors with
+    numbers that are not finite; left_out: how many of its layers have no place in the model; total: how many it has, 0 where that
+    cannot be counted.
+    """
+
+    lora: Lora
+    layers: Mapping[str, Mapping[str, Change]]
+    version: str
+    bad: tuple[TensorScan, ...]
+    left_out: int = 0
+    total: int = 0
+
+
+def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
+    """Those of the LoRAs that weigh anything. known: adapters that were read into this pipeline before; the same file is not read
+    again. Raises HalftoneError lora-other-base, lora-unsupported or lora-not-a-lora.
+    """
+    at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
+    found: list[Adapter] = []
+    for lora in loras:
+        before = at_hand.get((lora.path, file_stamp(lora.path)))
+        adapter = _read(pipe, model, lora) if before is None else replace(before, lora=lora)
+        if lora.weight:
+            found.append(adapter)
+    return tuple(found)
+
+
+def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
+    version = file_stamp(lora.path)
+    bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),)) if scan.nonfinite)
+    shell = _empty_copy(pipe, model, lora)
+    path = Path(lora.path)
+    try:
+        layers, total = _read_layers(shell, path)
+    except (OSError, SafetensorError) as error:
+        raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
+    except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
+        log.info("the LoRA %s does not fit", lora.path, exc_info=True)
+        raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
+    if not layers:
+        raise _other_base(model, lora, "none of its tensors has a place in the model")
+    return Adapter(lora, layers, version, bad, max(0, total - sum(map(len, layers.values()))), total)
+
+
+def _read_layers(shell: Any, path: Path) -> tuple[Mapping[str, Mapping[str, Change]], int]:
+    """Component -> module -> what is done there; and how many layers the file has."""
+    names = [tensor.name for tensor in read_header(path).tensors]
+    if not is_plain(names):
+        layers, total = read_changes(path, _networks(shell))
+        if layers or not any(_DOWN.search(name) for name in names):
+            return layers, total
+    return _as_diffusers(shell, path)  # which knows more names of layers
+
+
+def _networks(shell: Any) -> dict[str, nn.Module]:
+    """Those to which diffusers itself adds LoRAs."""
+    names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
+    return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
+
+
+def _as_diffusers(shell: Any, path: Path) -> tuple[Mapping[str, Mapping[str, Change]], int]:
+    """The same of a plain LoRA, by diffusers and peft."""
+    with quiet_libraries(), silent_loaders():
+        completed = _completed(path)
+        if completed:
+            shell.load_lora_weights(completed, adapter_name=_ADAPTER)
+        else:
+            shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
+    found = {name: _layers(part) for name, part in components(shell).items()}
+    if completed:
+        found = {name: _without_zeros(own) for name, own in found.items()}
+    layers = {name: {module: _PeftLayer(layer) for module, layer in own.items()} for name, own in found.items() if own}
+    return layers, _layers_in(path)
+
+
+def _completed(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file in kohya's form that changes q, k or v of a text encoder but nowhere its out_proj, with zeros there.
+
+    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and leaves q, k and v out without one. Empty
+    for every other file.
+    """
+    names = [tensor.name for tensor in read_header(path).tensors]
+    inputs = {match[1]: match for name in names if (match := _TEXT_INPUT.fullmatch(name))}
+    lone = [match for text, match in inputs.items() if not any(_is_output_of(text, name) for name in names)]
+    if not lone:
+        return {}
+    tensors = load_file(path)
+    for match in lone:
+        for side in ("down", "up"):
+            like = tensors[f"{match[1]}{match[2]}{match[3]}_proj.lora_{side}.weight"]
+            tensors[f"{match[1]}{match[2]}out_proj.lora_{side}.weight"] = torch.zeros_like(like)
+    return tensors
+
+
+def _is_output_of(text: str, name: str) -> bool:
+    return name.startswith(text) and name.endswith("_out_proj.lora_down.weight")
+
+
+def _without_zeros(layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the layers that were only added."""
+    return {
+        name: layer
+        for name, layer in layers.items()
+        if not name.endswith(".out_proj") or any(bool(up.weight.any()) for up in layer.lora_B.values())
+    }
+
+
+def _layers_in(path: Path) -> int:
+    """How many layers a file changes; 0 where its layers are not those of diffusers, and nothing can be counted."""
+    names = [tensor.name for tensor in read_header(path).tensors]
+    return 0 if any(_JOINED.search(name) for name in names) else sum(_DOWN.search(name) is not None for name in names)
+
+
+def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
+    """What is said of each LoRA that reaches the model only in part."""
+    return tuple(_left_out(adapter) for adapter in adapters if adapter.left_out)
+
+
+def _left_out(adapter: Adapter) -> str:
+    count, total, name = adapter.left_out, adapter.total, adapter.lora.name
+    return f"{count} of {total} layers of the LoRA {name} found no place in this model and were left out."
+
+
+def _other_base(model: ModelFacts, lora: Lora, detail: str, details: str = "") -> HalftoneError:
+    return HalftoneError("lora-other-base", details, name=lora.name, model=model.name, detail=detail, family=model.family)
+
+
+def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
+    """The pipeline with components that have their shapes, but no memory: what is loaded stays as it is."""
+    parts = _networks(pipe)
+    takes = [part for part in parts.values() if hasattr(part, "load_lora_adapter")]
+    if not takes or not callable(getattr(pipe, "load_lora_weights", None)):
+        detail = f"diffusers cannot add LoRAs to {model.family} models"
+        raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=detail)
+    shell = copy.copy(pipe)
+    vars(shell).update({name: _empty(part) for name, part in parts.items()})
+    return shell
+
+
+def _empty(module: nn.Module) -> nn.Module:
+    kind, config = cast("Any", type(module)), cast("Any", module).config
+    with init_empty_weights():
+        made = cast("nn.Module", kind.from_config(config) if hasattr(module, "register_to_config") else kind(config))
+    for name, parameter in list(made.named_parameters()):
+        owner, _, own = name.rpartition(".")
+        setattr(made.get_submodule(owner), own, _placeholder(parameter.shape))
+    return made
+
+
+def _placeholder(shape: Sequence[int]) -> nn.Parameter:
+    return nn.Parameter(torch.zeros(()).expand(*shape), requires_grad=False)
+
+
+def _layers(part: nn.Module) -> dict[str, Any]:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return {name: layer for name, layer in part.named_modules() if isinstance(layer, BaseTunerLayer)}
+
+
+def lora_damage(adapters: Iterable[Adapter], dtype: DType) -> list[Finding]:
+    """Numbers that are bad in the LoRAs' own files: no cure can help, and the layer that gets them is named."""
+    found: list[Finding] = []
+    for adapter in adapters:
+        if adapter.bad:
+            component, module = _bad_layer(adapter)
+            first = adapter.bad[0]
+            facts: dict[str, str | int | float | bool] = {
+                "lora": adapter.lora.name,
+                "file": Path(adapter.lora.path).name,
+                "tensor": first.tensor,
+                "count": first.nonfinite,
+                "read": True,
+            }
+            found.append(
+                Finding(
+                    code="weights-nonfinite",
+                    component=component,
+                    module=module,
+                    dtype=dtype,
+                    peak=None,
+                    limit=None,
+                    facts=facts,
+                )
+            )
+    return found
+
+
+def _bad_layer(adapter: Adapter) -> tuple[str, str]:
+    """(component, module) of the first layer that gets such a number."""
+    for component, layers in adapter.layers.items():
+        for module, layer in layers.items():
+            if not layer.finite:
+                return component, module
+    return next(iter(adapter.layers)), ""
+
+
+def changed_components(adapters: Iterable[Adapter]) -> set[str]:
+    """Components to whose weights something is added."""
+    return {name for adapter in adapters for name in adapter.layers}
+
+
+def add_adapters(
+    adapters: Iterable[Adapter], component: str, module: nn.Module, exponents: Mapping[str, int] | None = None
+) -> None:
+    """Add the LoRAs to the weights of a component, one after another; the layers that they change become float32.
+
+    exponents: tensor -> k where the weights are 2**k times those that the LoRAs were made for; what is added is scaled alike.
+    """
+    changes = changes_by_tensor(exponents or {})
+    for adapter in adapters:
+        for name, layer in adapter.layers.get(component, {}).items():
+            target = module.get_submodule(name)
+            _scale(name, target, changes, back=True)
+            _add(layer, adapter.lora.weight, target)
+            _scale(name, target, changes)
+
+
+def _scale(name: str, target: nn.Module, changes: Mapping[str, list[tuple[slice, int]]], *, back: bool = False) -> None:
+    """In float32, where powers of two are exact."""
+    for own in _OWN:
+        for rows, k in changes.get(f"{name}.{own}", ()):
+            parameter = getattr(target, own)
+            parameter.data = rescaled(parameter.data.float(), [(rows, -k if back else k)])
+
+
+@torch.no_grad()
+def _add(change: Change, weight: float, target: nn.Module) -> None:
+    if isinstance(target, PackedLinear):
+        target.added = (*target.added, _added(change, weight, target))
+        return
+    held = {own: tensor for own in _OWN if isinstance(tensor := getattr(target, own, None), torch.Tensor)}
+    exact = {own: tensor.to("cpu", torch.float32, copy=True) for own, tensor in held.items()}
+    for own, merged in change.merged(exact, weight).items():
+        if own == "weight" or not torch.equal(merged, exact[own]):
+            held[own].data = merged.to(held[own].device)
+
+
+def _added(change: Change, weight: float, target: PackedLinear) -> Added:
+    """What a LoRA adds to a weight that stays packed: its two factors where it has them, else all the numbers."""
+    if (pair := change.pair(weight)) is not None:
+        return pair
+    held = {"weight": target.exact.cpu().float()}
+    if target.bias is not None:
+        held["bias"] = target.bias.data.cpu().float()
+    merged = change.merged(held, weight)
+    if target.bias is not None:
+        target.bias.data = merged["bias"].to(target.bias.device)
+    return (merged["weight"] - held["weight"],)
+
+
+class _PeftLayer:
+    """A layer of peft around an empty one of the component."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+
+    @property
+    def finite(self) -> bool:
+        own = (tensor for name, tensor in self._layer.named_parameters() if "base_layer" not in name)
+        return all(bool(tensor.isfinite().all()) for tensor in own)
+
+    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        layer = self._layer
+        layer.set_scale(_ADAPTER, weight)
+        up, down = (getattr(layer, name, {}) for name in ("lora_B", "lora_A"))
+        plain = _ADAPTER in up and _ADAPTER in down and not getattr(layer, "use_dora", {}).get(_ADAPTER, False)
+        if not plain or not isinstance(up[_ADAPTER], nn.Linear):
+            return None
+        return up[_ADAPTER].weight.data.float() * layer.scaling[_ADAPTER], down[_ADAPTER].weight.data.float()
+
+    def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
+        """As peft merges, with the real weights in the place of the empty ones for that moment."""
+        layer = self._layer
+        base = layer.get_base_layer()
+        empty = {own: getattr(base, own) for own in held}
+        try:
+            for own, tensor in held.items():
+                setattr(base, own, nn.Parameter(tensor.clone(), requires_grad=False))
+            layer.set_scale(_ADAPTER, weight)
+            layer.merge(adapter_names=[_ADAPTER])
+            return {own: getattr(base, own).data for own in held}
+        finally:
+            layer.merged_adapters.clear()
+            for own, placeholder in empty.items():
+                setattr(base, own, placeholder)

@@ -1,0 +1,114 @@
+"""The groups of a component that a rescaling may use: of known shapes, and for what those leave, found by experiment."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import nn
+
+from halftone.contract.facts import LayerPeak
+from halftone.contract.words import FLOAT_LIMITS, DType
+from halftone.engine.rescaling.flow import BudgetSpentError, Flow
+from halftone.engine.rescaling.flow_groups import flow_groups
+from halftone.engine.rescaling.rescale import rescale_groups
+from halftone.engine.weights.precision import split_rows
+from halftone.health.faults import ends_the_job
+from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
+from halftone.measure.stats import peak
+
+log = logging.getLogger(__name__)
+
+
+def groups_of(
+    component: str,
+    module: nn.Module,
+    layers: Sequence[LayerPeak],
+    named: Sequence[str],
+    asked: DType,
+    masters: Mapping[str, torch.Tensor],
+    flow_at: Callable[[str], Flow | None],
+    peaks: dict[str, float] | None = None,
+) -> tuple[RescaleGroup, ...]:
+    """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
+    can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
+    known shapes do not reach; peaks: of tensors, filled with those that were read. A search that fails costs nothing but its
+    groups.
+    """
+    known = rescale_groups(component, module)
+    left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
+    try:
+        by_flow: dict[int, tuple[Flow, list[str]]] = {}
+        for site in left:
+            flow = flow_at(site)
+            if flow is not None:
+                by_flow.setdefault(id(flow), (flow, []))[1].append(site)
+        found = [
+            group
+            for flow, sites in by_flow.values()
+            for group in _proven(flow, flow_groups(component, flow, sites), layers, asked, masters)
+        ]
+    except Exception as error:
+        if ends_the_job(error):
+            raise
+        log.warning("the search for groups of %s failed", component, exc_info=True)
+        return known
+    return (*known, *found)
+
+
+def _left(
+    component: str,
+    known: Sequence[RescaleGroup],
+    layers: Sequence[LayerPeak],
+    named: Sequence[str],
+    asked: DType,
+    tensors: Mapping[str, float],
+) -> list[str]:
+    """Modules that known groups leave over the limit, in running order."""
+    if not all(math.isfinite(layer.peak) for layer in layers):
+        return []  # what is bad in a type with room is no matter of scale
+    shifts = choose_shifts(known, layers, asked, tensors={component: tensors})
+    after = peaks_after(known, shifts, layers)
+    limit = FLOAT_LIMITS[asked]
+    over = [layer.module for layer in layers if layer.component == component and after[component, layer.module] > limit]
+    reached = {module for group, k in zip(known, shifts, strict=True) if k for module in group.modules}
+    return list(dict.fromkeys([*over, *(module for module in named if module not in reached)]))
+
+
+def _proven(
+    flow: Flow,
+    found: Sequence[RescaleGroup],
+    layers: Sequence[LayerPeak],
+    asked: DType,
+    masters: Mapping[str, torch.Tensor],
+) -> list[RescaleGroup]:
+    """Those that change nothing when they are shrunk by as much as is needed: the search looks at samples only, and a layer that
+    adds next to nothing to a stream is not seen, but counts once the rest is shrunk.
+    """
+    kept: list[RescaleGroup] = []
+    try:
+        for group in found:
+            if not {split_rows(name)[0] for name in (*group.shrink, *group.grow)} <= masters.keys():
+                continue
+            (k,) = choose_shifts([group], layers, asked, tensors={group.component: tensor_peaks(masters, [group])})
+            if k and flow.proven(group, k):
+                kept.append(group)
+            else:
+                log.info("%s cannot be scaled by 2^-%d", group.name, k)
+    except BudgetSpentError:
+        pass  # what is not proven is not offered
+    return kept
+
+
+def tensor_peaks(
+    masters: Mapping[str, torch.Tensor], groups: Sequence[RescaleGroup], read: dict[str, float] | None = None
+) -> dict[str, float]:
+    """Largest absolute value of every parameter that some group may scale, under the name the group uses. read: those that are
+    known already, and the same with these.
+    """
+    peaks = {} if read is None else read
+    for name in {name for group in groups for name in (*group.shrink, *group.grow)} - peaks.keys():
+        base, rows = split_rows(name)
+        tensor = masters[base]
+        peaks[name] = peak(tensor[rows] if tensor.dim() else tensor)
+    return peaks

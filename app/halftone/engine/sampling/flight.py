@@ -1,0 +1,430 @@
+"""One picture's way through any diffusers pipeline, with light wrappers on its methods: casts, watching, fast-forward after a
+failure.
+
+Nothing of a pipeline is written anew. Wrapped are: the denoisers' forward, the encoders' forward, the VAE's encode and decode,
+the scheduler's step and the pipeline's encode_prompt. After a failure at step k the pipeline is run again: its denoiser calls
+before k give zeros in the shapes they gave before, without computing, its scheduler steps before k return the last good state,
+and from k on everything is real. So guidance, inpainting masks and whatever else a pipeline does between the calls stay its own.
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from halftone.contract.words import NanCheck
+from halftone.engine.basics import snapshot as snapshots
+from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, peak_of, tensors_in
+from halftone.engine.basics.wrapping import all_replaced
+from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.frames import frame_count
+from halftone.engine.sampling.keeper import Keeper
+from halftone.engine.sampling.misfit import parts_fit
+from halftone.engine.sampling.reading import Reading
+from halftone.engine.sampling.samplers import guiders, schedulers
+from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
+from halftone.engine.weights.calls import Call
+from halftone.engine.weights.parts import role
+from halftone.engine.weights.precision import invoke
+from halftone.measure.sentinel import Health, Sentinel
+
+Function = Callable[..., Any]
+
+
+class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state
+    before it.
+    """
+
+    def __init__(self, health: Health, calls: tuple[Call, ...], good: Snapshot | None) -> None:
+        super().__init__(f"step {health.step}")
+        self.health = health
+        self.calls = calls
+        self.good = good
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A call of a decoder, and what it gave: so many frames of a (height, width)."""
+
+    call: Call
+    frames: int
+    size: tuple[int, ...]
+
+    @property
+    def latents(self) -> torch.Tensor:
+        return next(tensors_in((self.call.args, list(self.call.kwargs.values()))))
+
+
+@dataclass
+class Hooks:
+    """What the owner of a flight wants to be told, and decides."""
+
+    check: Callable[[], None] = lambda: None
+    keep: Callable[[], bool] = lambda: False
+    on_phase: Callable[[str], None] = lambda _phase: None
+    on_step: Callable[[int, int, Health | None, float], None] = lambda _step, _steps, _health, _seconds: None
+    on_latents: Callable[[int, torch.Tensor, float], None] = lambda _step, _latents, _seconds: None
+    on_bad_call: Callable[[Call, Any], Any] | None = None
+    """Given a call of an encoder or a decoder whose result is not finite; returns a better result or raises."""
+    instead: Callable[[Call], Any] | None = None
+    """Given a call of an encoder or a decoder that is about to be made; what it returns, if it is not None, is the result."""
+    on_call: Callable[[Call, Any, float], None] | None = None
+    """Told every finished call of every component, its result and its seconds; used by the check."""
+
+
+@dataclass
+class _Pass:
+    """One run of the pipeline."""
+
+    generator: torch.Generator | None
+    resume: Snapshot | None = None
+    entering: Callable[[], None] | None = None
+    """Called once, before the first step that is really computed."""
+    step: int = 0
+    began: int = 0
+    """The step at which the present loop began."""
+    calls: int = 0
+    """Denoiser calls since the last step."""
+    keeping: bool = False
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def first_real(self) -> int:
+        return 0 if self.resume is None else self.resume.step + 1
+
+    def enter(self) -> None:
+        entering, self.entering = self.entering, None
+        if entering is not None:
+            entering()
+
+
+class Flight:
+    """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings:
+    what of the session decides about the numbers; with it the encoded prompt is kept for the next flight too.
+    """
+
+    def __init__(
+        self, loaded: Loaded, *, nan_check: NanCheck, upcast_sampling: bool, hooks: Hooks, settings: Hashable | None = None
+    ) -> None:
+        self.loaded = loaded
+        self.hooks = hooks
+        self.decodes: list[Decoded] = []
+        """What the decoder was given, in its order: a long video comes in parts."""
+        self.stood_in = False
+        """Something else took the place of a decode: there are latents, and no picture of them."""
+        self._every_step = nan_check == "every-step"
+        self._watching = nan_check != "off"
+        self._upcast = upcast_sampling
+        self._reading = Reading(loaded, upcast=upcast_sampling, settings=settings)
+        self._encoded: list[tuple[Call, Any]] = []
+        """Calls of encoders and what they gave: an input picture is encoded once, whatever comes after."""
+        self._shapes: dict[tuple[int, int], Any] = {}
+        """(step, call of that step) -> what the denoiser gave, without its numbers."""
+        self._blank: dict[str, Any] = {}
+        self._good: list[Snapshot] = []
+        self._calls: dict[int, list[Call]] = {}
+        self._real_steps: list[float] = []
+        self._last = time.perf_counter()
+        self._keep = Keeper()
+        self._schedulers: list[Any] = []
+        self._guiders: list[Any] = []
+        self._running: Any = None
+        """The scheduler that stepped last."""
+        self._ends: dict[int, Any] = {}
+        self._pass = _Pass(None)
+        self._sentinel = Sentinel(loaded.device)
+
+    @property
+    def decoded_input(self) -> torch.Tensor | None:
+        """The latents that were decoded, None if there are none; those of a video that came in parts are joined again."""
+        known = [part.latents for part in self.decodes]
+        known = [latents for latents in known if latents.shape[1:] == known[-1].shape[1:]]
+        return None if not known else known[0] if len(known) == 1 else torch.cat(known)
+
+    def read_anew(self) -> None:
+        """The next picture has other prompts."""
+        self._reading.forget()
+
+    def watch_every_step(self) -> None:
+        """From now on look at every step, whatever the setting said: a failure is to be located."""
+        self._every_step = True
+
+    @property
+    def last_good(self) -> Snapshot:
+        """The state after the last step."""
+        return self._good[-1]
+
+    @property
+    def last_state(self) -> Snapshot | None:
+        """The same; None before the first step is done."""
+        return self._good[-1] if self._good else None
+
+    @property
+    def watches_every_step(self) -> bool:
+        return self._every_step
+
+    @property
+    def seconds_per_step(self) -> list[float]:
+        """Wall time of every step that was computed."""
+        return self._real_steps
+
+    def loop(self, good: Snapshot) -> Loop:
+        """All that another flight needs to go on after that state. Raises NotKeptError where several loops run in turns."""
+        if len(self._schedulers) != 1:
+            raise NotKeptError("several schedulers")
+        return Loop(good, type(self._schedulers[0]).__name__, dict(self._shapes), dict(self._blank))
+
+    def adopt(self, loop: Loop) -> Snapshot:
+        """The state to resume from, of a loop that another flight left."""
+        self._shapes, self._blank = dict(loop.shapes), dict(loop.blank)
+        return loop.snapshot
+
+    def run(
+        self,
+        inputs: dict[str, Any],
+        generator: torch.Generator | None,
+        resume: Snapshot | None = None,
+        entering: Callable[[], None] | None = None,
+    ) -> Any:
+        """Call the pipeline. resume: go on after that state instead of from the noise; entering: called before the first step
+        that is really computed. Raises StepFailed.
+        """
+        pipe = self.loaded.pipe
+        self._schedulers = schedulers(pipe)
+        self._guiders = guiders(pipe)
+        self._pass = _Pass(generator, resume, entering)
+        self._good = [] if resume is None else [resume]
+        if resume is None:
+            self._ends.clear()
+            self._shapes.clear()
+        self._calls.clear()
+        self.decodes.clear()
+        self.stood_in = False
+        self._sentinel.forget()
+        self._last = time.perf_counter()
+        accepts = inspect.signature(pipe.__call__).parameters
+        given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
+        with parts_fit(self.loaded.facts.name), all_replaced(self._wrappers()), self._seeded(generator):
+            return pipe(**self._reading.begin(given))
+
+    @contextmanager
+    def _seeded(self, generator: torch.Generator | None) -> Generator[None]:
+        """Some pipelines with a ControlNet encode its picture with numbers from torch's own generator (diffusers 0.42, SD 3)."""
+        if not self.loaded.controls or generator is None:
+            yield
+            return
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(generator.initial_seed())
+            yield
+
+    def _wrappers(self) -> list[tuple[Any, str, Callable[[Function], Function]]]:
+        pipe = self.loaded.pipe
+        changes: list[tuple[Any, str, Callable[[Function], Function]]] = []
+        for name, module in self.loaded.modules.items():
+            kind = role(name, module)
+            if kind == "denoise":
+                changes.append((module, "forward", self._denoiser(name)))
+            elif kind == "encode":
+                changes.append((module, "forward", self._guarded(name, "forward", "encode")))
+            elif kind == "decode":
+                changes.append((module, "decode", self._guarded(name, "decode", "decode")))
+                if callable(getattr(module, "encode", None)):
+                    changes.append((module, "encode", self._guarded(name, "encode", "encode")))
+        changes += [(scheduler, "step", self._stepper(scheduler)) for scheduler in self._schedulers]
+        if callable(getattr(pipe, "encode_prompt", None)):
+            changes.append((pipe, "encode_prompt", self._reading.remembered))
+        return changes
+
+    # --- encoders and decoders ---------------------------------------------------------------------
+
+    def _guarded(self, name: str, method: str, phase: str) -> Callable[[Function], Function]:
+        back = torch.float32 if method == "decode" else None
+
+        def make(original: Function) -> Function:
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                if method == "decode":
+                    self._heed(self._sentinel.settle())
+                self.hooks.check()
+                call = Call(name, method, *self._keep((args, kwargs)))
+                if self.hooks.instead is not None and (other := self.hooks.instead(call)) is not None:
+                    self._stand_in(call, other)
+                    return other
+                self.hooks.on_phase(phase)
+                known = next((result for earlier, result in self._encoded if earlier.is_like(call)), None)
+                if known is not None:
+                    return known
+                started = time.perf_counter()
+                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
+                if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
+                    result = self.hooks.on_bad_call(call, result)
+                if phase == "encode":
+                    self._encoded.append((call, result))
+                elif method == "decode":
+                    self.decodes.append(decoded(call, result))
+                seconds = time.perf_counter() - started
+                if self.hooks.on_call is not None:
+                    self.hooks.on_call(call, self._keep(result), seconds)
+                return result
+
+            return guarded
+
+        return make
+
+    def _stand_in(self, call: Call, result: Any) -> None:
+        if call.method == "decode":
+            self.decodes.append(decoded(call, result))
+            self.stood_in = True
+
+    # --- the loop ----------------------------------------------------------------------------------
+
+    def _denoiser(self, name: str) -> Callable[[Function], Function]:
+        def make(original: Function) -> Function:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                now = self._pass
+                place, now.calls = (now.step, now.calls), now.calls + 1
+                if now.keeping or now.step < now.first_real:
+                    return self._nothing(name, place, args, kwargs)
+                if now.step == now.first_real:
+                    now.enter()
+                    self.hooks.on_phase("denoise")
+                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
+                self._calls.setdefault(now.step, []).append(call)
+                started = time.perf_counter()
+                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
+                self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
+                seconds = time.perf_counter() - started
+                if self.hooks.on_call is not None:
+                    self.hooks.on_call(call, self._keep(result), seconds)
+                return result
+
+            return forward
+
+        return make
+
+    def _nothing(self, name: str, place: tuple[int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Zeros in the shape of what this call gave before; of a call that was never made, for the batch it is asked for now, as
+        this denoiser's calls gave it, or those of the one that ran last where this one never did.
+        """
+        sample = next(tensors_in((args, list(kwargs.values()))))
+        known = self._shapes.get(place)
+        if known is not None:
+            return map_tensors(known, lambda shape: torch.zeros_like(shape, device=sample.device))
+        return map_tensors(
+            self._blank[name] if name in self._blank else next(reversed(self._shapes.values())),
+            lambda shape: torch.zeros((sample.shape[0], *shape.shape[1:]), dtype=shape.dtype, device=sample.device),
+        )
+
+    def _stepper(self, scheduler: Any) -> Callable[[Function], Function]:
+        """A combined pipeline runs several loops, each with its own scheduler; their steps are counted on for going back, and
+        from 0 for what is told.
+        """
+
+        def make(original: Function) -> Function:
+            def step(*args: Any, **kwargs: Any) -> Any:
+                now, self._running = self._pass, scheduler
+                if now.resume is not None and now.step == 0:
+                    check_fits(now.resume, scheduler, (args, list(kwargs.values())))
+                index, now.step, now.calls = now.step, now.step + 1, 0
+                result = self._stepped(scheduler, index, lambda: self._real_step(original, args, kwargs))
+                if len(self._schedulers) > 1 and now.step - now.began >= len(scheduler.timesteps):
+                    now.began = now.step
+                return result
+
+            return step
+
+        return make
+
+    def _stepped(self, scheduler: Any, index: int, compute: Callable[[], Any]) -> Any:
+        now = self._pass
+        if now.resume is not None and index < now.first_real:
+            if index == now.resume.step:
+                snapshots.restore(now.resume, scheduler, now.generator, self._guiders)
+                now.enter()
+                self._last = time.perf_counter()
+            # a loop that was over by then gives what it ended with
+            return map_tensors(now.resume.result if index >= now.resume.began else self._ends[id(scheduler)], torch.clone)
+        if now.keeping:
+            return map_tensors(self._good[-1].result, torch.clone)
+        result = compute()
+        self._after_step(scheduler, index, result)
+        self._ends[id(scheduler)] = self._good[-1].result
+        return result
+
+    def _real_step(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The scheduler's arithmetic, in float32 where the pipeline hands over less (upcast sampling)."""
+        if not self._upcast:
+            return original(*args, **kwargs)
+        outside = first_floating(args[2:], kwargs) or first_floating(args, kwargs)
+        wide = as_dtype(torch.float32)
+        result = original(*map_tensors(args, wide), **map_tensors(kwargs, wide))
+        return result if outside in (None, torch.float32) else map_tensors(result, as_dtype(outside))
+
+    def _after_step(self, scheduler: Any, index: int, result: Any) -> None:
+        latents = next(tensors_in(result))
+        now = self._pass
+        self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
+        del self._good[:-3]
+        if self._every_step:
+            self._heed(self._sentinel.note(index, latents))
+        elif index - now.began + 1 >= self._steps():
+            self._at_the_end(index, latents)
+        else:
+            self._told(index, None)
+        seconds = self._real_steps[-1] if self._real_steps else 0.0
+        self.hooks.on_latents(index - now.began, latents, seconds)
+        for old in [step for step in self._calls if step < index - 1]:
+            del self._calls[old]
+        self.hooks.check()
+        if scheduler is self.loaded.pipe.scheduler and self.hooks.keep():
+            now.keeping = True
+
+    def _at_the_end(self, index: int, latents: torch.Tensor) -> None:
+        if self._watching:
+            self._heed(self._sentinel.note(index, latents))
+            self._heed(self._sentinel.settle())
+        else:
+            self._told(index, None)
+
+    def _heed(self, health: Health | None) -> None:
+        """Pass on what the sentinel read; leave the loop when it is bad."""
+        if health is None:
+            return
+        self._told(health.step, health)
+        if health.finite and not health.flat:
+            return
+        good = next((state for state in reversed(self._good) if state.step < health.step), None)
+        good = good if self._every_step else None
+        raise StepFailed(health, tuple(self._calls.get(health.step, ())), good)
+
+    def _told(self, index: int, health: Health | None) -> None:
+        now = time.perf_counter()
+        self._real_steps.append(now - self._last)
+        self._last = now
+        self.hooks.on_step(index - self._pass.began + 1, self._steps(), health, self._real_steps[-1])
+
+    def _steps(self) -> int:
+        pipe = self.loaded.pipe
+        declared = getattr(pipe, "_num_timesteps", None)
+        return int(declared) if declared else len(self._running.timesteps)
+
+
+def decoded(call: Call, result: Any) -> Decoded:
+    """What is to be known of a finished call of a decoder."""
+    made = next(tensors_in(result))
+    return Decoded(call, frame_count(made), tuple(made.shape[-2:]))
+
+
+def _shape(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(tensor, device="meta")
+
+
+def is_finite(value: Any) -> bool:
+    """True when every number of a result is finite."""
+    peak = peak_of(value)
+    return peak < float("inf")

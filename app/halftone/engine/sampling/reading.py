@@ -1,0 +1,119 @@
+"""The encoded prompts of a flight: each call of encode_prompt is made once for all its passes, and kept for the next picture."""
+
+import inspect
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+import torch
+
+from halftone.engine.basics.tensors import DTYPES, as_dtype, map_tensors
+from halftone.engine.loading.load import Loaded
+from halftone.engine.patches.embeddings import Encoded, by_tokenizer, encode, follows_steps
+from halftone.engine.patches.inversions import learned_tokens, words_key
+from halftone.engine.weights.parts import role
+from halftone.library.loras import lora_key
+from halftone.library.prompt_syntax import changes
+
+Function = Callable[..., Any]
+_PLAIN = (str, int, float, bool, type(None), torch.device)
+_POOLED = {"add_text_embeds", "pooled_prompt_embeds"}
+
+
+class Reading:
+    """Reads the prompts of one pipeline. upcast: the sampling works in float32; settings: what of the session decides about the
+    numbers; with None nothing is kept beyond the flight.
+    """
+
+    def __init__(self, loaded: Loaded, *, upcast: bool, settings: Hashable | None) -> None:
+        self._loaded = loaded
+        self._upcast = upcast
+        self._settings = settings
+        self._steps = 1
+        self._asked = 0
+        self._encoded: list[Encoded] = []
+
+    def forget(self) -> None:
+        """What follows has other prompts."""
+        self._encoded.clear()
+
+    def begin(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """A pass begins; its inputs, with a callback where the prompt may change with the step."""
+        pipe = self._loaded.pipe
+        own = inspect.signature(pipe.__call__).parameters
+        default = own["num_inference_steps"].default if "num_inference_steps" in own else None
+        steps = inputs.get("num_inference_steps") or default
+        self._steps = steps if isinstance(steps, int) else 1
+        self._asked = 0
+        if not follows_steps(pipe, inputs):
+            return inputs
+        known = cast("list[str]", pipe._callback_tensor_inputs)  # noqa: SLF001 - a pipeline names there what it takes back
+        wanted = [name for name in ("prompt_embeds", *_POOLED) if name in known]
+        return {**inputs, "callback_on_step_end": self._change, "callback_on_step_end_tensor_inputs": wanted}
+
+    def remembered(self, original: Function) -> Function:
+        """encode_prompt runs once for all passes; its result leaves in the dtype the sampling works in."""
+
+        def encode_prompt(*args: Any, **kwargs: Any) -> Any:
+            index, self._asked = self._asked, self._asked + 1
+            if index == len(self._encoded):
+                self._encoded.append(self._read(original, args, kwargs))
+            return self._encoded[index][0][1]
+
+        return encode_prompt
+
+    def _read(self, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Encoded:
+        key, cache = self._key(args, kwargs), self._loaded.prompts
+        known = None if key is None else cache.get(key)
+        if known is not None:
+            return known
+        wide = as_dtype(self._sampling_dtype())
+        words = by_tokenizer(partial(learned_tokens, self._loaded.inversions))
+        result = encode(self._loaded.pipe, original, self._steps, args, kwargs, words)
+        encoded = tuple((last, map_tensors(value, wide)) for last, value in result)
+        if key is not None and key == self._key(args, kwargs):  # else an encoder was cured on the way
+            cache.put(key, encoded)
+        return encoded
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
+        """All that decides about the numbers; None where something in it cannot be compared."""
+        values = (*args, *(item for name in sorted(kwargs) for item in (name, kwargs[name])))
+        if self._settings is None or not all(isinstance(item, _PLAIN) for item in values):
+            return None
+        loaded = self._loaded
+        states = tuple(
+            msgspec.json.encode(loaded.states[name], order="deterministic")
+            for name, module in loaded.modules.items()
+            if role(name, module) == "encode"
+        )
+        given = tuple((type(item).__name__, item) for item in values)  # 1 is not True here
+        steps = self._steps if any(isinstance(item, str) and changes(item) for item in values) else None
+        made = (type(loaded.pipe).__name__, steps, self._sampling_dtype())
+        return (given, made, states, lora_key(loaded.loras), words_key(loaded.inversions), self._settings)
+
+    def _sampling_dtype(self) -> torch.dtype:
+        if self._upcast:
+            return torch.float32
+        for name, module in self._loaded.modules.items():
+            if role(name, module) == "denoise":
+                return DTYPES[self._loaded.states[name].dtype]
+        return torch.float32
+
+    def _change(self, pipe: Any, index: int, _time: Any, present: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """What replaces the pipeline's tensors after a step. index: of the step that is done, from 0."""
+        done = int(getattr(pipe, "_num_timesteps", 0) or len(pipe.scheduler.timesteps))
+        following = 1 + (index + 1) * self._steps // max(done, 1)  # a sampler may take two evaluations for a step
+        encoded = next((encoded for encoded in self._encoded if len(encoded) > 1), None)
+        if encoded is None:
+            return {}
+        result = next((value for last, value in encoded if following <= last), encoded[-1][1])
+        return {name: _both(result, name, now) for name, now in present.items()}
+
+
+def _both(result: tuple[Any, ...], name: str, now: torch.Tensor) -> torch.Tensor:
+    """The tensor as the pipeline holds it: with guidance the negative one stands before the other."""
+    first = 2 if name in _POOLED else 0
+    own, negative = result[first], result[first + 1]
+    found = own if len(own) == len(now) or negative is None else torch.cat([negative, own])
+    return found.to(now)

@@ -1,0 +1,225 @@
+"""Casts at the borders of what runs in float32: of blocks, and of single layers."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, Final, cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of all convolutions
+from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
+
+from halftone.contract.plan import handed_on
+from halftone.contract.words import DType
+from halftone.engine.basics.tensors import as_dtype, cast_arguments, map_tensors, tensors_in
+from halftone.engine.weights.packed import weight_type
+from halftone.engine.weights.parts import units
+
+_HOOKS: Final = "_halftone_border"
+_CASTS: Final = "_halftone_casts"
+_WIDE: Final = "_halftone_wide_inputs"
+_ONE_TYPE: Final = frozenset(
+    {
+        functional.scaled_dot_product_attention,
+        functional.multi_head_attention_forward,
+        functional.linear,
+        functional.rms_norm,
+        functional.layer_norm,
+        functional.group_norm,
+        torch.matmul,
+        torch.Tensor.matmul,
+        torch.Tensor.__matmul__,
+        torch.Tensor.__rmatmul__,
+        torch.bmm,
+        torch.Tensor.bmm,
+        torch.baddbmm,
+        torch.addmm,
+        torch.einsum,
+        functional.conv1d,
+        functional.conv2d,
+        functional.conv3d,
+    }
+)
+"""Functions of torch that refuse numbers of several types."""
+_NORMS: Final = (nn.LayerNorm, nn.GroupNorm)
+"""Only these themselves: what is derived from them casts by itself."""
+
+
+def takes(module: nn.Module, dtype: DType) -> DType:
+    """What a component that runs in dtype is called with: float32 where single layers of it are kept in that, because a network
+    makes other inputs (a time embedding) in the type of the ones it gets.
+    """
+    return "float32" if module.__dict__.get(_WIDE) else dtype
+
+
+class _Widened(TorchFunctionMode):
+    """What takes its numbers in one type only gets the widest of those it is given: a float32 query with narrow keys, say."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        kwargs = kwargs or {}
+        if func in _ONE_TYPE:
+            given = {tensor.dtype for tensor in tensors_in((args, kwargs))}
+            if len(given) > 1 and torch.float32 in given:
+                args, kwargs = map_tensors((args, kwargs), as_dtype(torch.float32))
+        return func(*args, **kwargs)
+
+
+def mixing(module: nn.Module) -> AbstractContextManager[object]:
+    """In it a component runs whose layers differ in type."""
+    return _Widened() if module.__dict__.get(_WIDE) else nullcontext()
+
+
+def clear_borders(module: nn.Module) -> None:
+    """Remove the casts of an earlier state."""
+    module.__dict__.pop(_WIDE, None)
+    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_HOOKS, [])):
+        handle.remove()
+
+
+def put_borders(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -> None:
+    """Casts at the borders of what runs in float32: of units (blocks), of what lies inside one, of single layers.
+
+    Between two neighbouring units of a region the stream stays float32: the cast down happens where the next unit outside begins,
+    because a value that leaves float32 too early overflows at the border. A module inside a unit is closed: cast up on the way
+    in, down on the way out. Where no unit is meant as a whole, single layers are open: each keeps what it makes in float32, every
+    other layer casts what it reads, and what is added or multiplied between them takes the wider type. A name made by `result_of`
+    means only what a layer makes: it computes as it is, or with its input times 2**-k, and hands on its result in float32.
+    """
+    handles: list[RemovableHandle] = []
+    names = {name for name, _ in units(module)}
+    parts = [handed_on(name) for name in regions]
+    results = [(name, k) for name, k in parts if k is not None]
+    regions = [name for name, k in parts if k is None]
+    layers = [name for name in regions if is_layer(module, name)]
+    blocks = [name for name in regions if name not in layers and any(f"{unit}.".startswith(f"{name}.") for unit in names)]
+    if blocks:
+        handles += _around_units(module, [*blocks, *(name for name in layers if name in names)], dtype)
+        layers = [name for name in layers if name not in names]
+    for name in (name for name in regions if name not in blocks and name not in names | set(layers)):
+        handles += _closed(module.get_submodule(name), dtype)
+    for name in layers:
+        layer = module.get_submodule(name)
+        handles += _closed(layer, dtype) if blocks else _Border(torch.float32).put(layer)
+    for name, k in results:
+        handles += put_result(module.get_submodule(name), k)
+    if results or (layers and not blocks):
+        take_float32(module)
+    module.__dict__[_HOOKS] = handles
+
+
+def put_result(layer: nn.Module, k: int) -> list[RemovableHandle]:
+    """Have a layer hand on its result in float32; k: it computes with its input times 2**-k (its bias holds that already)."""
+
+    def leave(_layer: nn.Module, _args: Any, output: Any) -> Any:
+        return map_tensors(output, partial(scaled_up, k))
+
+    def enter(layer: Any, args: Any, kwargs: Any) -> Any:
+        return map_tensors((args, kwargs), partial(scaled_down, k, weight_type(layer) or torch.float32))
+
+    left = layer.register_forward_hook(leave)
+    # before the cast to the weights' own type, in which it may be too large
+    return [left, layer.register_forward_pre_hook(enter, with_kwargs=True, prepend=True)] if k else [left]
+
+
+def can_hand_on(module: nn.Module | None, name: str) -> bool:
+    """Whether a name of a plan means something for a module: what computes with a scaled input multiplies and adds, no more."""
+    return module is not None and (not handed_on(name)[1] or isinstance(module, (nn.Linear, _ConvNd)))
+
+
+def scaled_up(k: int, tensor: torch.Tensor) -> torch.Tensor:
+    """tensor times 2**k, in float32."""
+    wide = as_dtype(torch.float32)(tensor)
+    return wide * 2.0**k if k else wide
+
+
+def scaled_down(k: int, dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
+    """tensor times 2**-k, in dtype; integers stay as they are."""
+    return (tensor * 2.0**-k).to(dtype) if tensor.is_floating_point() else tensor
+
+
+def take_float32(module: nn.Module) -> None:
+    """Have a component called with float32, until its borders are cleared."""
+    module.__dict__[_WIDE] = True
+
+
+def is_layer(module: nn.Module, name: str) -> bool:
+    """Not a module that holds others."""
+    return not any(True for _ in module.get_submodule(name).children())
+
+
+def _around_units(module: nn.Module, regions: Sequence[str], dtype: torch.dtype) -> list[RemovableHandle]:
+    inside = tuple(f"{name}." for name in regions)
+    handles: list[RemovableHandle] = []
+    for name, unit in units(module):
+        handles += _Border(torch.float32 if f"{name}.".startswith(inside) else dtype).put(unit)
+    return handles
+
+
+def _closed(part: nn.Module, dtype: torch.dtype) -> list[RemovableHandle]:
+    down = part.register_forward_hook(lambda _module, _args, output: map_tensors(output, as_dtype(dtype)))
+    return [*_Border(torch.float32).put(part), down]
+
+
+class _Border:
+    """What enters a unit is cast: activations, and the dtypes it is told to compute in. What the unit writes into a list that it
+    was given is handed back to that list.
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._running: list[list[tuple[list[Any], list[Any], list[Any]]]] = []
+
+    def put(self, unit: nn.Module) -> list[RemovableHandle]:
+        return [
+            unit.register_forward_pre_hook(self._enter, with_kwargs=True),
+            unit.register_forward_hook(self._leave, always_call=True),
+        ]
+
+    def _enter(self, _unit: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        cast_args, cast_kwargs = cast_arguments(args, kwargs, self._dtype)
+        pairs = zip((*args, *kwargs.values()), (*cast_args, *cast_kwargs.values()), strict=True)
+        self._running.append([(given, own, list(own)) for given, own in pairs if isinstance(given, list) and given is not own])
+        return (
+            tuple(_told(value, self._dtype) for value in cast_args),
+            {name: _told(value, self._dtype) for name, value in cast_kwargs.items()},
+        )
+
+    def _leave(self, _unit: nn.Module, _args: Any, _output: Any) -> None:
+        for given, own, before in self._running.pop() if self._running else ():
+            untouched = [index < len(before) and item is before[index] for index, item in enumerate(own)]
+            given[:] = [given[index] if untouched[index] else item for index, item in enumerate(own)]
+
+
+def _told(value: Any, dtype: torch.dtype) -> Any:
+    return dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+def put_input_casts(module: nn.Module) -> None:
+    """Every layer that multiplies gets its input in the dtype of its own weights, wherever a network makes that from something
+    else (an exact noise level, say). Put once; where they are the same it does nothing.
+    """
+    if _CASTS in module.__dict__:
+        return
+    layers = [child for child in module.modules() if isinstance(child, (nn.Linear, _ConvNd)) or type(child) in _NORMS]
+    module.__dict__[_CASTS] = [layer.register_forward_pre_hook(_as_weights, with_kwargs=True) for layer in layers]
+
+
+def forget_input_casts(module: nn.Module) -> None:
+    """So that `put_input_casts` looks at its layers anew: some came or went."""
+    for handle in cast("list[RemovableHandle]", module.__dict__.pop(_CASTS, [])):
+        handle.remove()
+
+
+def _as_weights(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+    dtype = weight_type(layer)
+    if dtype is None:
+        return None
+    if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].dtype is dtype:
+        return None  # nearly always, and every layer of every step asks
+    given = args, kwargs
+    cast_given = map_tensors(given, as_dtype(dtype))
+    return None if cast_given is given else cast_given

@@ -1,0 +1,64 @@
+"""A call of one component, as the pipeline made it: kept to be run again in another precision."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten  # the nests that torch itself walks
+
+from halftone.contract.words import DType
+from halftone.engine.weights.offload import offload
+from halftone.engine.weights.precision import invoke
+from halftone.health.guard import Where
+
+CLOSE: Final = 0.1
+"""Largest relative error against float32 at which a result still counts as the same picture; float16 gives about 0.002, bfloat16
+0.02.
+"""
+
+
+@dataclass(frozen=True)
+class Call:
+    """args and kwargs as they were when the pipeline gave them: it may write into its own later. step: 0-based denoising step,
+    None outside the loop.
+    """
+
+    component: str
+    method: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    step: int | None = None
+
+    def is_like(self, other: "Call") -> bool:
+        """Whether the other asks the same of the same component, number for number."""
+        if (self.component, self.method) != (other.component, other.method):
+            return False
+        mine, shape = tree_flatten((self.args, self.kwargs))
+        theirs, other_shape = tree_flatten((other.args, other.kwargs))
+        return shape == other_shape and all(_equal(*pair) for pair in zip(mine, theirs, strict=True))
+
+    @property
+    def where(self) -> Where:
+        """The stage of the picture it belongs to; encoding an input image counts as encoding."""
+        if self.method == "decode":
+            return "decode"
+        return "encode" if self.step is None else "step"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
+    """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in. What is
+    offloaded is at home after it: whoever repeats calls writes weights between them.
+    """
+    # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
+    function = getattr(type(module), call.method).__get__(module)
+    try:
+        return invoke(module, function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)
+    finally:
+        offload(module)

@@ -1,0 +1,129 @@
+"""Tensors of a file, mapped and not yet read, and how an empty network takes them; what is packed in the file stays packed."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from torch import nn
+
+from halftone.engine.weights.mapped import empty, fits
+from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
+from halftone.library.denoisers import is_scale, stays_packed
+from halftone.library.gguf_header import PACKED
+from halftone.library.header import Header, TensorInfo
+from halftone.library.single import Place
+
+_TYPES: Final = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "BOOL": torch.bool,
+    **FLOAT8,
+}
+_WEIGHT: Final = ".weight"
+
+
+def mapped(path: Path, named: Iterable[tuple[str, TensorInfo]]) -> dict[str, torch.Tensor]:
+    """The tensors of a file by the names given, without the scales of 8-bit numbers, which belong to those that they scale."""
+    # private: a write would stay in memory and never reach the file
+    whole = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
+    tensors = dict(named)
+    scales = {name: _numbers(whole, tensor) for name, tensor in tensors.items() if is_scale(name)}
+    return {name: _tensor(whole, name, tensor, scales) for name, tensor in tensors.items() if not is_scale(name)}
+
+
+def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    if tensor.dtype not in PACKED and tensor.dtype not in FLOAT8:
+        return _numbers(whole, tensor)
+    data, shape = whole[tensor.start : tensor.end], tensor.shape
+    owner = name.removesuffix(_WEIGHT)
+    scale = next((scales[key] for key in (f"{owner}.scale_weight", f"{owner}.weight_scale") if key in scales), None)
+    rows = shape[0] if len(shape) > 1 else 1
+    if scale is not None and scale.numel() not in (1, rows):
+        raise ValueError(f"the factors of its 8-bit tensor {name} are neither one for all numbers nor one for each row")
+    packed = Packed.of(data.reshape(rows, -1), tensor.dtype, None if scale is None else scale.reshape(-1, 1))
+    return packed if stays_packed(name, tensor) else packed.unpacked().reshape(shape)
+
+
+def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
+    data = whole[tensor.start : tensor.end]
+    dtype = _TYPES[tensor.dtype]
+    if tensor.start % dtype.itemsize:
+        data = data.clone()  # only what begins at a multiple of its size can be looked at as numbers
+    return data.view(dtype).reshape(tensor.shape)
+
+
+def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Header, places: Mapping[str, Place]) -> nn.Module:
+    """A component of a whole model in one file, packed where its file is; mapped, not yet read.
+
+    kind: a model class of diffusers or transformers; places: parameter -> where it lies. Raises ValueError where the file lacks a
+    parameter or has it in another shape.
+    """
+    made = empty(kind, config)
+    wanted = {place.tensor for place in places.values()}
+    owners = {name.removesuffix(_WEIGHT) for name in wanted}
+    own = [one for one in header.tensors if one.name in wanted or (is_scale(one.name) and one.name.rpartition(".")[0] in owners)]
+    tensors = mapped(path, [(one.name, one) for one in own])
+    found: dict[str, torch.Tensor] = {}
+    for name in made.state_dict():
+        place = places.get(name) or places.get(name.removeprefix("text_model."))  # some text encoders are wrapped
+        if place is not None:
+            value = tensors[place.tensor]
+            value = value[slice(*place.rows)] if place.rows else value
+            found[name] = torch.cat(value.chunk(2)[::-1]) if place.swapped else value
+    if (why := misfit(made, found)) is not None:
+        raise ValueError(why)
+    fill(made, found)
+    if hasattr(made, "get_input_embeddings"):  # T5 has its table of words in two places
+        cast("Any", made).set_input_embeddings(cast("Any", made).get_input_embeddings())
+    return made
+
+
+def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> str | None:
+    """What the network needs that was not found in its shape, as the end of a sentence."""
+    for name, parameter in made.named_parameters():
+        if name not in found:
+            return f"it has no tensor {name}"
+        held, wanted = shape_of(found[name]), tuple(parameter.shape)
+        if not fits(held, wanted):
+            return f"its tensor {name} is {_times(held)}, and the model's own is {_times(wanted)}"
+    return None
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape)) or "one number"
+
+
+def fill(made: nn.Module, found: Mapping[str, torch.Tensor]) -> None:
+    """Give an empty network the tensors."""
+    held: dict[str, torch.Tensor] = {}
+    layers: list[PackedLinear] = []
+    for name, value in found.items():
+        holder, _, own = name.removesuffix(_WEIGHT).rpartition(".")
+        if not isinstance(value, Packed):
+            held[name] = value
+        elif type(linear := made.get_submodule(name.removesuffix(_WEIGHT))) is nn.Linear:
+            layers.append(PackedLinear(value, linear.bias, torch.float32))
+            setattr(made.get_submodule(holder), own, layers[-1])
+        else:
+            held[name] = value.unpacked()
+    dtype = one_type(held.values())
+    shapes = {name: value.shape for name, value in made.state_dict().items()}
+    fitting = {
+        name: value.to(dtype if value.is_floating_point() else value.dtype).reshape(shapes[name])
+        for name, value in held.items()
+        if name in shapes
+    }
+    made.load_state_dict(fitting, strict=False, assign=True)
+    for layer in layers:
+        layer.dtype = dtype
+
+
+def one_type(tensors: Iterable[torch.Tensor]) -> torch.dtype:
+    """That holds all numbers that are not packed; packed ones are unpacked into any type."""
+    found = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
+    return found.pop() if len(found) == 1 and found <= {torch.float16, torch.bfloat16} else torch.float32

@@ -1,0 +1,337 @@
+"""Where a component's weights lie: on the device, or at home on the CPU, from where they are onloaded while they are used.
+
+Home is always true: plans, LoRAs and cures are written to the weights at home, wherever the component runs. So the order is:
+weights are settled on the CPU, the plan is applied there, and what runs is onloaded. The hooks of accelerate and diffusers do not
+allow that: they replace `forward`, as flights and wide kernels do, and keep weights on the meta device or in copies of their own,
+which a cure would not reach. These are torch's own hooks; they leave `forward` alone, and nothing is copied back, for running
+changes no weight.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, cast
+
+import torch
+from diffusers.hooks.hooks import HookRegistry
+from diffusers.hooks.layerwise_casting import LayerwiseCastingHook
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from halftone.contract.words import Offload, OffloadMode
+from halftone.engine.weights.fp8 import EIGHT, computed, storable, stored_exactly
+from halftone.engine.weights.packed import PackedLinear
+from halftone.engine.weights.parts import role, units
+
+_PLACED: Final = "_halftone_placed"
+_ACCELERATE: Final = "_hf_hook"
+"""Where diffusers' pipelines look for the device that a component runs on, and whom its VAEs call before they run."""
+_DIFFUSERS: Final = "_diffusers_hook"
+_LAYERWISE: Final = "layerwise_casting"
+_HOME: Final = torch.device("cpu")
+_LAYERS: Final = (
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.ConvTranspose1d,
+    nn.ConvTranspose2d,
+    nn.Embedding,
+    nn.LayerNorm,
+    nn.GroupNorm,
+    PackedLinear,
+)
+"""Of torch itself and our own, which are called, wherever they stand. Others are onloaded with their block."""
+
+
+Bring = Callable[[torch.Tensor, torch.device], torch.Tensor]
+
+
+def _copied(home: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return home.to(device, copy=True)
+
+
+class Piece:
+    """Weights that are onloaded and offloaded together: the own parameters and buffers of some modules. bring: makes what is used
+    of what is at home.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module], bring: Bring | None = None) -> None:
+        self._bring = bring or _copied
+        self._modules = [weakref.ref(module) for module in modules]
+        self._away: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+
+    def onload(self, device: torch.device) -> None:
+        """Copies take the place of what is at home; if the device has no room for all of them, of none."""
+        try:
+            for tensor in self._tensors():
+                home = tensor.data
+                there = self._bring(home, device)
+                tensor.data = there
+                self._away.append((tensor, home, there))
+        except BaseException:
+            self.offload()
+            raise
+
+    def offload(self) -> None:
+        """What was at home is there again; what was written to the device meanwhile goes home."""
+        while self._away:
+            tensor, home, there = self._away.pop()
+            untouched = tensor.dtype == there.dtype and tensor.data_ptr() == there.data_ptr()
+            tensor.data = home if untouched else tensor.data.to(_HOME)
+
+    def _tensors(self) -> list[torch.Tensor]:
+        modules = [module for reference in self._modules if (module := reference()) is not None]
+        own = (tensor for module in modules for tensor in own_tensors(module))
+        return list({id(tensor): tensor for tensor in own}.values())
+
+
+def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
+    """Parameters and buffers of a module itself, without those of its children."""
+    yield from module.parameters(recurse=False)
+    yield from module.buffers(recurse=False)
+
+
+@dataclass
+class Places:
+    """Of a loaded model. apart: the device has memory of its own; present: components that are onloaded now."""
+
+    device: torch.device
+    apart: bool
+    mode: OffloadMode = "none"
+    packed: bool = False
+    """Whether denoisers keep their weights in eight bits while they do not compute with them."""
+    present: "list[Placed]" = field(default_factory=list)
+
+
+class Placed:
+    """One component and its place. It is the `_hf_hook` that diffusers knows, while the component is offloaded."""
+
+    def __init__(self, name: str, module: nn.Module, places: Places) -> None:
+        self.name = name
+        self.role = role(name, module)
+        self._module = weakref.ref(module)  # which holds this: no circle
+        self._places = places
+        self._laid: tuple[OffloadMode, bool] | None = None
+        """For which mode it is laid out, and whether packed; None: not yet."""
+        self.packed: list[tuple[nn.Module, int, torch.dtype]] = []
+        """Layers in eight bits, with their exponents and the types they are computed in."""
+        self.wide = 0
+        """Layers that were to be, and lose by it."""
+        self._whole: Piece | None = None
+        """What is onloaded for as long as the component is present: all that is in no piece."""
+        self._pieces: list[tuple[int, Piece]] = []
+        """What is onloaded now beside that: a block, and a layer in it, with how deep they lie."""
+        self._handles: list[RemovableHandle] = []
+
+    @property
+    def execution_device(self) -> torch.device:
+        """On which the component runs, as accelerate's hooks call it."""
+        return self._places.device
+
+    def pre_forward(self, _module: nn.Module, *_args: Any, **_kwargs: Any) -> None:
+        """diffusers calls this before a VAE encodes or decodes."""
+        self.onload()
+
+    def place(self) -> None:
+        """Lay the component out: whole on the device, or at home, ready to be onloaded."""
+        wanted = (self._places.mode, self._places.packed and self._may_be_packed)
+        if self._laid != wanted:
+            self._lay_out(*wanted)
+
+    def forget(self) -> None:
+        """Lay it out anew when it is next placed."""
+        self.settle()
+        self._laid = None
+
+    def onload(self) -> None:
+        """Have the component where it can run: whole on the device, or ready to come there in pieces. Others go home."""
+        self.place()
+        present = self._places.present
+        if self._whole is None or self in present:
+            return
+        for other in [other for other in present if not self._runs_with(other)]:
+            other.offload()
+        self._whole.onload(self.execution_device)
+        present.append(self)
+
+    def offload(self) -> None:
+        """All weights at home; of a component that is not offloaded: where they are."""
+        self._leave(0)
+        if self._whole is not None:
+            self._whole.offload()
+        if self in self._places.present:
+            self._places.present.remove(self)
+
+    def settle(self) -> None:
+        """All weights at home and as wide as they are computed with, until the component is placed again."""
+        self.offload()
+        module = self._module()
+        if not self.packed or module is None:
+            return
+        module.to(_HOME)
+        for layer, k, dtype in self.packed:
+            weight = cast("Any", layer).weight
+            weight.data = computed(weight.data, k, dtype)
+            layer.__dict__.pop(_DIFFUSERS, None)
+        self.packed.clear()
+        self._laid = None
+
+    @property
+    def _may_be_packed(self) -> bool:
+        return self.role == "denoise" and not self.name.startswith("controlnet")
+
+    def _runs_with(self, other: "Placed") -> bool:
+        """A ControlNet and its denoiser are called in turns."""
+        kinds = {self.role, other.role}
+        return kinds == {"denoise"} and any(one.name.startswith("controlnet") for one in (self, other))
+
+    def _lay_out(self, mode: OffloadMode, packed: bool) -> None:
+        module = self._module()
+        assert module is not None
+        self.settle()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._whole = None
+        module.__dict__.pop(_ACCELERATE, None)
+        if packed:
+            self._pack(module)
+        module.to(self.execution_device if mode == "none" else _HOME)
+        self._laid = (mode, packed)
+        if mode == "none":
+            return
+        module.__dict__[_ACCELERATE] = self
+        blocks = [] if mode == "model" else blocks_of(module)
+        inside = {id(part) for block in blocks for part in block}
+        self._whole = Piece([part for part in module.modules() if id(part) not in inside])
+        for block in blocks:
+            layers = layers_of(block) if mode == "sequential" else []
+            for layer in layers:
+                self._put_hooks(1, [layer], [layer])
+            # put last, it acts first
+            self._put_hooks(0, block, [part for part in block if part not in layers])
+
+    def _pack(self, module: nn.Module) -> None:
+        self.wide = 0
+        for layer in storable(module):
+            weight = cast("Any", layer).weight
+            found = stored_exactly(weight.data)
+            if found is None:
+                self.wide += 1
+                continue
+            dtype, (weight.data, k) = weight.dtype, found
+            self.packed.append((layer, k, dtype))
+            self._put_hooks(2, [layer], [layer], partial(_unpacked, k, dtype))
+            registry = HookRegistry(layer)  # where diffusers looks for the type that a layer computes in
+            registry.hooks[_LAYERWISE] = LayerwiseCastingHook(EIGHT, dtype, non_blocking=False)
+            layer.__dict__[_DIFFUSERS] = registry
+
+    def _put_hooks(
+        self, depth: int, callers: Iterable[nn.Module], parts: Iterable[nn.Module], bring: Bring | None = None
+    ) -> None:
+        """Whichever of the callers runs first brings the parts. They stay until others of that depth come, so that hooks that
+        look at a module after it ran find it there.
+        """
+        piece = Piece(parts, bring)
+
+        def enter(_module: nn.Module, _args: Any) -> None:
+            if any(present is piece for _, present in self._pieces):
+                return
+            self._leave(depth)
+            piece.onload(self.execution_device)
+            self._pieces.append((depth, piece))
+
+        holding = (part for part in callers if any(True for _ in own_tensors(part)))
+        self._handles += [part.register_forward_pre_hook(enter, prepend=True) for part in holding]
+
+    def _leave(self, depth: int) -> None:
+        while self._pieces and self._pieces[-1][0] >= depth:
+            self._pieces.pop()[1].offload()
+
+
+def _unpacked(k: int, dtype: torch.dtype, home: torch.Tensor, _device: torch.device) -> torch.Tensor:
+    """Of a layer the weight alone is packed."""
+    return computed(home, k, dtype) if home.dtype == EIGHT else home
+
+
+def blocks_of(module: nn.Module) -> list[list[nn.Module]]:
+    """The modules of each block, and of what stands beside them."""
+    found = {id(unit): unit for _, unit in units(module)}
+    return [list(unit.modules()) for unit in found.values()]
+
+
+def layers_of(block: Iterable[nn.Module]) -> list[nn.Module]:
+    """Layers of a block whose weights nothing but their own forward reads: those inside an attention of torch are not."""
+    closed = {id(part) for holder in block if isinstance(holder, nn.MultiheadAttention) for part in holder.modules()}
+    return [part for part in block if type(part) in _LAYERS and id(part) not in closed]
+
+
+def stand(name: str, module: nn.Module, places: Places) -> None:
+    """Give a component that was just read its place; it lies on the CPU until it is onloaded."""
+    module.__dict__[_PLACED] = Placed(name, module, places)
+
+
+def place(module: nn.Module) -> None:
+    """Have a component laid out as the model is offloaded: without that, on the device."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.place()
+
+
+def onload(module: nn.Module) -> None:
+    """Have a component where it can run."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.onload()
+
+
+def offload(module: nn.Module) -> None:
+    """Have its weights at home, where they can be written; those of a component that is not offloaded stay on the device."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.offload()
+
+
+def settle_weights(module: nn.Module) -> None:
+    """Have its weights where they can be written, and as wide as they are computed with."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.settle()
+
+
+def told_packing(modules: Mapping[str, nn.Module]) -> tuple[str, ...]:
+    """What became of the layers that were to be stored in eight bits, a sentence for each component."""
+    placed = {name: module.__dict__.get(_PLACED) for name, module in modules.items()}
+    return tuple(
+        f"{name}: {len(own.packed)} of {len(own.packed) + own.wide} layers are stored in FP8; the others would lose by it."
+        if own.wide
+        else f"{name}: {len(own.packed)} layers are stored in FP8."
+        for name, own in placed.items()
+        if own is not None and own.packed
+    )
+
+
+def forget_place(module: nn.Module) -> None:
+    """Layers of a component came or went: it is laid out anew when it is next placed."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        placed.forget()
+
+
+def runs_on(module: nn.Module) -> torch.device:
+    """The device on which a component computes, wherever its weights lie now."""
+    if (placed := module.__dict__.get(_PLACED)) is not None:
+        return placed.execution_device
+    return next((parameter.device for parameter in module.parameters()), _HOME)
+
+
+def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> None:
+    """How the model is offloaded from now on, and whether denoisers are packed: each component is brought to its place when it is
+    next placed or run. All that was onloaded goes home.
+    """
+    places.packed = packed
+    for placed in list(places.present):
+        placed.offload()
+    places.mode = chosen(places, wanted)
+
+
+def chosen(places: Places, wanted: Offload) -> OffloadMode:
+    """The mode for a setting: none where it would gain nothing."""
+    return wanted if places.apart and wanted != "auto" else "none"

@@ -1,0 +1,68 @@
+"""Which part of a pipeline does what, found by what the modules are, not by model names."""
+
+from typing import Any, Literal, cast
+
+from torch import nn
+
+from halftone.engine.weights.packed import PackedLinear, packed_layers
+
+Role = Literal["encode", "denoise", "decode", "other"]
+
+_ENCODERS = ("text_encoder", "image_encoder")
+_DENOISERS = ("unet", "transformer", "prior", "denoiser", "dit", "decoder", "controlnet")
+"""A part called "decoder" that decodes nothing is the denoiser of a second stage; a ControlNet is called at every step as the
+denoiser is, just before it.
+"""
+_IGNORED = ("safety_checker", "feature_extractor", "watermark")
+
+
+def role(name: str, module: nn.Module) -> Role:
+    """What a component does in a picture."""
+    if name.startswith(_IGNORED):
+        return "other"
+    if any(part in name for part in _ENCODERS):
+        return "encode"
+    if callable(getattr(module, "decode", None)):
+        return "decode"
+    if name.startswith(_DENOISERS):
+        return "denoise"
+    return "other"
+
+
+def components(pipe: Any) -> dict[str, nn.Module]:
+    """The neural networks of a pipeline in running order: encoders, denoisers, decoders."""
+    order = {"encode": 0, "denoise": 1, "decode": 2, "other": 3}
+    everything = cast("dict[str, object]", pipe.components)
+    found = [(name, part) for name, part in everything.items() if isinstance(part, nn.Module)]
+    found = [(name, part) for name, part in found if not name.startswith(_IGNORED)]
+    return dict(sorted(found, key=lambda pair: order[role(*pair)]))
+
+
+def parameter_count(module: nn.Module) -> int:
+    plain = sum(parameter.numel() for parameter in module.parameters())
+    return plain + sum(layer.numbers for layer in packed_layers(module).values())
+
+
+def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:
+    """The smallest modules that a region is made of, in order: residual blocks, attention blocks, single convolutions and norms.
+
+    A module is taken apart only while a list of blocks is inside it; the lists inside attention (to_out) and feed-forward (net)
+    and what
+    stands in a list of attentions do not count, so that a unit is never split between its own functional operations.
+    """
+    found: list[tuple[str, nn.Module]] = []
+    for name, child in module.named_children():
+        path = f"{prefix}{name}"
+        if _holds_blocks(child, name, prefix.rstrip(".").rpartition(".")[2]):
+            found += units(child, f"{path}.")
+        elif any(True for _ in child.parameters()) or isinstance(child, PackedLinear):
+            found.append((path, child))
+    return found
+
+
+def _holds_blocks(module: nn.Module, name: str, inside: str = "") -> bool:
+    if name in ("to_out", "net", "to_add_out") or inside == "attentions" or hasattr(module, "to_q"):
+        return False
+    if isinstance(module, nn.ModuleList):
+        return True
+    return any(_holds_blocks(child, child_name, name) for child_name, child in module.named_children())

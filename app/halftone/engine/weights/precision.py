@@ -1,0 +1,226 @@
+"""What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+import torch
+from torch import nn
+
+from halftone.contract.plan import Plan, handed_on
+from halftone.contract.words import DType
+from halftone.engine.basics.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
+from halftone.engine.weights.borders import clear_borders, mixing, put_borders, put_input_casts, takes
+from halftone.engine.weights.offload import onload, runs_on
+from halftone.engine.weights.packed import Exact, PackedLinear, packed_layers
+from halftone.engine.weights.wide_kernels import put_wide_kernels
+
+_PACKED: Final = ".packed"
+"""The bytes of a packed layer's weight."""
+
+
+class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
+    """How one component runs. rescale: parameter -> k (times 2**k); upcast: modules in float32."""
+
+    dtype: DType
+    rescale: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    upcast: tuple[str, ...] = ()
+
+
+def state_in(plan: Plan, name: str, default: DType) -> ComponentState:
+    """The state a plan wants for a component."""
+    return ComponentState(
+        dtype=plan.dtypes.get(name, default), rescale=plan.rescale.get(name, {}), upcast=plan.upcast.get(name, ())
+    )
+
+
+def split_rows(name: str) -> tuple[str, slice]:
+    """A rescaled tensor's name, and which of its rows are meant: "proj.weight[:64]" -> ("proj.weight", slice(0, 64))."""
+    base, _, rows = name.partition("[")
+    first, _, end = rows.rstrip("]").partition(":")
+    return base, slice(int(first or 0), int(end) if end else None)
+
+
+def rescaled(tensor: torch.Tensor, changes: Iterable[tuple[slice, int]]) -> torch.Tensor:
+    """tensor times 2**k, exact while no element leaves the range of its dtype; (rows, k): only these rows."""
+    result = tensor
+    for rows, k in changes:
+        result = result.clone() if result is tensor else result
+        part = result[rows] if result.dim() else result
+        # in float32 the factor itself is always finite, also where 2**k would not be in float16
+        part.copy_(torch.ldexp(part.float(), torch.tensor(k, device=part.device)))
+    return result
+
+
+def kept_float32(module: nn.Module, dtype: torch.dtype) -> Callable[[str], bool]:
+    """Which parameters the libraries' own loaders keep in float32 when asked for dtype."""
+    strict: Iterable[str] = getattr(module, "_keep_in_fp32_modules_strict", None) or ()
+    always: Iterable[str] = getattr(module, "_keep_in_fp32_modules", None) or ()
+    is_diffusers = hasattr(module, "register_to_config")
+    kept: set[str] = set(strict) if dtype != torch.float32 else set()
+    if dtype == torch.float16 or (is_diffusers and dtype == torch.bfloat16):
+        kept |= set(always)
+    return lambda name: any(part in kept for part in name.split("."))
+
+
+def realise(
+    module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState, before: ComponentState | None = None
+) -> None:
+    """Give every parameter of module the value that state wants, derived from the exact weights; put casts at region borders.
+
+    masters: parameter and buffer name -> exact tensor; may be the module's own tensors when no precision was lost yet.
+    before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
+    """
+    changes = _changes(state)
+    if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
+        held = _changes(before)
+        for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
+            if (layer := packed_at(module, name)) is not None:
+                layer.changes = tuple(changes.get(name, ()))
+                continue
+            tensor = _held(module, name)
+            _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
+        return
+    clear_borders(module)
+    dtype = DTYPES[state.dtype]
+    keep = kept_float32(module, dtype)
+    regions = tuple(f"{name}." for name in state.upcast)
+    for name, parameter in module.named_parameters():
+        wide = keep(name) or name.startswith(regions)
+        _write(parameter, masters[name], changes.get(name, ()), torch.float32 if wide else dtype)
+    for name, layer in packed_layers(module).items():
+        wide = keep(name) or f"{name}.".startswith(regions)
+        source = masters.layers[name] if isinstance(masters, Exact) else layer
+        layer.take(source, tuple(changes.get(f"{name}.weight", ())), torch.float32 if wide else dtype)
+    _cast_buffers(module, masters, changes, dtype)
+    put_wide_kernels(module, runs_on(module), dtype)
+    put_input_casts(module)
+    if state.upcast and dtype != torch.float32:
+        put_borders(module, state.upcast, dtype)
+
+
+@torch.no_grad()
+def _write(parameter: torch.Tensor, exact: torch.Tensor, changes: Iterable[tuple[slice, int]], dtype: torch.dtype) -> None:
+    """Give a parameter its exact value, rescaled, in dtype; integers stay as they are."""
+    if exact.is_floating_point():
+        parameter.data = rescaled(exact.to(parameter.device), changes).to(dtype)
+
+
+def damaged(module: nn.Module, masters: Mapping[str, torch.Tensor], state: ComponentState) -> list[str]:
+    """Parameters and stored buffers in memory that are not what the exact weights give in this state: damage, not arithmetic."""
+    changes = _changes(state)
+    found: list[str] = []
+    stored = set(module.state_dict())
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if name not in masters or name not in stored:
+            continue
+        expected = rescaled(masters[name].to(tensor.device), changes.get(name, ())).to(tensor.dtype)
+        if not _same_bits(tensor.data, expected):
+            found.append(f"{name.removesuffix(_PACKED)}.weight" if name.endswith(_PACKED) else name)
+    return found
+
+
+def _same_bits(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Equal, a NaN of the file counting as equal to itself."""
+    return bool(((ours == theirs) | (ours.isnan() & theirs.isnan())).all())
+
+
+def _changes(state: ComponentState) -> dict[str, list[tuple[slice, int]]]:
+    """What a state multiplies by powers of two: what it rescales, and the bias of a layer whose input is scaled."""
+    changes = changes_by_tensor(state.rescale)
+    for module, k in map(handed_on, state.upcast if state.dtype != "float32" else ()):
+        if k:
+            changes.setdefault(f"{module}.bias", []).append((slice(None), -k))
+    return changes
+
+
+def changes_by_tensor(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice, int]]]:
+    """Exponents by tensor and its rows, as `rescaled` takes them."""
+    changes: dict[str, list[tuple[slice, int]]] = {}
+    for name, k in rescale.items():
+        base, rows = split_rows(name)
+        if k:
+            changes.setdefault(base, []).append((rows, k))
+    return changes
+
+
+def _held(module: nn.Module, name: str) -> torch.Tensor:
+    """A parameter or buffer by name."""
+    owner, _, own = name.rpartition(".")
+    return cast("torch.Tensor", getattr(module.get_submodule(owner), own))
+
+
+def _cast_buffers(
+    module: nn.Module,
+    masters: Mapping[str, torch.Tensor],
+    changes: Mapping[str, list[tuple[slice, int]]],
+    dtype: torch.dtype,
+) -> None:
+    """Buffers that a checkpoint holds follow the plan and the dtype; computed ones (positions, frequencies) stay as made."""
+    for path, owner in module.named_modules():
+        for name, buffer in owner.named_buffers(recurse=False):
+            full = f"{path}.{name}" if path else name
+            computed = name in cast("set[str]", vars(owner)["_non_persistent_buffers_set"])
+            if buffer.is_floating_point() and not computed and full in masters:
+                value = rescaled(masters[full].to(buffer.device), changes.get(full, ())).to(dtype)
+                setattr(owner, name, value.data)  # never the exact tensor's own object: what the module holds is written over
+
+
+def packed_at(module: nn.Module, name: str) -> PackedLinear | None:
+    """The layer whose weight this is, if it is a packed one."""
+    owner, _, own = name.rpartition(".")
+    layer = module.get_submodule(owner) if own == "weight" else None
+    return layer if isinstance(layer, PackedLinear) else None
+
+
+def exact_weights(module: nn.Module) -> Mapping[str, torch.Tensor]:
+    """Parameters and buffers by name, without a copy."""
+    layers, plain = packed_layers(module), plain_weights(module)
+    return Exact(plain, layers) if layers else plain
+
+
+def plain_weights(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The same without the weights of packed layers."""
+    named = (*module.named_buffers(), *module.named_parameters())
+    return {name: tensor.data for name, tensor in named}  # of its own: what the module holds is written over
+
+
+def invoke(
+    module: nn.Module,
+    function: Callable[..., Any],
+    dtype: DType,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    back: torch.dtype | None = None,
+) -> Any:
+    """Call a function of a component that runs in dtype, where it runs, with the activations that it takes, and hand the result
+    back in the dtype it was called with (or `back`).
+    """
+    onload(module)
+    outside = back or first_floating(args, kwargs)
+    args, kwargs = cast_arguments(args, kwargs, DTYPES[takes(module, dtype)])
+    with mixing(module):
+        result = function(*args, **kwargs)
+    return result if outside is None else map_tensors(result, as_dtype(outside))
+
+
+def bytes_in(module: nn.Module, parameters: Iterable[tuple[str, nn.Parameter]], run: DType, upcast: tuple[str, ...]) -> int:
+    """Bytes of these named parameters of module once it runs in `run` with these modules in float32, whatever it runs in now."""
+    dtype = DTYPES[run]
+    keep = kept_float32(module, dtype)
+    regions = tuple(f"{name}." for name in upcast)
+    total = 0
+    for name, parameter in parameters:
+        wide = keep(name) or name.startswith(regions)
+        size = parameter.element_size() if not parameter.is_floating_point() else 4 if wide else dtype.itemsize
+        total += parameter.numel() * size
+    return total
+
+
+def upcast_parameters(module: nn.Module, state: ComponentState) -> int:
+    """Parameters that run in float32 because of the state's regions, not because of the loader."""
+    if not state.upcast:
+        return 0
+    regions = tuple(f"{name}." for name in state.upcast)
+    plain = sum(parameter.numel() for name, parameter in module.named_parameters() if name.startswith(regions))
+    return plain + sum(layer.numbers for name, layer in packed_layers(module).items() if f"{name}.".startswith(regions))
