@@ -43,6 +43,7 @@ def application() -> typer.Typer:
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Makes pictures on your own machine, finds half-precision overflow before it turns one black, and cures it.",
         epilog="Start here:  " + command_line("generate", "a red sun over green hills", "--output", "sun.png"),
@@ -66,7 +67,7 @@ def _example(*words: str) -> str:
 
 
 def _demo() -> typer.Typer:
-    demo = typer.Typer(cls=Group, help="Things to try Halftone on.", no_args_is_help=True)
+    demo = typer.Typer(cls=Group, help="Things to try Halftone on.", no_args_is_help=True, rich_markup_mode=None)
     demo.callback()(_demo_group)
     demo.command(cls=Command, epilog=_example("demo", "fragile", "--output", "fragile"))(fragile)
     return demo

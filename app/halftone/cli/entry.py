@@ -37,6 +37,7 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         return EXIT_CANCELLED
     except Exception as error:
         if is_help(error):
+            sys.stdout.write(f"{error}\n")
             return 0
         if is_usage(error):
             return tell(usage_facts(error), words)

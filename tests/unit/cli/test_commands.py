@@ -1,6 +1,7 @@
 """The commands with a scripted engine: what they print, keep and return."""
 
 import json
+import re
 import shlex
 import shutil
 import sqlite3
@@ -16,8 +17,10 @@ from tests.helpers import samples
 from tests.helpers.kept import ASKED, write_kept
 from tests.helpers.model_files import ramp, safetensors, write_folder, write_json
 from tests.helpers.scripted import AnyAction, Fail, Picture, Print, ScriptedEngine, Steps, Throw
+from typer.main import get_command
 
 from halftone.cli import main
+from halftone.cli.app import application
 from halftone.cli.hardware import names_here, possible_kinds
 from halftone.cli.objects import finite
 from halftone.contract.request import Lora, Numerics, PictureRequest
@@ -765,6 +768,28 @@ def test_every_command_explains_itself_with_an_example(run: Run, words: list[str
     assert "halftone" in run.out
     assert "Example:" in run.out or "Start here:" in run.out
     assert "bool" not in run.out, "a switch takes no value, and the help promises none"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        *([name] for name in ("devices", "check", "generate", "repair", "upscale", "fetch", "demo", "gui")),
+        ["demo", "fragile"],
+    ],
+)
+def test_the_help_names_every_option_whole_in_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(*words, "--help").out
+    command = get_command(application())
+    for word in words:
+        command = command.commands[word]
+    names = {
+        name for one in command.params if not one.hidden for name in (*one.opts, *one.secondary_opts) if name.startswith("-")
+    }
+    assert names <= set(re.findall(r"(?<![\w-])--?\w[\w-]*", shown)) | {"-h"}, "whole"
+    assert "…," not in shown
+    assert max(map(len, shown.split("Example:")[0].split("Start here:")[0].splitlines())) <= 80
 
 
 def test_the_precision_flag_reaches_the_job(run: Run, model: str) -> None:
