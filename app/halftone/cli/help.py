@@ -14,7 +14,7 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_panels(self, ctx, formatter)
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the parser's signature
         _write_example(self.epilog, formatter)
 
 
@@ -26,7 +26,7 @@ class Group(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(rows, _NAMES)
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the parser's signature
         _write_example(self.epilog, formatter)
 
 
