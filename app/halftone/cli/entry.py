@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     """The exit code of one command line."""
     try:
-        left = application()(args=list(words), prog_name="halftone", obj=Tools(engine), standalone_mode=False)
+        tools = Tools(engine, quiet="--json" in words)
+        left = application()(args=list(words), prog_name="halftone", obj=tools, standalone_mode=False)
         return left if isinstance(left, int) else 0
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT

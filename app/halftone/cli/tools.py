@@ -17,21 +17,35 @@ _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Tools:
-    """Carried through typer's context. engine: None for the real one."""
+    """Carried through typer's context. engine: None for the real one. quiet: nobody reads what is said meanwhile."""
 
-    def __init__(self, engine: Callable[[], Engine] | None = None) -> None:
-        self._engine = engine
+    def __init__(self, engine: Callable[[], Engine] | None = None, *, quiet: bool = False) -> None:
+        self._maker = engine or _real_engine
+        self._quiet = quiet
+        self._made: Engine | None = None
 
     def make_engine(self) -> Engine:
-        """The engine that computes; importing the real one loads torch."""
-        if self._engine is not None:
-            return self._engine()
-        from halftone.worker.environment import prepare
+        """The engine that computes, the same for all jobs; importing the real one loads torch."""
+        if self._made is None:
+            self._say_so()
+            self._made = self._maker()
+        return self._made
 
-        prepare()
+    def _say_so(self) -> None:
+        if not self._quiet and sys.stderr.isatty():
+            sys.stderr.write("Loading the engine, which takes some seconds …\n")
+            sys.stderr.flush()
+
+
+def _real_engine() -> Engine:
+    from halftone.worker.environment import prepare
+
+    prepare()
+    from halftone.measure.giving_back import importing
+
+    with importing():
         from halftone.engine.service import DiffusersEngine
-
-        return cast("Engine", DiffusersEngine())
+    return cast("Engine", DiffusersEngine())
 
 
 def log_path() -> str:

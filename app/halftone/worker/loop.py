@@ -16,7 +16,7 @@ from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
-from halftone.measure.giving_back import give_back, settle
+from halftone.measure.giving_back import give_back, importing
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
@@ -120,9 +120,9 @@ def _maker(place: str) -> Callable[[], Engine]:
     module, _, name = place.partition(":")
 
     def make() -> Engine:
-        engine = cast("Engine", getattr(importlib.import_module(module), name)())
-        settle()
-        return engine
+        with importing():
+            found = importlib.import_module(module)
+        return cast("Engine", getattr(found, name)())
 
     return make
 

@@ -1,5 +1,6 @@
 """The commands with a scripted engine: what they print, keep and return."""
 
+import io
 import json
 import re
 import shlex
@@ -771,25 +772,40 @@ def test_every_command_explains_itself_with_an_example(run: Run, words: list[str
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        *([name] for name in ("devices", "check", "generate", "repair", "upscale", "fetch", "demo", "gui")),
-        ["demo", "fragile"],
-    ],
+    "words", ("", "devices", "check", "generate", "repair", "upscale", "fetch", "gui", "demo", "demo fragile")
 )
-def test_the_help_names_every_option_whole_in_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+def test_the_help_names_every_option_whole_in_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = run(*words, "--help").out
-    command = get_command(application())
-    for word in words:
+    shown = run(*words.split(), "--help").out
+    command: Any = get_command(application())
+    for word in words.split():
         command = command.commands[word]
-    names = {
-        name for one in command.params if not one.hidden for name in (*one.opts, *one.secondary_opts) if name.startswith("-")
-    }
-    assert names <= set(re.findall(r"(?<![\w-])--?\w[\w-]*", shown)) | {"-h"}, "whole"
-    assert "…," not in shown
-    assert max(map(len, shown.split("Example:")[0].split("Start here:")[0].splitlines())) <= 80
+    offered = {name for one in command.params if not one.hidden for name in (*one.opts, *one.secondary_opts)}
+    assert {name for name in offered if name.startswith("-")} <= set(re.findall(r"(?<![\w-])--?\w[\w-]*", shown))
+    assert max(len(line) for line in shown.splitlines() if not line.startswith(("Example:", "Start here:"))) <= 80
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("more", "told"), [([], True), (["--json"], False)])
+def test_a_terminal_is_told_at_once_what_takes_the_first_seconds(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: str, more: list[str], told: bool
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    before: list[str] = []
+
+    def load_engine() -> ScriptedEngine:
+        before.append(screen.getvalue())
+        return ScriptedEngine({})
+
+    assert main(["generate", "a sun", "-m", model, *more], engine=load_engine) == 0
+    capfd.readouterr()
+    assert ("Loading the engine, which takes some seconds" in before[0]) == told
+    assert screen.getvalue().count("Loading the engine") == int(told), "once"
 
 
 def test_the_precision_flag_reaches_the_job(run: Run, model: str) -> None:
