@@ -57,6 +57,8 @@ class _LucideEngine(QIconEngine):
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
         image = QPixmap(size)
+        if size.isEmpty():  # a button that is being laid out has no room for it yet
+            return image
         image.fill(Qt.GlobalColor.transparent)
         painter = QPainter(image)
         self.paint(painter, QRect(QPointF(0, 0).toPoint(), size), mode, state)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QColor, QFontDatabase, QFontInfo, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
@@ -71,6 +71,10 @@ def test_every_icon_that_is_named_is_there_and_none_is_there_for_nothing() -> No
     bundled = {file.stem for file in LUCIDE.glob("*.svg")}
     assert bundled <= named
     assert (LUCIDE / "LICENSE").is_file()
+
+
+def test_an_icon_for_which_there_is_no_room_yet_is_none(qtbot: QtBot) -> None:
+    assert icons.icon("image").pixmap(QSize(0, 16)).isNull()  # Qt warns where something paints on it
 
 
 def test_an_icon_takes_the_colour_it_is_given(qtbot: QtBot) -> None:

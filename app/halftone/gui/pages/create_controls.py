@@ -1,6 +1,5 @@
 """The ControlNets of the next pictures: a folded row of the Create form."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,7 +14,8 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known, ask_picture
 from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.pages.create_fitted import Check, FittedPart
+from halftone.gui.pages.create_folded import below
 from halftone.gui.text import net_words, short
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.controlnets import check_fit
@@ -24,23 +24,18 @@ from halftone.library.vaes import vae_name
 _STEP: Final = 0.05
 
 
-class ControlPart(FoldedPart):
+class ControlPart(FittedPart):
     """The list, each with its picture and how much of it, and a button to add one."""
-
-    extra = True
 
     def __init__(self, controller: Controller) -> None:
         tip = tr("Guides the picture with another one: its edges, its depth, a pose.")
-        super().__init__(tr("ControlNet"), tip)
-        self._controller = controller
+        super().__init__(controller, tr("ControlNet"), tip)
         self._known: dict[str, str] = {}
         self._controls: tuple[Control, ...] = ()
         self._list = column(spacing=10)
         self.add_button = button(tr("Add ControlNet"), tip=tip, clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: controller.look_for_parts("ControlNet", self._found) if on else None)
-        controller.model_selected.connect(self._look_again)
-        controller.models_changed.connect(self._look_again)
         self._show()
 
     def put(self, request: PictureRequest) -> PictureRequest:
@@ -56,12 +51,11 @@ class ControlPart(FoldedPart):
         """Take these in place of what is listed."""
         self._take(controls)
         self._show()
-        self._look_again()
+        self.look_at_fit()
 
     def problem(self) -> str:
-        """What is missing, "" where nothing is."""
         lacking = next((control.name for control in self._controls if not control.image), "")
-        return tr("Choose a picture for the ControlNet {0}.", lacking) if lacking else ""
+        return super().problem() or (tr("Choose a picture for the ControlNet {0}.", lacking) if lacking else "")
 
     def _take(self, controls: tuple[Control, ...]) -> None:
         self._controls = controls
@@ -145,17 +139,10 @@ class ControlPart(FoldedPart):
     def add(self, path: str) -> None:
         """Add a ControlNet's file or folder, if it fits the model; what is wrong with it is said below the list."""
         control = Control(path=path, image="")
-        self._check((control,), lambda: self.set_controls((*self._controls, control)))
+        self.try_first(partial(check_fit, (control,)), lambda: self.set_controls((*self._controls, control)))
 
-    def _look_again(self) -> None:
-        """Another model may be there now."""
-        if self._controls:
-            self._check(self._controls, lambda: self.say(self.problem()))
-
-    def _check(self, controls: tuple[Control, ...], then: Callable[[], None]) -> None:
-        model = self._controller.model
-        if model is not None:
-            self._controller.background.run(lambda: check_fit(controls, model), lambda _none: then(), self.refused, receiver=self)
+    def listed_check(self) -> Check | None:
+        return partial(check_fit, self._controls) if self._controls else None
 
     def _open_menu(self) -> None:
         menu = self.menu()

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest
-from halftone.gui.i18n import sentences
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages.create_parts import FoldedRow
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets.common import hline, label
@@ -31,6 +31,7 @@ class FoldedPart(QWidget):
         self.line = hline()
         self.note = label("", "caption", "warn", wrap=True)
         self.note.hide()
+        self._unfit = ""
 
     def put(self, request: PictureRequest) -> PictureRequest:
         """The request with what stands here."""
@@ -41,7 +42,7 @@ class FoldedPart(QWidget):
 
     def problem(self) -> str:
         """Why no picture can be made as it stands, "" where one can."""
-        return ""
+        return self._unfit
 
     def say(self, words: str) -> None:
         """Warn; "" for nothing to say."""
@@ -51,11 +52,22 @@ class FoldedPart(QWidget):
 
     def refused(self, error: Exception) -> None:
         """Say why something was not taken, and open for it."""
-        if not isinstance(error, HalftoneError):
-            raise error
-        facts = error.as_facts()
+        words = _said(error)
         self.row.setChecked(True)
-        self.say(sentences(error_sentence(facts), error_remedy(facts)))
+        self.say(words)
+
+    def does_not_fit(self, error: Exception) -> None:
+        """What stands here would stop the next picture: it is the `problem` until `fits` is called."""
+        words = _said(error)
+        if words != self._unfit:
+            self._unfit = words
+            self.row.setChecked(True)
+        self.say(words)
+
+    def fits(self) -> None:
+        """What stands here can be used."""
+        self._unfit = ""
+        self.say(self.problem())
 
     def menu(self) -> QMenu:
         """A new menu, gone when it closes."""
@@ -63,6 +75,19 @@ class FoldedPart(QWidget):
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         made.setToolTipsVisible(True)
         return made
+
+
+def _said(error: Exception) -> str:
+    """What happened and what to do. Raises what is no error of the user's files."""
+    if not isinstance(error, HalftoneError):
+        raise error
+    facts = error.as_facts()
+    return sentences(error_sentence(facts), error_remedy(facts))
+
+
+def no_model_words() -> str:
+    """Why a file is not taken while there is no model to try it with."""
+    return tr("Open a model first: only then is it known what fits it.")
 
 
 def below(menu: QMenu, opener: QPushButton) -> None:

@@ -1,6 +1,5 @@
 """The IP-Adapters of the next pictures: a folded row of the Create form."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,7 +14,8 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known, ask_picture
 from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.pages.create_fitted import Check, FittedPart
+from halftone.gui.pages.create_folded import below
 from halftone.gui.text import net_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.ipadapters import KIND, check_files_fit
@@ -24,23 +24,18 @@ from halftone.library.vaes import vae_name
 _STEP: Final = 0.05
 
 
-class IpAdapterPart(FoldedPart):
+class IpAdapterPart(FittedPart):
     """The list, each with its pictures and how much they count, and a button to add one."""
-
-    extra = True
 
     def __init__(self, controller: Controller) -> None:
         tip = tr("Makes the picture after the likeness of others: their style, their things, a face.")
-        super().__init__(tr("IP-Adapter"), tip)
-        self._controller = controller
+        super().__init__(controller, tr("IP-Adapter"), tip)
         self._known: dict[str, str] = {}
         self._adapters: tuple[IpAdapter, ...] = ()
         self._list = column(spacing=10)
         self.add_button = button(tr("Add IP-Adapter"), tip=tip, clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=8, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: controller.look_for_parts(KIND, self._found) if on else None)
-        controller.model_selected.connect(self._look_again)
-        controller.models_changed.connect(self._look_again)
         self._show()
 
     def put(self, request: PictureRequest) -> PictureRequest:
@@ -56,12 +51,11 @@ class IpAdapterPart(FoldedPart):
         """Take these in place of what is listed."""
         self._take(adapters)
         self._show()
-        self._look_again()
+        self.look_at_fit()
 
     def problem(self) -> str:
-        """What is missing, "" where nothing is."""
         lacking = next((one.name for one in self._adapters if not one.images), "")
-        return tr("Choose a picture for the IP-Adapter {0}.", lacking) if lacking else ""
+        return super().problem() or (tr("Choose a picture for the IP-Adapter {0}.", lacking) if lacking else "")
 
     def _take(self, adapters: tuple[IpAdapter, ...]) -> None:
         self._adapters = adapters
@@ -123,11 +117,13 @@ class IpAdapterPart(FoldedPart):
         """One more picture that one of them goes by."""
         self._change(index, images=(*self._adapters[index].images, picture))
         self._show()
+        self.look_at_fit()  # some take one only
 
     def _leave_out(self, index: int, place: int) -> None:
         images = self._adapters[index].images
         self._change(index, images=(*images[:place], *images[place + 1 :]))
         self._show()
+        self.look_at_fit()
 
     def _remove(self, index: int) -> None:
         self.set_adapters((*self._adapters[:index], *self._adapters[index + 1 :]))
@@ -138,19 +134,10 @@ class IpAdapterPart(FoldedPart):
     def add(self, path: str) -> None:
         """Add an IP-Adapter's file, if it fits the model; what is wrong with it is said below the list."""
         adapters = (*self._adapters, IpAdapter(path=path, images=()))
-        self._check(adapters, lambda: self.set_adapters(adapters))
+        self.try_first(partial(check_files_fit, adapters), lambda: self.set_adapters(adapters))
 
-    def _look_again(self) -> None:
-        """Another model may be there now."""
-        if self._adapters:
-            self._check(self._adapters, lambda: self.say(self.problem()))
-
-    def _check(self, adapters: tuple[IpAdapter, ...], then: Callable[[], None]) -> None:
-        model = self._controller.model
-        if model is not None:
-            self._controller.background.run(
-                lambda: check_files_fit(adapters, model), lambda _none: then(), self.refused, receiver=self
-            )
+    def listed_check(self) -> Check | None:
+        return partial(check_files_fit, self._adapters) if self._adapters else None
 
     def _open_menu(self) -> None:
         menu = self.menu()

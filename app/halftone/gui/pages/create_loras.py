@@ -1,6 +1,5 @@
 """The LoRAs of the next pictures: a folded row of the Create form."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -17,7 +16,8 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known
 from halftone.gui.pages.create_fields import NumberBox
-from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.pages.create_fitted import Check, FittedPart
+from halftone.gui.pages.create_folded import below
 from halftone.gui.text import lora_words
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, row
 from halftone.library.drawn_loras import draws_words
@@ -27,14 +27,11 @@ from halftone.library.loras import check_loras, has_tags, lora_folders, take_tag
 _STEP: Final = 0.05
 
 
-class LoraPart(FoldedPart):
+class LoraPart(FittedPart):
     """The list with a weight for each, and a button to add one."""
 
-    extra = True
-
     def __init__(self, controller: Controller) -> None:
-        super().__init__(tr("LoRA"), tr("Small add-ons to the model."))
-        self._controller = controller
+        super().__init__(controller, tr("LoRA"), tr("Small add-ons to the model."))
         self._known: dict[str, str] = {}
         self._folders: tuple[str, ...] = ()
         self._loras: tuple[Lora, ...] = ()
@@ -42,7 +39,6 @@ class LoraPart(FoldedPart):
         self.add_button = button(tr("Add LoRA"), tip=tr("Small add-ons to the model."), clicked=self._open_menu)
         self.setLayout(column(self._list, row(self.add_button, -1), self.note, spacing=6, margins=(14, 10, 14, 12)))
         self.row.toggled.connect(lambda on: self.look() if on else None)
-        controller.model_selected.connect(self._look_at_fit)
         self._show()
 
     # --- the list ---------------------------------------------------------------------------------------------------
@@ -62,6 +58,7 @@ class LoraPart(FoldedPart):
         """Take these in place of what is listed."""
         self._take(loras)
         self._show()
+        self.look_at_fit()
 
     def look(self) -> None:
         """Read which LoRAs the folders of the settings hold."""
@@ -78,13 +75,13 @@ class LoraPart(FoldedPart):
     def hush(self) -> None:
         """What was said is of something that was changed since."""
         if not self.note.isHidden():
-            self.say("")
+            self.say(self.problem())
 
     def _take(self, loras: tuple[Lora, ...]) -> None:
         self._loras = loras
         self.row.value.setText(lora_words(loras))
         self._controller.choose_loras(loras)
-        self.say("")
+        self.say(self.problem())
 
     def _show(self) -> None:
         """One line for each."""
@@ -118,8 +115,7 @@ class LoraPart(FoldedPart):
         self._take((*self._loras[:index], changed, *self._loras[index + 1 :]))
 
     def _remove(self, index: int) -> None:
-        self._take((*self._loras[:index], *self._loras[index + 1 :]))
-        self._show()
+        self.set_loras((*self._loras[:index], *self._loras[index + 1 :]))
         self.add_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # --- adding -----------------------------------------------------------------------------------------------------
@@ -127,16 +123,10 @@ class LoraPart(FoldedPart):
     def add(self, path: str) -> None:
         """Add a LoRA's file, if it is one and fits the model; what is wrong with it is said below the list."""
         lora = Lora(path=path)
-        self._check((lora,), lambda: self.set_loras((*self._loras, lora)))
+        self.try_first(partial(_check_all, (lora,)), lambda: self.set_loras((*self._loras, lora)))
 
-    def _look_at_fit(self) -> None:
-        """Another model may be there now."""
-        if self._loras:
-            self._check(self._loras, self.hush)
-
-    def _check(self, loras: tuple[Lora, ...], then: Callable[[], None]) -> None:
-        model = self._controller.model
-        self._controller.background.run(lambda: _check_all(loras, model), lambda _none: then(), self.refused, receiver=self)
+    def listed_check(self) -> Check | None:
+        return partial(_check_all, self._loras) if self._loras else None
 
     def take_tags(self, prompt: str, *, draws: bool) -> str | None:
         """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them. draws: those stay

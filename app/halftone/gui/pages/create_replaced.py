@@ -12,7 +12,7 @@ from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_choosing import add_choosing, add_known
-from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.pages.create_folded import FoldedPart, below, no_model_words
 from halftone.gui.text import part_words
 from halftone.gui.widgets.common import ElidedLabel, button, column, icon_button, row
 from halftone.library.vaes import vae_name
@@ -75,7 +75,7 @@ class ReplacedPart(FoldedPart):
         self._file = self._wanted = path
         self._kind.choose(path)
         self._show()
-        self.say("")
+        self.fits()
         self._look_again()
 
     def known(self) -> dict[str, str]:
@@ -93,7 +93,9 @@ class ReplacedPart(FoldedPart):
     def choose(self, path: str) -> None:
         """Take a file or folder, if it fits the model; what is wrong with it is said below."""
         model = self._controller.model
-        if model is not None:
+        if model is None:
+            self.say(no_model_words())
+        else:
             self._wanted = path
             self._check(path, model)
 
@@ -104,7 +106,7 @@ class ReplacedPart(FoldedPart):
             return
         if model.id != self._noted:
             self._noted = model.id
-            self.say("")
+            self.fits()
         if self._wanted is not None:
             self._check(self._wanted, model)
 
@@ -112,7 +114,7 @@ class ReplacedPart(FoldedPart):
         self._controller.background.run(
             lambda: self._kind.check(path, model),
             lambda _none: self._fits(path) if self._awaits(path, model) else None,
-            lambda error: self._refused(error) if self._awaits(path, model) else None,
+            lambda error: self._refused(path, error) if self._awaits(path, model) else None,
             receiver=self,
         )
 
@@ -122,13 +124,16 @@ class ReplacedPart(FoldedPart):
 
     def _fits(self, path: str) -> None:
         if path == self._file:
-            self.say("")
+            self.fits()
         else:
             self.set_file(path)
 
-    def _refused(self, error: Exception) -> None:
+    def _refused(self, path: str, error: Exception) -> None:
         self._wanted = self._file
-        self.refused(error)
+        if path == self._file:
+            self.does_not_fit(error)
+        else:
+            self.refused(error)
 
     def _open_menu(self) -> None:
         menu: QMenu = self.menu()

@@ -1,0 +1,101 @@
+"""What stands in a part of the form and does not fit a model that is chosen later: said at once, not when a picture stops."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
+from tests.gui.create.test_ip_adapters import write_adapter
+from tests.gui.stage import Stage
+from tests.helpers.model_files import ramp, safetensors, write_json
+
+from halftone.contract.request import Control, IpAdapter, Lora, PictureRequest, Refiner
+from halftone.gui.pages.create_folded import FoldedPart
+from halftone.gui.pages.create_form import CreateForm
+from halftone.settings.places import resources
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LoRA, a ControlNet and an IP-Adapter for other models than the demo model."""
+    folder = tmp_path_factory.mktemp("others")
+    wide = {"lora_unet_conv_in.lora_down.weight": ramp(4, 9999), "lora_unet_conv_in.lora_up.weight": ramp(320, 4)}
+    (folder / "grain.safetensors").write_bytes(safetensors(wide))
+    net = folder / "edges"
+    net.mkdir()
+    write_json(net / "config.json", {"_class_name": "ControlNetModel", "block_out_channels": [1], "cross_attention_dim": 768})
+    (net / "diffusion_pytorch_model.safetensors").write_bytes(safetensors({"conv_in.weight": ramp(2)}))
+    write_adapter(folder / "plus.safetensors", 2048)
+    return folder
+
+
+@pytest.fixture
+def stage(qtbot: QtBot) -> Iterator[Stage]:
+    made = Stage(qtbot)
+    yield made
+    made.idle()
+    made.close()
+
+
+def one_of(kind: str, files: Path) -> PictureRequest:
+    match kind:
+        case "lora":
+            return PictureRequest(prompt="sea", loras=(Lora(path=str(files / "grain.safetensors")),))
+        case "control":
+            return PictureRequest(prompt="sea", controls=(Control(path=str(files / "edges"), image="/p/pose.png"),))
+        case "ip_adapter":
+            adapter = IpAdapter(path=str(files / "plus.safetensors"), images=("/p/sun.png",))
+            return PictureRequest(prompt="sea", ip_adapters=(adapter,))
+        case "refiner":
+            return PictureRequest(prompt="sea", refiner=Refiner(path=str(resources() / "pocket")))
+        case _:
+            return PictureRequest(prompt="sea", vae=str(files / "edges"))
+
+
+REMOVED: dict[str, Callable[[CreateForm], object]] = {
+    "lora": lambda form: form.lora_part._remove(0),
+    "control": lambda form: form.control_part._remove(0),
+    "ip_adapter": lambda form: form.ip_adapter_part._remove(0),
+    "refiner": lambda form: form.refiner_part._own.click(),
+    "vae": lambda form: form.vae_part._own.click(),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("lora", "The LoRA grain"),
+        ("control", "The ControlNet edges was made for another kind of model"),
+        ("ip_adapter", "its words have 2048 numbers, the model's 128"),
+        ("refiner", "Use it with an SDXL base model."),
+        ("vae", "VAE"),
+    ],
+)
+def test_it_is_said_and_stops_generate_until_it_is_removed(stage: Stage, files: Path, kind: str, said: str) -> None:
+    form, controller = stage.page.form, stage.controller
+    part: FoldedPart = getattr(form, f"{kind}_part")
+    form.set_request(one_of(kind, files))
+    stage.wait(lambda: said in form.refusal())
+    assert form.refusal() == part.note.text() == form.generate_button.toolTip()
+    assert part.row.isChecked(), "opened, so that it is seen"
+    form.prompt.setPlainText("another sea")
+    assert said in part.note.text(), "it does not go by itself"
+    assert (form.submit(), form.generate_button.isEnabled()) == (False, False)
+    controller.models_changed.emit()
+    stage.idle()
+    assert said in form.refusal(), "looked at again, with the same end"
+    REMOVED[kind](form)
+    stage.idle()
+    assert (form.refusal(), part.note.text()) == ("", "")
+
+
+def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files: Path) -> None:
+    form, controller = stage.page.form, stage.controller
+    controller.update_settings(replace(controller.settings, last_model="/nowhere/model.safetensors"))
+    controller.refresh_models()
+    stage.wait(lambda: controller.model_error is not None)
+    form.lora_part.add(str(files / "grain.safetensors"))
+    form.vae_part.choose(str(files / "edges"))
+    said = "Open a model first: only then is it known what fits it."
+    assert form.lora_part.note.text() == form.vae_part.note.text() == said
