@@ -24,6 +24,7 @@ from halftone.cli.inputs import (
     with_host,
     with_named_parts,
 )
+from halftone.cli.models import models
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
 from halftone.cli.upscale import upscale
@@ -56,6 +57,7 @@ def application() -> typer.Typer:
     )
     app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
     app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
+    app.command(cls=Command, epilog=_example("models"))(models)
     app.command(cls=Command, epilog=_example("fetch", "flux1-dev-fp8.safetensors"))(fetch)
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)

@@ -138,6 +138,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Parts of a whole model that a single file does not hold."""
     why: str = ""
     """Why it cannot make a picture as it is, as the end of a sentence; empty for what can."""
+    takes_place: bool = False
+    """Whether this file can run in the place of the transformer or UNet of a model, with the other parts of that."""
 
 
 class FurtherLayer(msgspec.Struct, frozen=True, kw_only=True):

@@ -203,6 +203,8 @@ FRAGMENTS: Final = (
     "its weights are quantised ({0}), which Halftone does not read",
     "its weights are stored as {0}, which diffusers cannot unpack",
     "diffusers reads the transformer of {0} in its own names only",
+    "diffusers has no {0}",
+    "{0} has two denoisers, and runs only whole, as a folder",
     "the model has two of them",
     "the model has none that could be replaced",
     "it is {0}, and the model is {1}",

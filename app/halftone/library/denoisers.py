@@ -11,32 +11,19 @@ from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.library import families as of
+from halftone.library.denoiser_files import FLOAT8, denoiser_tensors, unreadable
 from halftone.library.folder import read_part
 from halftone.library.gguf_header import GGUF, PACKED, read_any
 from halftone.library.header import Header, TensorInfo, count_numbers, read_header
-from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.kinds.marks import View, view_of
 from halftone.library.models import PICKLES
 from halftone.library.recognise import Recognised, base_of, denoiser_in, recognise
 from halftone.library.single import SINGLES, component_of
 from halftone.library.vaes import vae_name, vae_version
-from halftone.library.why import instead
 
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
 """How the libraries call the component."""
-PLAIN: Final = frozenset({"F64", "F32", "F16", "BF16"})
-FLOAT8: Final = frozenset({"F8_E4M3", "F8_E5M2"})
-CONVERTED: Final = frozenset(
-    family.name
-    for family in (
-        of.SD1, of.SD2, of.SDXL, of.REFINER, of.SD3, of.FLUX, of.FLUX2, of.CHROMA, of.SANA, of.LUMINA2, of.AURA_FLOW,
-        of.QWEN_IMAGE, of.Z_IMAGE, of.CASCADE, of.HIDREAM, of.KREA2, of.WAN, of.LTX, of.LTX2, of.HUNYUAN_VIDEO, of.MOCHI,
-        of.COSMOS,
-    )
-)  # fmt: skip
-"""Families whose own names diffusers can turn into its names; of the others only files in its names are read."""
 _STAY: Final = PACKED | FLOAT8
 _SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8)$")
 """Beside the weights of a file in scaled 8-bit numbers."""
@@ -83,8 +70,8 @@ def check_transformer_fit(path: str | None, model: ModelFacts) -> None:
 
 
 def is_transformer(facts: ModelFacts) -> bool:
-    """Whether it is a file with a denoiser that makes no picture alone."""
-    return facts.format == "single-file" and facts.kind in ("denoiser", "checkpoint") and not facts.pipeline
+    """Whether it is a file with a denoiser that makes no picture alone, and can run in the place of a model's own."""
+    return facts.takes_place
 
 
 def host_of(path: str, models: Iterable[ModelFacts]) -> ModelFacts | None:
@@ -105,22 +92,9 @@ def denoiser_name(model: ModelFacts) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def denoiser_tensors(header: Header) -> tuple[tuple[str, TensorInfo], ...]:
-    """(name, tensor) of all that belong to the denoiser, without what stands before their names in the file; also the scales of
-    8-bit numbers.
-    """
-    prefix = _start(header)
-    return tuple((tensor.name.removeprefix(prefix), tensor) for tensor in header.tensors if tensor.name.startswith(prefix))
-
-
 def read_transformer(path: str) -> Header:
     """Its header. Raises as `check_transformer`."""
     return _read(path)[0]
-
-
-def _start(header: Header) -> str:
-    found = denoiser_in(view_of(header.tensors))
-    return found[0] if found is not None else ""
 
 
 def _read(path: str) -> tuple[Header, Recognised]:
@@ -138,29 +112,9 @@ def _read(path: str) -> tuple[Header, Recognised]:
     except (OSError, ValueError) as error:  # a name that is too long, or one with a null in it
         raise _no_transformer(path, getattr(error, "strerror", None) or "it cannot be read") from error
     found = recognise(header, place.stem)
-    if (why := _unreadable(header, found)) is not None:
+    if (why := unreadable(header, found)) is not None:
         raise _no_transformer(path, why)
     return header, found
-
-
-def _unreadable(header: Header, found: Recognised) -> str | None:
-    """Why the file cannot be read as a denoiser, as the end of a sentence."""
-    if found.split is not None:
-        return f"it is file {found.split[0]} of {found.split[1]} of a divided model"
-    if found.kind not in ("denoiser", "checkpoint"):
-        return instead(found, "transformer") if found.kind != "unknown" else "it is not clear what model it is"
-    if found.quantised and not _is_packed(header) and found.quantised != "scaled FP8":
-        return f"its weights are quantised ({found.quantised}), which Halftone does not read"
-    strange = sorted({tensor.dtype for _, tensor in denoiser_tensors(header)} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
-    if strange:
-        return f"its weights are stored as {strange[0]}, which diffusers cannot unpack"
-    if found.naming == ORIGINAL and found.family not in CONVERTED:
-        return f"diffusers reads the transformer of {found.family} in its own names only"
-    return None
-
-
-def _is_packed(header: Header) -> bool:
-    return any(tensor.dtype in PACKED or tensor.dtype.startswith(("Q", "IQ", "TQ", "MXFP", "NVFP")) for tensor in header.tensors)
 
 
 def _difference(header: Header, found: Recognised, model: ModelFacts) -> str | None:

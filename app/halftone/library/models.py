@@ -12,11 +12,13 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.copies import is_repaired
+from halftone.library.denoiser_files import unreadable
 from halftone.library.families import BY_NAME, Family
 from halftone.library.fit import misfit
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
 from halftone.library.gguf_header import read_any
 from halftone.library.header import Header
+from halftone.library.homes import home
 from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
@@ -72,9 +74,9 @@ def _path(model: str) -> Path:
 
 
 def runnable(facts: ModelFacts) -> None:
-    """Raise HalftoneError model-unsupported or model-needs-parts for a single file that lacks parts, model-needs-files for one
-    that lacks only small files, and model-cannot-run for a folder whose parts do not belong together or are only one stage: they
-    are described and listed, but cannot run.
+    """Raise HalftoneError model-unsupported for a single file that lacks parts, model-needs-parts where it runs with those of a
+    folder, model-needs-files for one that lacks only small files, and model-cannot-run for a folder whose parts do not belong
+    together or are only one stage: they are described and listed, but cannot run.
     """
     if facts.format == "diffusers" and facts.why:
         raise HalftoneError("model-cannot-run", path=facts.path, detail=facts.why)
@@ -82,8 +84,8 @@ def runnable(facts: ModelFacts) -> None:
         check_here(facts)
         return
     why = facts.why or "it is not clear what model it is"
-    if facts.kind == "denoiser":
-        raise HalftoneError("model-needs-parts", path=facts.path, detail=why, family=facts.family)
+    if facts.takes_place:
+        raise HalftoneError("model-needs-parts", path=facts.path, detail=why, family=home(facts))
     raise HalftoneError("model-unsupported", path=facts.path, detail=why)
 
 
@@ -109,12 +111,14 @@ def list_models(folders: Iterable[str]) -> list[ModelFacts]:
 
 
 def model_files(folders: Iterable[str]) -> list[str]:
-    """Paths of every diffusers folder and every file below the folders that may hold a model, or a part of one."""
+    """Paths of every diffusers folder and every file below the folders that may hold a model, or a part of one; what is none is
+    taken as it is.
+    """
     return [path for folder in folders for path in _candidates(Path(folder).expanduser(), _DEPTH)]
 
 
 def _candidates(folder: Path, depth: int) -> list[str]:
-    if (folder / INDEX).is_file():
+    if (folder / INDEX).is_file() or (folder.is_file() and folder.name.lower().endswith(_ENDINGS)):
         return [str(folder)]
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -259,8 +263,16 @@ def _file(model: str, path: Path) -> ModelFacts:
     )
     why = _why_not(found, header)
     if why:
-        return msgspec.structs.replace(facts, why=why)
+        return _as_a_part(facts, found, header, why)
     return _with_parts(facts, configs(facts.family, header), told=found.size != BY_NAME[found.family].size)
+
+
+def _as_a_part(facts: ModelFacts, found: Recognised, header: Header, why: str) -> ModelFacts:
+    """A file that makes no picture alone. why: as the end of a sentence."""
+    unread = unreadable(header, found)
+    if unread is not None and found.kind == "denoiser" and not found.quantised:
+        why = unread
+    return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
 
 
 def _why_not(found: Recognised, header: Header) -> str:

@@ -7,7 +7,7 @@ from halftone.library.families import BY_NAME, KIND_NAMES, Family
 from halftone.library.gguf_header import PACKED
 from halftone.library.recognise import Recognised
 
-_UNETS: Final = frozenset(
+UNETS: Final = frozenset(
     family.name
     for family in (of.SD1, of.SD2, of.SDXL, of.REFINER, of.KOLORS, of.KANDINSKY2, of.KANDINSKY3, of.SVD, of.ANIMATE_DIFF)
 )
@@ -45,7 +45,7 @@ def instead(found: Recognised, wanted: str) -> str:
 
 def small_files(family: Family) -> tuple[str, ...]:
     """Files of configuration and vocabulary that a diffusers folder of the family has beside its weights."""
-    denoiser = "unet" if family.name in _UNETS else "transformer"
+    denoiser = "unet" if family.name in UNETS else "transformer"
     files = ["model_index.json", "scheduler/scheduler_config.json", f"{denoiser}/config.json", "vae/config.json"]
     for number, encoder in enumerate(family.encoders, 1):
         end = "" if number == 1 else f"_{number}"

@@ -11,6 +11,7 @@ from tests.unit.library.test_denoisers import packed
 from halftone.contract.messages import Examine
 from halftone.contract.request import Extras, PictureRequest
 from halftone.gui.pages import health_view
+from halftone.gui.pages.create_model import ModelList, ModelRow
 from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
@@ -87,4 +88,46 @@ def test_the_folders_files_of_the_family_are_offered(qtbot: QtBot, tmp_path: Pat
     part = stage.page.form.transformer_part
     part.row.click()
     stage.wait(lambda: part.known() == {"unet.safetensors": path})
+    stage.close()
+
+
+def rows(stage: Stage) -> dict[str, ModelRow]:
+    """What the open list of models shows, by their names."""
+    stage.page.form.model_part._open_list()
+    *_, made = stage.page.form.model_part.findChildren(ModelList)
+    return {row._name: row for row in made.findChildren(ModelRow)}
+
+
+def test_the_list_of_models_shows_them_as_what_they_are_and_one_that_is_chosen_runs(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "mine.safetensors")
+    (tmp_path / "flux.gguf").write_bytes(packed())
+    stage = Stage(qtbot, settings=Settings(model_folders=(str(tmp_path),)))
+    listed, form = stage.controller.model_list, stage.page.form
+    stage.wait(lambda: len(listed.parts) == 2)
+    assert [model.id for model in listed.all] == ["pocket"]
+    shown = rows(stage)
+    assert shown["mine"]._line.startswith("UNet of Stable Diffusion 1.x · FP16 · ")
+    assert shown["flux"]._line.startswith("Transformer of FLUX.1 schnell · ")
+    assert shown["flux"]._state == ""
+    shown["flux"].click()
+    stage.wait(lambda: any(notice.kind == "model-refused" for notice in stage.controller.state.notices))
+    (refused,) = (notice for notice in stage.controller.state.notices if notice.kind == "model-refused")
+    assert refused.error is not None
+    assert refused.error.facts["family"] == "FLUX.1 schnell (huggingface.co/black-forest-labs/FLUX.1-schnell)"
+    rows(stage)["mine"].click()
+    stage.wait(lambda: form.request().transformer == path)
+    assert form.request().model == "pocket"
+    assert rows(stage)["mine"]._chosen
+    stage.close()
+
+
+def test_one_that_was_opened_stays_in_the_list_until_it_is_taken_off(qtbot: QtBot, tmp_path: Path) -> None:
+    path = own(tmp_path / "mine.safetensors")
+    stage = Stage(qtbot)
+    listed = stage.controller.model_list
+    stage.controller.select_model(path)
+    stage.wait(lambda: [part.id for part in listed.parts] == [path])
+    assert stage.controller.settings.model_folders == (path,)
+    stage.controller.forget_model(path)
+    assert (listed.parts, stage.controller.settings.model_folders) == ((), ())
     stage.close()

@@ -133,7 +133,7 @@ def test_a_refusal_goes_with_the_model_it_was_told_of(held: tuple[Stage, Held], 
     stage.controller.models_changed.emit()
     assert "no VAE at" in part.note.text(), "it is the same model still"
     other = msgspec.structs.replace(model, id="/m/other")
-    stage.controller.model_list.show(Found({model.id: model, other.id: other}, {}, {}))
+    stage.controller.model_list.show(Found({model.id: model, other.id: other}, {}, {}, {}))
     stage.controller.select_model(other.id)
     assert part.note.text() == ""
 

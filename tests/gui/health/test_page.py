@@ -391,7 +391,7 @@ def test_healthy_and_tight(qtbot: QtBot) -> None:
 
 def test_a_missing_model_says_so(qtbot: QtBot) -> None:
     controller, _ = kit.desk(settings=Settings(last_model="/gone"))
-    controller.model_list.show(Found({}, {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}))
+    controller.model_list.show(Found({}, {"/gone": ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}, {}))
     page = HealthPage(controller)
     qtbot.addWidget(page)
     assert page.verdict.title() == "There is no model at /gone."

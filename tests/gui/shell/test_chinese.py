@@ -275,7 +275,7 @@ def test_the_health_page_is_chinese(qtbot: QtBot, state: str) -> None:
     }
     controller, _ = kit.desk(report=known.get(state), self_test=kit.measured())
     if state == "missing":
-        controller.model_list.show(Found({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}))
+        controller.model_list.show(Found({}, {kit.MODEL.id: ErrorFacts(code="model-missing", facts={"path": "/gone"})}, {}, {}))
     page = HealthPage(controller)
     qtbot.addWidget(page)
     page.refresh()

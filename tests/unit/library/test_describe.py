@@ -179,7 +179,7 @@ def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, keys: str, fam
     why = {"LoRA": "it is a LoRA", "VAE": "it is a VAE", "Unknown": "it is not clear", "SD 3": whole, "FLUX": whole}.get(
         family, part
     )
-    alone = facts.kind == "denoiser"  # which runs with the other parts of a folder
+    alone = facts.takes_place  # which runs with the other parts of a folder
     assert caught.value.code == ("model-needs-parts" if alone else "model-unsupported")
     assert f"cannot run {path} {'alone' if alone else 'yet'}: {why}" in str(caught.value)
     assert f"{'Add' if alone else 'Choose'} a diffusers folder" in str(caught.value)

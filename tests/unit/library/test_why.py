@@ -23,7 +23,7 @@ def described(tmp_path: Path, patterns: str, name: str = "m.safetensors", metada
 def refusal(facts: ModelFacts) -> str:
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
-    assert caught.value.code == ("model-needs-parts" if facts.kind == "denoiser" else "model-unsupported")
+    assert caught.value.code == ("model-needs-parts" if facts.takes_place else "model-unsupported")
     return str(caught.value.facts["detail"])
 
 

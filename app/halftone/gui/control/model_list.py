@@ -20,11 +20,21 @@ from halftone.library.small_files import lacking
 
 
 class Found(NamedTuple):
-    """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files; by their names."""
+    """Models, what is wrong with those that cannot be used, and of these the ones that lack only small files and the files that
+    run in the place of a model's transformer; by their names.
+    """
 
     models: dict[str, ModelFacts]
     errors: dict[str, ErrorFacts]
     waiting: dict[str, ModelFacts]
+    parts: dict[str, ModelFacts]
+
+
+class Hosted(NamedTuple):
+    """A file of a transformer alone, and the model whose other parts it runs with."""
+
+    part: str
+    host: ModelFacts
 
 
 class ModelList(QObject):
@@ -46,6 +56,7 @@ class ModelList(QObject):
         self._models: dict[str, ModelFacts] = {}
         self._errors: dict[str, ErrorFacts] = {}
         self._waiting: dict[str, ModelFacts] = {}
+        self._parts: dict[str, ModelFacts] = {}
         self._folders = keeper.settings.model_folders
         keeper.changed.connect(self._follow)
 
@@ -75,6 +86,11 @@ class ModelList(QObject):
         return tuple(self._waiting.values())
 
     @property
+    def parts(self) -> tuple[ModelFacts, ...]:
+        """Files that run in the place of a model's transformer, with its other parts."""
+        return tuple(self._parts.values())
+
+    @property
     def in_use_lacking(self) -> ModelFacts | None:
         """The selected model, if that is what it lacks."""
         return self._waiting.get(self._keeper.settings.last_model)
@@ -93,7 +109,7 @@ class ModelList(QObject):
 
     def show(self, found: Found) -> None:
         """Take these models in place of those known before; who is gone though the folder around it is there, is forgotten."""
-        self._models, self._errors, self._waiting = found
+        self._models, self._errors, self._waiting, self._parts = found
         settings = self._keeper.settings
         listed = set(settings.model_folders) - {settings.last_model}  # what was forgotten meanwhile is not told again
         gone = [name for name, error in found.errors.items() if _is_gone(name, error) and name in listed]
@@ -110,22 +126,25 @@ class ModelList(QObject):
         if model in self._models:
             self._use(model, model)
         else:
-            known = self.all
+            known = tuple(facts for facts in (self.current, *self.all) if facts is not None)
             self._background.run(lambda: opened(model, known), lambda found: self._opened(model, *found))
 
-    def _opened(self, wanted: str, found: Found, host: ModelFacts | None) -> None:
-        if host is not None:
-            self._use(host.id, host.id)
-            self.hosted.emit(wanted)
+    def _opened(self, wanted: str, found: Found, hosted: Hosted | None) -> None:
+        if hosted is not None:
+            self._parts |= found.parts
+            self._use(hosted.host.id, wanted)
+            self.hosted.emit(hosted.part)
+            self.changed.emit()
             return
         if not found.models and found.waiting:
             self.lacking.emit(next(iter(found.waiting.values())))
             return
         if not found.models:
-            self._holder.take(Noted(kind="model-refused", facts=(Path(wanted).name,), error=found.errors.get(wanted)))
+            self._holder.take(Noted(kind="model-refused", facts=(Path(wanted).name,), error=_refusal(wanted, found)))
             return
         self._models |= found.models
         self._waiting |= found.waiting
+        self._parts |= found.parts
         self._use(wanted if wanted in found.models else next(iter(found.models)), wanted)
         self.changed.emit()
 
@@ -157,7 +176,7 @@ class ModelList(QObject):
     def with_it(self, model: str) -> tuple[str, ...]:
         """The models that leave the list together with this one; none where it cannot leave."""
         entries = set[str]() if model == models.POCKET else self._entries(model)
-        names = (*self._models, *self._waiting)
+        names = (*self._models, *self._waiting, *self._parts)
         return tuple(name for name in names if name != models.POCKET and not entries.isdisjoint(self._entries(name)))
 
     def forget(self, model: str) -> None:
@@ -167,6 +186,7 @@ class ModelList(QObject):
             return
         self._models = {name: facts for name, facts in self._models.items() if name not in leaving}
         self._waiting = {name: facts for name, facts in self._waiting.items() if name not in leaving}
+        self._parts = {name: facts for name, facts in self._parts.items() if name not in leaving}
         in_use = models.POCKET if settings.last_model in leaving else settings.last_model
         self._write(tuple(folder for folder in settings.model_folders if folder not in entries), in_use)
         self.changed.emit()
@@ -178,16 +198,25 @@ def _is_gone(model: str, error: ErrorFacts) -> bool:
     return error.code == "model-missing" and Path(model).parent.is_dir()
 
 
-def opened(model: str, known: tuple[ModelFacts, ...]) -> tuple[Found, ModelFacts | None]:
-    """What a name stands for; of a file of a transformer alone, the first known model that it fits. Runs on another thread."""
+def _refusal(wanted: str, found: Found) -> ErrorFacts | None:
+    """Why nothing of what was opened can be used: of a folder, what is wrong with the first file in it."""
+    return found.errors.get(wanted) or next(iter(found.errors.values()), None)
+
+
+def opened(model: str, known: tuple[ModelFacts, ...]) -> tuple[Found, Hosted | None]:
+    """What a name stands for; where that are only files of transformers, the first that fits a known model, and the first of
+    these that it fits. Runs on another thread.
+    """
     found = describe_all((model,))
-    needs = model in found.errors and found.errors[model].code == "model-needs-parts"
-    return found, host_of(model, known) if needs else None
+    if found.models or found.waiting:
+        return found, None
+    fitting = (Hosted(path, host) for path in found.parts if (host := host_of(path, known)) is not None)
+    return found, next(fitting, None)
 
 
 def describe_all(wanted: tuple[str, ...]) -> Found:
     """Models by their names; a folder that is no model itself stands for the models in it. Runs on another thread."""
-    found = Found({}, {}, {})
+    found = Found({}, {}, {}, {})
     for model in wanted:
         try:
             _sort_in(model, models.describe(model), found)
@@ -198,20 +227,23 @@ def describe_all(wanted: tuple[str, ...]) -> Found:
 
 
 def _sort_in(name: str, facts: ModelFacts, found: Found) -> None:
-    """Raises HalftoneError for what small files alone do not make runnable."""
+    """Raises HalftoneError for what neither small files nor the other parts of a model make runnable."""
     try:
         models.runnable(facts)
     except HalftoneError as error:
-        if error.code != "model-needs-files":
+        aside = {"model-needs-files": found.waiting, "model-needs-parts": found.parts}.get(error.code)
+        if aside is None:
             raise
-        found.waiting[name] = facts
+        aside[name] = facts
         found.errors[name] = error.as_facts()
         return
     found.models[name] = facts
 
 
 def _add_inside(folder: str, found: Found) -> bool:
-    """The models below a folder that can make a picture by themselves, or with small files; False without one."""
+    """The models below a folder that can make a picture by themselves, or with small files, and transformers; False without
+    one.
+    """
     any_there = False
     for facts in models.list_models((folder,)):
         if facts.id != models.POCKET:

@@ -1,6 +1,6 @@
 """The model row of the Create form and the list it opens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.gui import icons, reasons, text, theme
+from halftone.gui.control.model_list import ModelList as Known
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages import health_files
@@ -16,6 +17,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HEALTH_LOOK, HoverButton, button, health_word, hline, icon_button, paint_badge, row
 from halftone.health.judge import Badge
 from halftone.library.models import POCKET
+from halftone.library.why import UNETS
 
 _BADGE = 6 + 14 + 5 + 8
 """Pixels of a badge without its word."""
@@ -27,6 +29,13 @@ def model_line(model: ModelFacts) -> str:
     stored = text.TYPE_NAMES.get(model.stored_dtype, model.stored_dtype)
     family = "" if model.id == POCKET else model.base or model.family
     return " · ".join(filter(None, (family, stored, figures.size(model.size_bytes))))
+
+
+def part_line(part: ModelFacts) -> str:
+    """As of a model, of a file that runs in the place of a model's transformer."""
+    family, *rest = model_line(part).split(" · ")
+    first = tr("UNet of {0}", family) if part.family in UNETS else tr("Transformer of {0}", family)
+    return " · ".join((first, *rest))
 
 
 def badge_tip(badge: Badge, report_date: str) -> str:
@@ -56,10 +65,13 @@ class ModelRow(HoverButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_model(self, name: str, line: str, state: str, *, tip: str = "", chosen: bool = False) -> None:
-        """tip: what stands behind the badge. The tooltip has everything in full."""
+        """state: "" where nothing is known of health, and no badge is shown. tip: what stands behind the badge. The tooltip has
+        everything in full.
+        """
         self._name, self._line, self._state, self._chosen = name, line, state, chosen
-        self.setAccessibleName(f"{name}, {tr('Model health: {0}', health_word(state))}")
-        self.setToolTip("\n".join(filter(None, (name, line, health_word(state), tip))))
+        health = health_word(state) if state else ""
+        self.setAccessibleName(f"{name}, {tr('Model health: {0}', health) if health else line}")
+        self.setToolTip("\n".join(filter(None, (name, line, health, tip))))
         self.update()
 
     def set_thumbnail(self, image: QImage) -> None:
@@ -74,6 +86,8 @@ class ModelRow(HoverButton):
 
     def badge_words(self, room: float) -> str:
         """What stands in the badge, with so many pixels for it and the line below the name; "" for its icon alone."""
+        if not self._state:
+            return ""
         word = health_word(self._state)
         colours = theme.current()
         line = QFontMetrics(colours.font("caption")).horizontalAdvance(self._line)
@@ -111,7 +125,9 @@ class ModelRow(HoverButton):
             right -= 24
         left = picture.right() + 9
         below = self.badge_below(right - left)
-        beside = self._paint_badge(painter, right, self.badge_words(right - left), below=below) - 8
+        beside = right
+        if self._state:
+            beside = self._paint_badge(painter, right, self.badge_words(right - left), below=below) - 8
         self._paint_words(painter, left, right if below else beside, beside)
         painter.end()
 
@@ -200,26 +216,20 @@ class ModelList(QFrame):
 
     def fill(
         self,
-        models: Sequence[ModelFacts],
-        waiting: Sequence[ModelFacts],
-        selected: str,
+        known: Known,
+        in_use: Collection[str | None],
         badge: Callable[[ModelFacts], Badge],
-        with_it: Callable[[str], Sequence[str]],
         picture: Callable[[str], QImage],
     ) -> None:
-        """waiting: models that lack only small files. with_it: the models that leave the list together with one, none where it
-        stays. picture: what a model made.
-        """
-        for model in (*models, *waiting):
-            entry = ModelRow()
-            entry.set_thumbnail(picture(model.id))
+        """in_use: the model, and the file in the place of its transformer. picture: what a model made."""
+        for model in (*known.all, *known.waiting):
             look = badge(model)
-            tip = badge_tip(look, "")
-            line = tr("A small file is missing") if model in waiting else model_line(model)
-            entry.show_model(model.name, line, look.state, tip=tip, chosen=model.id == selected)
-            entry.clicked.connect(lambda _on=False, model=model: self._choose(model.id))
-            leaving = len(with_it(model.id))
-            self._layout.addLayout(row(entry, self._forget_button(model, leaving) if leaving else 32, spacing=0))
+            line = tr("A small file is missing") if model in known.waiting else model_line(model)
+            entry = self._add(model, known, picture)
+            entry.show_model(model.name, line, look.state, tip=badge_tip(look, ""), chosen=model.id in in_use)
+        for part in known.parts:
+            tip = tr("It runs with the other parts of a model that it fits.")
+            self._add(part, known, picture).show_model(part.name, part_line(part), "", tip=tip, chosen=part.path in in_use)
         self._layout.addWidget(hline())
         for words, icon, signal in (
             (tr("Open a model…"), "folder-plus", self.open_folder),
@@ -228,6 +238,14 @@ class ModelList(QFrame):
             made = button(words, "row", icon)
             made.clicked.connect(lambda _on=False, signal=signal: self._leave(signal))
             self._layout.addWidget(made)
+
+    def _add(self, model: ModelFacts, known: Known, picture: Callable[[str], QImage]) -> ModelRow:
+        entry = ModelRow()
+        entry.set_thumbnail(picture(model.id))
+        entry.clicked.connect(lambda _on=False: self._choose(model.id))
+        leaving = len(known.with_it(model.id))
+        self._layout.addLayout(row(entry, self._forget_button(model, leaving) if leaving else 32, spacing=0))
+        return entry
 
     def _forget_button(self, model: ModelFacts, leaving: int) -> QWidget:
         words = tr("Take {0} off the list. Its files stay.", model.name)

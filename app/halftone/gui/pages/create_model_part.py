@@ -103,8 +103,8 @@ class ModelPart(QWidget):
         controller = self._controller
         made = ModelList(self)
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        listed, chosen = controller.model_list, controller.settings.last_model
-        made.fill(controller.models, listed.waiting, chosen, controller.badge, listed.with_it, self.picture_of)
+        in_use = (controller.settings.last_model, controller.extras.transformer)
+        made.fill(controller.model_list, in_use, controller.badge, self.picture_of)
         made.chosen.connect(controller.select_model)
         made.forgotten.connect(controller.forget_model)
         made.open_folder.connect(lambda: ask_model(self, controller))

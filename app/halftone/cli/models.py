@@ -1,0 +1,55 @@
+"""The command that lists the models of the user's folders."""
+
+from typing import Any
+
+import typer
+
+import halftone.cli.flags as given
+from halftone.contract.errors import sentence
+from halftone.contract.words import DTYPE_NAMES
+from halftone.library.homes import home
+from halftone.library.listing import Listed, listed
+from halftone.library.why import UNETS
+from halftone.settings.disk import size_text
+from halftone.settings.store import load
+
+
+def models(json: given.Json = False) -> None:
+    """List the models of your folders, and the transformers of one file that run with the other parts of one.
+
+    The folders are those of the window's settings. Any of these can be given to --model.
+    """
+    found = listed(load().model_folders)
+    if json:
+        from halftone.cli.objects import SCHEMA, put
+
+        put({"schema": SCHEMA, "models": [_object(one) for one in found]})
+        return
+    for one in found:
+        typer.echo(f"{one.facts.id}\n  {_line(one)}")
+
+
+def _line(one: Listed) -> str:
+    facts = one.facts
+    stored = DTYPE_NAMES.get(facts.stored_dtype, facts.stored_dtype)
+    kind = facts.base or facts.family
+    if one.state == "needs-parts":
+        kind = f"{'UNet' if facts.family in UNETS else 'Transformer'} of {kind}"
+    return f"{kind}, {stored}, {size_text(facts.size_bytes)}{_more(one)}"
+
+
+def _more(one: Listed) -> str:
+    if one.error is None:
+        return ""
+    if one.state == "needs-files":
+        return f"\n  {sentence(one.error.as_facts())}"
+    if one.host is not None:
+        return f"\n  Runs with the other parts of {one.host.name}."
+    return f"\n  Runs with the other parts of a diffusers folder of {home(one.facts)}, once you have that."
+
+
+def _object(one: Listed) -> dict[str, Any]:
+    facts = one.facts
+    kept = ("path", "name", "family", "base", "format", "stored_dtype", "size_bytes")
+    host = None if one.host is None else one.host.path
+    return {name: getattr(facts, name) for name in kept} | {"state": one.state, "runs_with": host}
