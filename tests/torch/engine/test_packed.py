@@ -10,7 +10,7 @@ from torch import nn
 from halftone.engine.weights.packed import Packed, PackedLinear, unpacked
 from halftone.engine.weights.parts import parameter_count
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, realise, upcast_parameters
-from halftone.library.denoisers import CONVERTED, FLOAT8
+from halftone.library.denoiser_files import CONVERTED, FLOAT8
 from halftone.library.gguf_header import PACKED
 from halftone.library.scan_blocks import tally_blocks
 
