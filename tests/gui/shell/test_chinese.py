@@ -203,7 +203,7 @@ def test_refusals_of_cures_are_said_in_chinese(refusal: str) -> None:
 
 
 def test_refusals_are_those_of_the_engine() -> None:
-    source = (CORE / "engine" / "tally.py").read_text("utf-8")
+    source = (CORE / "engine" / "finding" / "tally.py").read_text("utf-8")
     refuse = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name == "refusal")
     given = [node.value for node in ast.walk(refuse) if isinstance(node, ast.Return) and node.value is not None]
     said = {words.value for value in given for words in ast.walk(value) if isinstance(words, ast.Constant)}
