@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from halftone.cli.app import application
+from halftone.cli.remedies import remedy_here
 from halftone.cli.tools import Tools, kept_log, log_path
 from halftone.cli.typed import command_line
 from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
-from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, remedy, sentence
+from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, sentence
 
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
@@ -54,15 +55,6 @@ def kept_hint(error: HalftoneError) -> str:
         return ""
     command = command_line("generate", "--latents", str(error.facts["latents"]), "--output", "OTHER.png")
     return f"\nThe picture is not lost; save it elsewhere with:  {command}"
-
-
-def remedy_here(error: ErrorFacts, words: Sequence[str]) -> str:
-    """What the user can do in a terminal: pictures, unlike models, may be replaced; a small file is fetched by a command."""
-    if error.code == "output-exists" and "generate" in words[:1]:
-        return "Choose another name, or replace it with --overwrite."
-    if error.code == "model-needs-files":
-        return f"Fetch it with:  {command_line('fetch', str(error.facts['path']))}  or put it into {error.facts['folder']}."
-    return remedy(error)
 
 
 def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:

@@ -9,7 +9,8 @@ import msgspec
 
 from halftone.cli.events import cure_command
 from halftone.cli.precision import ChosenPrecision
-from halftone.contract.errors import ErrorFacts, remedy, sentence
+from halftone.cli.remedies import finding_remedy, remedy_here
+from halftone.contract.errors import ErrorFacts, sentence
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -46,7 +47,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
     """layers: also every module's peak."""
     model, device = report.model, report.device
     known = known_on(model, device, report.precision, report.numerics)
-    found = [_without(msgspec.to_builtins(finding), "facts") for finding in report.findings]
+    found = [_without(msgspec.to_builtins(one), "facts") | {"remedy": finding_remedy(one)} for one in report.findings]
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "model": {"path": model.path, "family": model.family, "format": model.format},
@@ -131,7 +132,7 @@ def _cut_object(why: ErrorFacts | None) -> dict[str, Any]:
     """Why the second pass could not be made."""
     if why is None:
         return {}
-    return {"cut_short": {"code": why.code, "message": sentence(why), "remedy": remedy(why), "facts": why.facts}}
+    return {"cut_short": {"code": why.code, "message": sentence(why), "remedy": remedy_here(why), "facts": why.facts}}
 
 
 def repair_object(report: RepairReport) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from rich.text import Text
 from halftone.cli.events import cure_command, event_line, how_to_finish, repaired_name, what_to_do
 from halftone.cli.passes import passes_words
 from halftone.cli.precision import ChosenPrecision
+from halftone.cli.remedies import finding_remedy, say_here
 from halftone.cli.typed import command_line, extra_words
-from halftone.contract.errors import say
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -98,13 +98,13 @@ def _show_findings(out: Console, report: CheckReport) -> None:
         if (further := further_words(finding)) is not None:
             _put(out, further.text(), 5)
         if "lora" in finding.facts and report.verdict != "broken":
-            _put(out, finding.remedy, 5)
+            _put(out, finding_remedy(finding), 5)
     if (more := len(report.findings) - _SHOWN_FINDINGS) > 0:
         out.print()
         _put(out, f"and {more} more; --json lists all", 2, "dim")
     if report.verdict == "broken" and report.findings:
         out.print()
-        _put(out, report.findings[0].remedy, 2)
+        _put(out, finding_remedy(report.findings[0]), 2)
 
 
 def _show_known(out: Console, troubles: Sequence[Trouble], where: str) -> None:
@@ -206,7 +206,7 @@ def show_pictures(
             note = shortage_note(shortage)
             _put(out, f"{note.title.text()} {note.text.text()}", 2, "red" if shortage.then == "stopped" else "yellow")
         if picture.cut_short is not None:
-            _put(out, f"The second pass could not be made; this is the first. {say(picture.cut_short)}", 2, "yellow")
+            _put(out, f"The second pass could not be made; this is the first. {say_here(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
             _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)

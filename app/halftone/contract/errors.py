@@ -1,5 +1,6 @@
 """Errors are built from facts; the sentence and the remedy of each code stand in one table and are composed at the edge."""
 
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -186,7 +187,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "wildcard-missing": ("There is no wildcard {name}.", "Use {near}, or let nothing be drawn."),
     "wildcard-none": (
         "The prompt names the wildcard {name}, and no folder has any.",
-        "Add the folder with its .txt file in Settings > Folders, or with --wildcards.",
+        "Add the folder with its .txt file in Settings, Folders.",
     ),
     "wildcard-empty": ("The wildcard {name} has no lines: {path}.", "Write one word or more into it, each on a line of its own."),
     "wildcard-endless": ("The wildcard {name} leads to itself, or to too much text.", "Take it out of the lines that it names."),
@@ -199,11 +200,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "picture-needed": (
         "{model} starts from a picture, and none was given.",
-        "Choose one under Start picture, or in a terminal: --image FILE.",
+        "Choose one under Start picture.",
     ),
     "mask-needed": (
         "{model} paints only where a mask says so, and none was given.",
-        "Paint one under Start picture, or give one, white where the picture is to change: --mask FILE in a terminal.",
+        "Paint one under Start picture, or choose one, white where the picture is to change.",
     ),
     "mask-other-shape": (
         "The mask {path} is {own} and its picture {picture}, so the two do not show the same places.",
@@ -286,15 +287,15 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "lora-unknown": (
         "There is no LoRA called {name} in {folders}.",
-        "There are: {found}. Add its folder in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+        "There are: {found}. Add its folder in Settings, Folders, or choose its file.",
     ),
     "lora-none-found": (
         "There is no LoRA called {name}: no LoRA at all is in {folders}.",
-        "Add the folder of your LoRAs in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+        "Add the folder of your LoRAs in Settings, Folders, or choose its file.",
     ),
     "lora-no-folder": (
         "The LoRA {name} cannot be looked for: no folder of LoRAs or models is known.",
-        "Add the folder of your LoRAs in Settings, Folders, or choose its file: --lora FILE in a terminal.",
+        "Add the folder of your LoRAs in Settings, Folders, or choose its file.",
     ),
     "vae-missing": ("There is no VAE at {path}.", "Check the path, or use the model's own VAE."),
     "vae-gone": (
@@ -426,14 +427,19 @@ class _Known(dict[str, Fact]):
         return f"({key})"
 
 
+def filled(words: str, facts: Mapping[str, Fact]) -> str:
+    """Words with the facts in their places."""
+    return words.format_map(_Known(facts))
+
+
 def sentence(error: ErrorFacts) -> str:
     """What happened, in one sentence."""
-    return WORDS[error.code][0].format_map(_Known(error.facts))
+    return filled(WORDS[error.code][0], error.facts)
 
 
 def remedy(error: ErrorFacts) -> str:
-    """What the user can do."""
-    return WORDS[error.code][1].format_map(_Known(error.facts))
+    """What the user can do, in the window; the command line has its own words where these name a part of that."""
+    return filled(WORDS[error.code][1], error.facts)
 
 
 def say(error: ErrorFacts) -> str:

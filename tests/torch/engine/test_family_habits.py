@@ -87,7 +87,7 @@ def test_a_model_that_starts_from_a_picture_is_not_loaded_without_one(engine: Di
     request = PictureRequest(prompt="a", model=str(folder))
     with pytest.raises(HalftoneError) as caught:
         engine.generate(Generate(job="g", request=request), Recorder(), Steady())
-    assert str(caught.value).startswith("m starts from a picture, and none was given. Choose one under Start picture, or in a")
+    assert str(caught.value).startswith("m starts from a picture, and none was given. Choose one under Start picture.")
 
 
 def test_a_model_whose_inpainting_is_another_model_takes_no_mask(tmp_path: Path) -> None:

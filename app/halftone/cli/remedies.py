@@ -1,0 +1,68 @@
+"""What a person in a terminal can do: it names options and commands where the window names buttons and pages."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from halftone.cli.typed import command_line
+from halftone.contract.errors import ErrorCode, ErrorFacts, filled, remedy, sentence
+from halftone.contract.facts import Finding
+from halftone.contract.words import FindingCode
+from halftone.settings.places import settings_file
+
+_KNOWN: Final = "under [folders] in {settings}"
+_LORA: Final = f"ive its file, --lora FILE, or add its folder to loras {_KNOWN}."
+_APPLY: Final = "Use the cure that the check offers instead:  {check}"
+_HERE: Final[dict[ErrorCode, str]] = {
+    "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
+    "model-needs-files": "Fetch it with:  {fetch}  or put it into {folder}.",
+    "wildcard-missing": "Use {near}, or let nothing be drawn: --no-draw.",
+    "wildcard-none": "Name the folder with its .txt file: --wildcards FOLDER.",
+    "picture-needed": "Give one: --image FILE.",
+    "mask-needed": "Give one, white where the picture is to change: --mask FILE.",
+    "start-no-picture": "Leave --image out, or choose another model: --model MODEL.",
+    "start-no-mask": "Leave --mask and --outpaint out, or choose another model: --model MODEL.",
+    "start-no-strength": "Leave --strength out, or choose another model: --model MODEL.",
+    "latents-strange-file": f"If you trust them, put them into {{folder}}, or add the folder of that file to models {_KNOWN}.",
+    "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
+    "second-pass-black": "Check the model, or use a smaller scale (--hires) or strength (--hires-strength).",
+    "upscaler-missing": f"Check the path, or add its folder to upscalers {_KNOWN}.",
+    "lora-unknown": f"There are: {{found}}. G{_LORA}",
+    "lora-none-found": f"G{_LORA}",
+    "lora-no-folder": f"G{_LORA}",
+    "out-of-memory": "Choose a smaller size, or --precision float16 or bfloat16.",
+    "model-too-large": "Close other programs that use it, leave --offload at auto, choose --precision float16 or bfloat16, or "
+    "another device: --device NAME.",
+    "no-rescale": _APPLY,
+    "repair-eight-bits": _APPLY,
+}
+"""Where it is not what the window says. {settings}: the settings file; {check}, {fetch}, {upscale}: commands."""
+_OF_FINDINGS: Final[dict[FindingCode, str]] = {
+    "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
+    "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
+}
+_REPLACING: Final = ("generate", "check")
+"""Commands that may replace a file."""
+
+
+def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
+    """words: of the command line, if it was refused."""
+    if error.code == "output-exists" and words[:1] and words[0] in _REPLACING:
+        return "Choose another name, or replace it with --overwrite."
+    if error.code not in _HERE:
+        return remedy(error)
+    commands = {
+        "settings": str(settings_file()),
+        "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
+        "check": command_line("check", "MODEL", "--apply"),
+        "upscale": command_line("upscale", "PICTURE", "--with", "MODEL"),
+    }
+    return filled(_HERE[error.code], error.facts | commands)
+
+
+def say_here(error: ErrorFacts) -> str:
+    return f"{sentence(error)} {remedy_here(error)}"
+
+
+def finding_remedy(finding: Finding) -> str:
+    """Of one that its measurement explains; a LoRA that is the cause has its own."""
+    return finding.remedy if "lora" in finding.facts else _OF_FINDINGS.get(finding.code, finding.remedy)
