@@ -17,14 +17,16 @@ FLOAT8: Final = frozenset({"F8_E4M3", "F8_E5M2"})
 CONVERTED: Final = frozenset(
     family.name
     for family in (
-        of.SD1, of.SD2, of.SDXL, of.REFINER, of.SD3, of.FLUX, of.FLUX2, of.CHROMA, of.SANA, of.LUMINA2, of.AURA_FLOW,
+        of.SD1, of.SD2, of.SDXL, of.REFINER, of.SD3, of.FLUX, of.FLUX2, of.CHROMA, of.SANA, of.PIXART_ALPHA,
+        of.PIXART_SIGMA, of.KOLORS, of.HUNYUAN_DIT, of.LUMINA2, of.AURA_FLOW,
         of.QWEN_IMAGE, of.Z_IMAGE, of.HIDREAM, of.KREA2, of.WAN, of.LTX, of.LTX2, of.HUNYUAN_VIDEO, of.MOCHI, of.COSMOS,
     )
 )  # fmt: skip
-"""Families whose own names diffusers can turn into its names; of the others only files in its names are read."""
+"""Families whose own names can be turned into those of diffusers; of the others only files in its names are read."""
 _OTHERWISE: Final = (
     (of.CHROMA.name, "nerf_blocks.*", "diffusers has no Chroma Radiance"),
     (of.LUMINA2.name, "clip_text_pooled_proj.0.weight", "diffusers has no NewBie"),
+    (of.PIXART_SIGMA.name, "blocks.14.attn.sr.weight", "diffusers has no PixArt-Σ with compressed keys"),
     (of.COSMOS.name, "blocks.block0.*", "diffusers reads the transformer of Cosmos 1.0 in its own names only"),
 )
 """(family, tensor, why it is not read) of variants of these that diffusers cannot turn."""

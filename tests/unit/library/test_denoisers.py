@@ -9,7 +9,7 @@ from tests.helpers.gguf_files import gguf
 from tests.helpers.headers import header, write_sparse
 from tests.helpers.model_files import ramp, safetensors
 from tests.helpers.reports import MODEL
-from tests.unit.library.test_recognise import DEV, PIXART, SCHNELL
+from tests.unit.library.test_recognise import DEV, SCHNELL, SVD
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import ALONE, Extras
@@ -78,7 +78,7 @@ NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
         "it is file 1 of 3 of a divided model",
     ),
     "names that diffusers does not read": (
-        lambda at: write_sparse(at / "a.safetensors", header(PIXART)),
+        lambda at: write_sparse(at / "a.safetensors", header(SVD)),
         "transformer-not-one",
         "in its own names only",
     ),

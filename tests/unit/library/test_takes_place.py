@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.headers import header, write_sparse
-from tests.unit.library.test_recognise import MODELS, PIXART, SDXL_UNET
+from tests.unit.library.test_recognise import MODELS, PIXART, SVD
 
 from halftone.contract.errors import HalftoneError
 from halftone.gui.reasons import recognised
@@ -29,10 +29,10 @@ OUTCOMES: dict[str, tuple[str | None, str | None]] = {
     "FLUX.2": BOTH,
     "Chroma": BOTH,
     "Sana": BOTH,
-    "PixArt-α": (NAMES, PLACE),
-    "PixArt-Σ": (NAMES, PLACE),
-    "Kolors": (NAMES, PLACE),
-    "HunyuanDiT": (NAMES, PLACE),
+    "PixArt-α": BOTH,
+    "PixArt-Σ": BOTH,
+    "Kolors": BOTH,
+    "HunyuanDiT": BOTH,
     "HunyuanImage": (NAMES, PLACE),
     "Lumina 2": BOTH,
     "Lumina-Next": (None, PLACE),
@@ -62,6 +62,7 @@ OUTCOMES: dict[str, tuple[str | None, str | None]] = {
 VARIANTS = {
     "Chroma Radiance": ("distilled_guidance_layer.a double_blocks.0.a nerf_blocks.0.a", "diffusers has no Chroma Radiance"),
     "NewBie": ("cap_embedder.0.weight noise_refiner.0.attention.a layers.0.attention.a clip_text_pooled_proj.0.weight", "NewBie"),
+    "PixArt-Σ": (f"{PIXART} blocks.14.attn.sr.weight", "diffusers has no PixArt-Σ with compressed keys"),
     "Cosmos 1.0": ("net.x_embedder.proj.1.weight net.blocks.block0.a", "Cosmos 1.0 in its own names only"),
 }
 
@@ -127,12 +128,8 @@ def test_the_one_that_has_a_place_names_its_parts_and_the_folder_that_holds_them
 
 
 def test_what_has_no_place_says_only_why(tmp_path: Path) -> None:
-    for patterns, family in (
-        (f"{PIXART} y_embedder.y_embedding[300,4096]", "PixArt-Σ"),
-        (SDXL_UNET.replace("2816", "5632"), "Kolors"),
-    ):
-        facts = describe(str(write_sparse(tmp_path / "m.safetensors", header(patterns))))
-        assert facts.why == f"diffusers reads the transformer of {family} in its own names only"
+    facts = describe(str(write_sparse(tmp_path / "m.safetensors", header(SVD))))
+    assert facts.why == "diffusers reads the transformer of Stable Video Diffusion in its own names only"
 
 
 def test_every_repository_is_one_that_diffusers_itself_names() -> None:

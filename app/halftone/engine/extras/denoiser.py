@@ -1,21 +1,21 @@
 """A transformer or UNet of one file in the place of the model's own: .gguf or .safetensors, quantised or not.
 
-Names are turned into diffusers' by diffusers itself; weights that are packed in the file stay so in memory.
+Weights that are packed in the file stay so in memory.
 """
 
 import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from accelerate import init_empty_weights
-from diffusers.loaders import single_file_model
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.extras.own_names import converted
 from halftone.engine.loading.load import Loaded, component_from, make_ready, told_loading
 from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.lora import changed_components
@@ -32,9 +32,6 @@ from halftone.library.denoisers import (
 )
 
 log = logging.getLogger(__name__)
-
-_START: Final = "model.diffusion_model."
-"""Before the names of a UNet, where diffusers' reader of its own names looks for them."""
 
 
 def put_transformer(loaded: Loaded, path: str | None) -> None:
@@ -84,7 +81,7 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
         with init_empty_weights(include_buffers=False):
             made = cast("nn.Module", type(own).from_config(own.config))
         tensors = _read(path)
-        found = _converted(made, tensors)
+        found = converted(made, tensors)
         if (why := misfit(made, found)) is not None:
             model, family = loaded.facts.name, loaded.facts.family
             raise HalftoneError("transformer-other-model", name=transformer_name(path), model=model, detail=why, family=family)
@@ -98,20 +95,6 @@ def _read(path: str) -> dict[str, torch.Tensor]:
     return mapped(Path(path), denoiser_tensors(read_transformer(path)))
 
 
-def _converted(made: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors under diffusers' names."""
-    if {name for name, _ in made.named_parameters()} <= tensors.keys():
-        return tensors
-    kinds = cast("dict[str, dict[str, Any]]", single_file_model.SINGLE_FILE_LOADABLE_CLASSES)
-    kind = next((kind.__name__ for kind in type(made).__mro__ if kind.__name__ in kinds), None)
-    if kind is None:
-        return tensors
-    convert = kinds[kind]["checkpoint_mapping_fn"]
-    start = _START if kind == "UNet2DConditionModel" else ""
-    given = {start + name: value for name, value in tensors.items()}
-    return cast("dict[str, torch.Tensor]", convert(config=dict(cast("Any", made).config), checkpoint=given))
-
-
 def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """Tensor of the file -> the parameter that it becomes; of several that lie in one tensor, the first. {} where that cannot be
     told.
@@ -122,7 +105,7 @@ def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, s
         for index, (name, value) in enumerate(tensors.items())
     }
     try:
-        found = _converted(made, tags)
+        found = converted(made, tags)
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError):
         return {}
     places: dict[str, str] = {}
