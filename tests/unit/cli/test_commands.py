@@ -772,7 +772,7 @@ def test_every_command_explains_itself_with_an_example(run: Run, words: list[str
 
 
 @pytest.mark.parametrize(
-    "words", ["", "devices", "check", "generate", "repair", "upscale", "fetch", "gui", "demo", "demo fragile"]
+    "words", ["", "devices", "check", "generate", "repair", "upscale", "models", "fetch", "gui", "demo", "demo fragile"]
 )
 def test_the_help_names_every_option_whole_in_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
