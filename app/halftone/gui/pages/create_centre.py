@@ -261,7 +261,7 @@ class Centre(QFrame):
             full.showFullScreen()
 
     def set_narrow(self, narrow: bool) -> None:
-        for part in (self.toolbar, self.receipt, self.transport, self.banner):
+        for part in (self.receipt, self.transport, self.banner):
             part.set_narrow(narrow)
 
     def _open_sheet(self, on: bool) -> None:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest
@@ -90,6 +90,6 @@ def no_model_words() -> str:
     return tr("Open a model first: only then is it known what fits it.")
 
 
-def below(menu: QMenu, opener: QPushButton) -> None:
+def below(menu: QMenu, opener: QAbstractButton) -> None:
     """Open a menu under the button it belongs to."""
     menu.popup(opener.mapToGlobal(QPoint(0, opener.height() + 2)))

@@ -1,16 +1,26 @@
 """The row above the canvas: zoom and variations at the left, what to do with the file at the right."""
 
+from typing import Final, Literal
+
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLayout, QMenu, QToolButton, QWidget
 
 from halftone.gui import theme
 from halftone.gui.i18n import tr
+from halftone.gui.pages.create_folded import below
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import button, column, icon_button, label, row, set_icon, surface, vline
 
 
+Manner = Literal["words", "menu", "icons"]
+_MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "icons")
+"""Words on all; words on what makes pictures, and what is for the file in a menu; icons only, and a menu with the words of all."""
+
+
 class CanvasToolbar(QWidget):
-    """40 high. `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or "delete"."""
+    """40 high, in the first manner that has room. `acted` carries "fit", "vary", "upscale", "start", "save", "copy", "show" or
+    "delete".
+    """
 
     acted = Signal(str)
     live_requested = Signal()
@@ -18,7 +28,7 @@ class CanvasToolbar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(theme.current().px("layout.toolbar"))
-        self._text_buttons: list[tuple[QToolButton, str]] = []
+        self._following = False
         self.left_panel = icon_button("panel-left-open", tr("Show the left panel (F6)"))
         self.left_panel.hide()
         self.fit = self._text_button("maximize", tr("Fit"), tr("Fit the picture into the window (Space)"), "fit")
@@ -33,6 +43,7 @@ class CanvasToolbar(QWidget):
         self.copy = icon_button("copy", tr("Copy the picture"), clicked=lambda: self.acted.emit("copy"))
         self.show_file = icon_button("folder-open", tr("Show file"), clicked=lambda: self.acted.emit("show"))
         self.delete = icon_button("trash-2", tr("Move to the bin (Delete)"), clicked=lambda: self.acted.emit("delete"))
+        self.more = icon_button("ellipsis", tr("More to do with the picture"), clicked=self._open_menu)
         self.right_panel = icon_button("panel-right-open", tr("Show the right panel (F7)"))
         self.right_panel.hide()
         self.live = QToolButton()
@@ -45,37 +56,25 @@ class CanvasToolbar(QWidget):
         self.live.setToolTip(tr("Follow the picture that is being made"))
         self.live.clicked.connect(self.live_requested)
         self.live.hide()
-        frame = surface("plain", "bottom")
-        frame.setLayout(
-            row(
-                self.left_panel,
-                self.fit,
-                self.zoom,
-                vline(18),
-                self.vary,
-                self.upscale,
-                self.start,
-                -1,
-                self.live,
-                self.save,
-                self.copy,
-                self.show_file,
-                self.delete,
-                self.right_panel,
-                spacing=6,
-                margins=(14, 0, 10, 0),
-            )
+        self._line = row(
+            *(self.left_panel, self.fit, self.zoom, vline(18), self.vary, self.upscale, self.start),
+            -1,
+            *(self.live, self.save, self.copy, self.show_file, self.delete, self.more, self.right_panel),
+            spacing=6,
+            margins=(14, 0, 10, 0),
         )
-        self.setLayout(column(frame, spacing=0))
+        frame = surface("plain", "bottom")
+        frame.setLayout(self._line)
+        outside = column(frame, spacing=0)
+        outside.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
+        self.setLayout(outside)
         self.set_picture(False)
 
     def _text_button(self, icon: str, text: str, tip: str, key: str) -> QToolButton:
         made = icon_button(icon, tip, kind="quiet")
         made.setText(" " + text)
         made.setFont(theme.current().font("small"))
-        made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         made.clicked.connect(lambda _on=False: self.acted.emit(key))
-        self._text_buttons.append((made, text))
         return made
 
     def set_picture(self, there: bool, *, has_file: bool = True, moves: bool = False) -> None:
@@ -85,6 +84,7 @@ class CanvasToolbar(QWidget):
         for made in (self.vary, self.start, self.save, self.copy, self.show_file, self.delete):
             made.setEnabled(there and has_file)
         self.upscale.setEnabled(there and has_file and not moves)
+        self._arrange()
 
     def set_live(self, *, running: bool, following: bool, preview: bool) -> None:
         """running: a picture is being made; following: the canvas shows it, as soon as there is a preview of it."""
@@ -96,13 +96,60 @@ class CanvasToolbar(QWidget):
             self.vary.setEnabled(False)
             self.upscale.setEnabled(False)
             self.start.setEnabled(False)
-        for made in (self.save, self.copy, self.show_file, self.delete):
-            made.setVisible(not (running and following))
+        self._following = running and following
+        self._arrange()
 
     def set_zoom(self, zoom: float) -> None:
         self.zoom.setText(f"{round(zoom * 100)}{figures.HARD}%")
 
-    def set_narrow(self, narrow: bool) -> None:
-        style = Qt.ToolButtonStyle.ToolButtonIconOnly if narrow else Qt.ToolButtonStyle.ToolButtonTextBesideIcon
-        for made, _ in self._text_buttons:
-            made.setToolButtonStyle(style)
+    # --- room -------------------------------------------------------------------------------------------------------
+
+    def _arrange(self) -> None:
+        for manner in _MANNERS:
+            self._dress(manner)
+            if self._line.sizeHint().width() <= self.width():
+                return
+
+    def _dress(self, manner: Manner) -> None:
+        """While a preview is followed there is no file to act on."""
+        for made in (self.fit, self.vary, self.upscale, self.start):
+            words = manner == "words" or (manner == "menu" and made is not self.fit)
+            beside, alone = Qt.ToolButtonStyle.ToolButtonTextBesideIcon, Qt.ToolButtonStyle.ToolButtonIconOnly
+            made.setToolButtonStyle(beside if words else alone)
+        self.save.setVisible(not self._following)
+        for made in (self.copy, self.show_file, self.delete):
+            made.setVisible(not self._following and manner == "words")
+        self.more.setVisible(not self._following and manner != "words")
+        self._line.invalidate()
+
+    def minimumSizeHint(self) -> QSize:
+        """What is shown now holds nobody back: narrower, it gives way."""
+        return QSize(0, self.height())
+
+    def resizeEvent(self, event: object) -> None:
+        self._arrange()
+
+    def _open_menu(self) -> None:
+        """What has no word on the bar."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        makes: tuple[tuple[QAbstractButton, str], ...] = (
+            (self.fit, tr("Fit the picture into the window (Space)")),
+            (self.vary, tr("Four pictures that are like this one")),
+            (self.upscale, tr("Upscale…")),
+            (self.start, tr("Use as start picture")),
+        )
+        files: tuple[tuple[QAbstractButton, str], ...] = (
+            (self.copy, tr("Copy the picture")),
+            (self.show_file, tr("Show file")),
+            (self.delete, tr("Move to the bin")),
+        )
+        if self.vary.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly:
+            self._add(menu, makes)
+            menu.addSeparator()
+        self._add(menu, files)
+        below(menu, self.more)
+
+    def _add(self, menu: QMenu, entries: tuple[tuple[QAbstractButton, str], ...]) -> None:
+        for made, words in entries:
+            menu.addAction(words, made.click).setEnabled(made.isEnabled())
