@@ -75,7 +75,14 @@ def peak_words(found: Forecast) -> str:
     else:
         told = tr("Peak memory about {0}, computed from how the model is built.", peak)
     free = "" if found.free is None else tr("{0} are free.", figures.size(found.free))
-    return sentences(told, free, tr("It is decoded in tiles.") if found.way.tiled else "")
+    return sentences(told, free, _tiles_words(found))
+
+
+def _tiles_words(found: Forecast) -> str:
+    """What does not fit is not decoded at all."""
+    if not found.way.tiled:
+        return ""
+    return tr("Decoding in tiles is counted in, and is not enough.") if found.fit == "no" else tr("It is decoded in tiles.")
 
 
 def shortage(shape: Shape, found: Forecast | None) -> str:
