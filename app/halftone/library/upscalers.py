@@ -1,18 +1,22 @@
 """Upscale models: one safetensors file each; what can be told of one before anything is loaded."""
 
+import logging
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import LANCZOS, LATENT, model_stem
 from halftone.library.families import KIND_NAMES
-from halftone.library.header import read_header
-from halftone.library.models import PICKLES, list_models, model_files
+from halftone.library.header import file_stamp, read_header
+from halftone.library.models import PICKLES, describe, model_files
 from halftone.settings.store import Settings
 
 UPSCALER: Final = "upscaler"
 """The kind of such a file, as far as it is recognised: of many architectures only what builds them tells."""
 
+_log = logging.getLogger(__name__)
 _PICKLE = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
 
 
@@ -42,6 +46,20 @@ def check_upscaler(upscaler: str) -> None:
 
 def known_upscalers(settings: Settings) -> dict[str, str]:
     """Name -> path of all in the folders of the settings: in their own every file, in those of models what is recognised."""
-    own = [path for path in model_files(settings.upscaler_folders) if path.lower().endswith(".safetensors")]
-    others = [facts.path for facts in list_models(settings.model_folders) if facts.family == KIND_NAMES[UPSCALER]]
-    return {model_stem(path): path for path in sorted((*others, *own))}
+    own, others = (_files(folders) for folders in (settings.upscaler_folders, settings.model_folders))
+    recognised = (path for path in others if _is_one(path, file_stamp(path)))
+    return {model_stem(path): path for path in sorted((*recognised, *own))}
+
+
+def _files(folders: Iterable[str]) -> list[str]:
+    return [path for path in model_files(folders) if path.lower().endswith(".safetensors")]
+
+
+@lru_cache(maxsize=4096)
+def _is_one(path: str, stamp: str) -> bool:
+    """Whether a file is recognised as one. stamp: as it is now; a tenth of a second is not spent again on an unchanged header."""
+    try:
+        return bool(stamp) and describe(path).family == KIND_NAMES[UPSCALER]
+    except HalftoneError as error:
+        _log.info("left out of the upscale models: %s", error)
+        return False

@@ -22,14 +22,14 @@ def settings(folder: Path) -> Settings:
     return Settings(first_run_done=True, upscaler_folders=(str(folder),))
 
 
-def entries(stage: Stage) -> QMenu:
-    """The menu of models, once the folders are read."""
+def opened(stage: Stage) -> QMenu:
+    """The menu of models."""
+    (menu,) = (one for one in stage.page.findChildren(QMenu) if one.isVisible())
+    return menu
 
-    def there() -> list[QMenu]:
-        return [menu for menu in stage.page.findChildren(QMenu) if menu.isVisible()]
 
-    stage.wait(lambda: bool(there()))
-    return there()[0]
+def words(menu: QMenu) -> list[str]:
+    return [action.text() for action in menu.actions()]
 
 
 def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path)
     source = centre.shown
     assert source is not None
     centre.toolbar.upscale.click()
-    menu = entries(stage)
-    assert [action.text() for action in menu.actions()] == ["4x-Sharp", "", "Choose a file…"]
+    menu = opened(stage)
+    stage.wait(lambda: words(menu) == ["4x-Sharp", "", "Choose a file…"])
     menu.actions()[0].trigger()
     menu.close()
     stage.wait(lambda: centre.shown is not None and centre.shown.facts.upscaled is not None)
@@ -60,6 +60,29 @@ def test_the_button_makes_the_shown_picture_larger(qtbot: QtBot, tmp_path: Path)
         assert history.recent()[0].facts.upscaled == made.facts.upscaled
     stage.page.reuse_settings()
     assert stage.page.form.request().seed == source.facts.seed
+    stage.close()
+
+
+def test_the_menu_opens_at_once_however_long_the_folders_take(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, settings=settings(tmp_path / "up"))
+    stage.picture()
+    button = stage.page.centre.toolbar.upscale
+    button.click()
+    menu = opened(stage)
+    assert words(menu) == ["Looking for upscale models…", "", "Choose a file…"]
+    assert not menu.actions()[0].isEnabled()
+    stage.wait(lambda: words(menu)[0] == "4x-Sharp")
+    menu.close()
+    stage.idle()
+    (tmp_path / "up" / "4x-Sharp.safetensors").rename(tmp_path / "up" / "2x-Soft.safetensors")
+    button.click()
+    menu = opened(stage)
+    assert words(menu)[0] == "4x-Sharp", "what the last look found"
+    stage.wait(lambda: words(menu)[0] == "2x-Soft")
+    menu.close()
+    button.click()
+    opened(stage).close()
+    stage.idle()
     stage.close()
 
 
