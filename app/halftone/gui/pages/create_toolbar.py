@@ -11,10 +11,9 @@ from halftone.gui.pages.create_folded import below
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import button, column, icon_button, label, row, set_icon, surface, vline
 
-
 Manner = Literal["words", "menu", "icons"]
 _MANNERS: Final[tuple[Manner, ...]] = ("words", "menu", "icons")
-"""Words on all; words on what makes pictures, and what is for the file in a menu; icons only, and a menu with the words of all."""
+"""Words on all; words on what makes pictures, and a menu for the rest; icons only, and a menu with the words of all."""
 
 
 class CanvasToolbar(QWidget):
