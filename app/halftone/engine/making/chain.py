@@ -22,7 +22,8 @@ from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.generate import Generation
-from halftone.engine.making.pass_delivery import Earlier, Made, PassDelivery
+from halftone.engine.making.outcome import Finished
+from halftone.engine.making.pass_delivery import Earlier, PassDelivery
 from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.latents import read_handed
 from halftone.health.kept import Kept, read_kept
@@ -147,7 +148,7 @@ class Chain(ABC):
         ahead: float = 0.0,
         drawn: bool = False,
         falls_back: bool = False,
-    ) -> Made | None:
+    ) -> Finished | None:
         """What the pass hands on; None where the picture is at its end, in a file or given up. ahead: work of the passes after
         it, in steps of this one.
         """

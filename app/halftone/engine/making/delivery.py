@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,16 +14,16 @@ from halftone.contract.engine import Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
-from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.making.made_with import made_with
+from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
 from halftone.engine.making.saving import write_frames
 from halftone.engine.sampling.film import Film, Reported
 from halftone.engine.sampling.frames import thumbnail, to_pixels
 from halftone.engine.sampling.latents import forget_latents, keep_if_possible
-from halftone.engine.sampling.unfinished import Loop, NotKeptError
+from halftone.engine.sampling.unfinished import NotKeptError
 from halftone.health.kept import Kept, given_files
 from halftone.library.spoken import fixed
 from halftone.library.videos import video_format
@@ -50,28 +50,18 @@ class Delivery:
         self.pictures: list[PictureFacts] = []
         self.unsaved: HalftoneError | None = None
 
-    def save(
-        self,
-        now: Picture,
-        facts: PictureFacts,
-        film: Film,
-        latents: torch.Tensor | None,
-        resolved: ResolvedRequest,
-        plan: Plan,
-    ) -> None:
-        """film: the frames that are written; latents: what was decoded, kept if they cannot be. resolved, plan: for the receipt.
-
-        Kept latents that this picture was decoded from go, once it is written and sound.
-        """
+    def save(self, made: Finished) -> None:
+        """Kept latents that this picture was decoded from go, once it is written and sound."""
         self.emit(PhaseChanged(phase="save"))
-        facts = msgspec.structs.replace(facts, seconds=time.perf_counter() - now.started)
+        film, now = made.film, made.now
+        facts = msgspec.structs.replace(made.facts, seconds=time.perf_counter() - now.started)
 
         width, height = facts.first_size
-        made = msgspec.structs.replace(_alone(resolved, facts), width=width, height=height, batch=resolved.batch)
+        asked = msgspec.structs.replace(_alone(made.resolved, facts), width=width, height=height, batch=made.resolved.batch)
 
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))
-            return a1111_text(made, there), receipt_json(made, there, plan, made_with(made.device))
+            return a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device))
 
         try:
             frames, places = Reported(film, self._told), self._path(now, self._ending(film))
@@ -80,7 +70,7 @@ class Delivery:
             if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
                 forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
-            facts = self._not_written(facts, self._keep(latents, facts, resolved, plan), error)
+            facts = self._not_written(facts, self._keep(made.latents, replace(made, facts=facts)), error)
         self._hand_over(facts, thumbnail(Image.fromarray(film[0])), now.failed)
 
     @property
@@ -97,51 +87,40 @@ class Delivery:
         if frames > 1 and (frame == frames or frame * _TOLD // frames != (frame - 1) * _TOLD // frames):
             self.emit(PhaseChanged(phase="save", done=frame, total=frames))
 
-    def give_up(
-        self,
-        now: Picture,
-        facts: PictureFacts,
-        failed: torch.Tensor | None,
-        resolved: ResolvedRequest,
-        plan: Plan,
-        loop: Callable[[Snapshot], Loop],
-    ) -> None:
+    def give_up(self, left: Stopped) -> None:
         """A picture that could not be finished: keep the latents of a failed decode, or of the last good step, and say what
-        happened. loop: all that the steps after that state need.
+        happened.
 
         What it went on from stays until that is written, and is what there is where nothing new came of it.
         """
-        self._hand_over(self._left(now, facts, resolved, plan, loop), b"", failed)
+        self._hand_over(self._left(left), b"", left.failed)
 
-    def _left(
-        self, now: Picture, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
-    ) -> PictureFacts:
+    def _left(self, left: Stopped) -> PictureFacts:
         """With the file of what is kept of an unfinished picture."""
+        now = left.now
         if now.decoder_input is None and now.good is not None:
-            return self._keep_steps(now.good, facts, resolved, plan, loop)
+            return self._keep_steps(now.good, left)
         if now.decoder_input is None and self._unfinished is not None:
-            return self._as_before(facts)
-        return msgspec.structs.replace(facts, latents=self._keep(now.decoder_input, facts, resolved, plan))
+            return self._as_before(left.facts)
+        return msgspec.structs.replace(left.facts, latents=self._keep(now.decoder_input, left))
 
     def handed(self) -> dict[str, torch.Tensor]:
         """What the pass at hand was given by the one before, to be kept with its steps."""
         return {}
 
-    def _keep_steps(
-        self, good: Snapshot, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan, loop: Callable[[Snapshot], Loop]
-    ) -> PictureFacts:
+    def _keep_steps(self, good: Snapshot, left: Stopped) -> PictureFacts:
         """With all that the steps after that state need. Where that cannot be written nothing is: a sampler's latents are not yet
         what a decoder takes.
         """
-        told = msgspec.structs.replace(facts, kept_step=good.step - good.began + 1)
-        asked = fixed(self._request, facts)
-        record = msgspec.structs.replace(self._record(told, resolved, plan), asked=asked)
+        told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
+        asked = fixed(self._request, told)
+        record = msgspec.structs.replace(self._record(replace(left, facts=told)), asked=asked)
         try:
-            path = keep_if_possible(loop(good), record, self.handed())
+            path = keep_if_possible(left.loop(good), record, self.handed())
         except NotKeptError as error:
             log.info("the state of the steps cannot be kept: %s", error)
-            return msgspec.structs.replace(self._as_before(facts), not_kept=True)
-        return self._as_before(facts) if path is None else msgspec.structs.replace(told, latents=self._replaced(path))
+            return msgspec.structs.replace(self._as_before(left.facts), not_kept=True)
+        return self._as_before(left.facts) if path is None else msgspec.structs.replace(told, latents=self._replaced(path))
 
     def _as_before(self, facts: PictureFacts) -> PictureFacts:
         """With what the picture went on from, if it did."""
@@ -149,12 +128,12 @@ class Delivery:
             return facts
         return msgspec.structs.replace(facts, latents=self._request.resume_latents, kept_step=self._unfinished.picture.kept_step)
 
-    def _keep(self, latents: torch.Tensor | None, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> str | None:
+    def _keep(self, latents: torch.Tensor | None, of: Outcome) -> str | None:
         """The file with the latents of this picture: the one they came from, else a new one."""
         old = self._request.resume_latents
         if latents is None or (old is not None and self._unfinished is None):
             return old
-        path = keep_if_possible(latents, self._record(facts, resolved, plan))
+        path = keep_if_possible(latents, self._record(of))
         return old if path is None else self._replaced(path)
 
     def _replaced(self, path: Path) -> str:
@@ -163,9 +142,9 @@ class Delivery:
             forget_latents(Path(self._request.resume_latents))
         return str(path)
 
-    def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
-        alone, path, version = _alone(resolved, facts), self._model.path, self._model.fingerprint
-        return Kept(request=alone, picture=facts, plan=plan, path=path, fingerprint=version, given=self._given)
+    def _record(self, of: Outcome) -> Kept:
+        alone, path, version = _alone(of.resolved, of.facts), self._model.path, self._model.fingerprint
+        return Kept(request=alone, picture=of.facts, plan=of.plan, path=path, fingerprint=version, given=self._given)
 
     def _not_written(self, facts: PictureFacts, file: str | None, error: HalftoneError) -> PictureFacts:
         """The rest of the batch is made all the same; the job ends with the first such error, which names the kept latents."""

@@ -44,6 +44,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_plan, merged
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.guarding import Guard
+from halftone.engine.making.outcome import Finished, Stopped
 from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, picture_facts
 from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight, Hooks, StepFailed, decoded, is_finite
@@ -381,7 +382,7 @@ class Generation:
             film = self._overlay.lay_frames(film)  # only now: what was made is judged as it was made
             seen = replace(seen, width=film.size[1], height=film.size[0])
         facts = self._facts(state, seen)
-        self._delivery.save(self._picture, facts, film, flight.decoded_input, self._resolved, self._whole_plan())
+        self._delivery.save(Finished(self._picture, facts, self._resolved, self._whole_plan(), film, flight.decoded_input))
 
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
@@ -413,5 +414,5 @@ class Generation:
     def _give_up(self, state: ReceiptState, failed: torch.Tensor | None, flight: Flight) -> None:
         """Leave the picture with what happened to it."""
         facts = self._facts(state, None)
-        self._delivery.give_up(self._picture, facts, failed, self._resolved, self._whole_plan(), flight.loop)
+        self._delivery.give_up(Stopped(self._picture, facts, self._resolved, self._whole_plan(), failed, flight.loop))
         flight.decodes.clear()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import torch
@@ -10,14 +10,11 @@ import torch
 from halftone.contract.engine import Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts
-from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
-from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.making.delivery import Delivery
+from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
-from halftone.engine.sampling.film import Film
 from halftone.engine.sampling.handover import Handover
-from halftone.engine.sampling.unfinished import Loop
 from halftone.health.kept import Kept
 from halftone.health.ran import first_times
 
@@ -35,22 +32,10 @@ class Earlier:
     ran: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Made:
-    """What a pass gives to the next one. facts, resolved: of all so far; now, plan: of the pass."""
-
-    now: Picture
-    facts: PictureFacts
-    film: Film
-    latents: torch.Tensor | None
-    resolved: ResolvedRequest
-    plan: Plan
-
-
 class PassDelivery(Delivery):
     """Of the pass `number` (from 1) of a picture. request: of the whole picture; complete: makes the whole picture's request of
-    the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, None where this one
-    was the last.
+    the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, with facts and request
+    of all passes so far; None where this one was the last.
 
     falls_back: whether a pass that does not fit raises out-of-memory, and one that comes out black second-pass-black, for what
     was made before it is a picture; left: what was kept of it then, where it can go on.
@@ -77,53 +62,38 @@ class PassDelivery(Delivery):
         self._complete = complete
         self._goes_on = goes_on
         self._falls_back = falls_back
-        self.made: Made | None = None
+        self.made: Finished | None = None
         self.left: PictureFacts | None = None
 
     @property
     def number(self) -> int:
         return len(self._earlier.passes) + 1
 
-    def save(
-        self,
-        now: Picture,
-        facts: PictureFacts,
-        film: Film,
-        latents: torch.Tensor | None,
-        resolved: ResolvedRequest,
-        plan: Plan,
-    ) -> None:
-        going_on = self._goes_on(facts)
-        facts, resolved = self._joined(now, facts), self._whole(resolved)
+    def save(self, made: Finished) -> None:
+        going_on = self._goes_on(made.facts)
+        made = replace(made, facts=self._joined(made.now, made.facts), resolved=self._whole(made.resolved))
         if going_on:
-            self.made = Made(now, facts, film, latents, resolved, plan)
+            self.made = made
         else:
-            super().save(now, facts, film, latents, resolved, plan)
+            super().save(made)
 
-    def give_up(
-        self,
-        now: Picture,
-        facts: PictureFacts,
-        failed: torch.Tensor | None,
-        resolved: ResolvedRequest,
-        plan: Plan,
-        loop: Callable[[Snapshot], Loop],
-    ) -> None:
-        joined, whole = self._joined(now, facts), self._whole(resolved)
+    def give_up(self, left: Stopped) -> None:
+        facts = left.facts
+        left = replace(left, facts=self._joined(left.now, facts), resolved=self._whole(left.resolved))
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
-            self.left = self._left(now, joined, whole, plan, loop)
+            self.left = self._left(left)
             raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
         if self._falls_back and facts.state == "not-recovered":
             if facts.events[-1].sound_in_float32 is not False:
-                self.left = self._left(now, joined, whole, plan, loop)
+                self.left = self._left(left)
             raise _black(facts.events[-1])
-        super().give_up(now, joined, failed, whole, plan, loop)
+        super().give_up(left)
 
     def handed(self) -> dict[str, torch.Tensor]:
         return self._handover.tensors()
 
-    def _record(self, facts: PictureFacts, resolved: ResolvedRequest, plan: Plan) -> Kept:
-        return msgspec.structs.replace(super()._record(facts, resolved, plan), in_pass=self.number)
+    def _record(self, of: Outcome) -> Kept:
+        return msgspec.structs.replace(super()._record(of), in_pass=self.number)
 
     def _whole(self, resolved: ResolvedRequest) -> ResolvedRequest:
         """The request of the whole picture, with what there was to say of this pass."""
@@ -183,18 +153,9 @@ class CutShort(Delivery):
         self._why = why
         self._kept = {} if left is None else {"latents": left.latents, "kept_step": left.kept_step}
 
-    def save(
-        self,
-        now: Picture,
-        facts: PictureFacts,
-        film: Film,
-        latents: torch.Tensor | None,
-        resolved: ResolvedRequest,
-        plan: Plan,
-    ) -> None:
-        facts = msgspec.structs.replace(facts, cut_short=self._why, **self._kept)
-        super().save(now, facts, film, latents, resolved, plan)
+    def save(self, made: Finished) -> None:
+        super().save(replace(made, facts=msgspec.structs.replace(made.facts, cut_short=self._why, **self._kept)))
 
-    def keep(self, made: Made) -> str | None:
+    def keep(self, made: Finished) -> str | None:
         """The file of what is left to decode of it."""
-        return self._keep(made.latents, made.facts, made.resolved, made.plan)
+        return self._keep(made.latents, made)

@@ -17,7 +17,8 @@ from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import of_request, size_multiple, task_pipeline
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.chain import PASSES, Chain, in_pass
-from halftone.engine.making.pass_delivery import CutShort, Earlier, Made
+from halftone.engine.making.outcome import Finished
+from halftone.engine.making.pass_delivery import CutShort, Earlier
 from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
 from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
 from halftone.health.faults import first_line, is_out_of_memory
@@ -104,7 +105,7 @@ class Passes(Chain):
         except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
             self._save_first(index, first, made, error)
 
-    def _save_first(self, index: int, request: PictureRequest, made: Made, error: Exception) -> None:
+    def _save_first(self, index: int, request: PictureRequest, made: Finished, error: Exception) -> None:
         """The picture of the first pass, with what befell the second. Raises the error if nobody foresaw it."""
         log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
         why = _told_to_user(error)
@@ -115,7 +116,7 @@ class Passes(Chain):
             if why is None:
                 raise error
 
-    def _save_made(self, index: int, request: PictureRequest, made: Made, why: ErrorFacts) -> None:
+    def _save_made(self, index: int, request: PictureRequest, made: Finished, why: ErrorFacts) -> None:
         """Latents that were never decoded are, now."""
 
         def delivery(latents: str | None) -> CutShort:
@@ -124,7 +125,7 @@ class Passes(Chain):
 
         if self._hires.upscaler != LATENT:
             saved = delivery(None)
-            saved.save(made.now, made.facts, made.film, made.latents, made.resolved, made.plan)
+            saved.save(made)
         else:
             file = delivery(None).keep(made)
             if file is None:
@@ -139,7 +140,7 @@ class Passes(Chain):
         ends = None if self._hires.upscaler != LATENT else lambda: not self._control.kept
         return Handover(index, ends_in_latents=ends, factor=int(getattr(self._pipe, "vae_scale_factor", 8)), is_last=False)
 
-    def _handed(self, index: int, made: Made) -> tuple[Handover, tuple[GuardEvent, ...]]:
+    def _handed(self, index: int, made: Finished) -> tuple[Handover, tuple[GuardEvent, ...]]:
         """What the second pass draws over, and what befell it on the way."""
         before = made.facts.width, made.facts.height
         size = self._larger(*before)

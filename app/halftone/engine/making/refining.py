@@ -19,7 +19,8 @@ from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, 
 from halftone.engine.inputs.resolve import of_request, pipeline_arguments, start_canvas, task_pipeline
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.chain import PASSES, Chain
-from halftone.engine.making.pass_delivery import Earlier, Made
+from halftone.engine.making.outcome import Finished
+from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.health.kept import Kept
@@ -97,7 +98,7 @@ class Refining(Chain):
                 break
         return halves, loaded.native_scheduler
 
-    def _half(self, index: int, request: PictureRequest, before: Earlier, made: Made, kept: Kept | None) -> _Half:
+    def _half(self, index: int, request: PictureRequest, before: Earlier, made: Finished, kept: Kept | None) -> _Half:
         assert made.latents is not None
         facts = made.facts
         blank = Image.new("RGB", (facts.width, facts.height))  # stands where the latents come in
