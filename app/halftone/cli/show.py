@@ -206,7 +206,8 @@ def show_pictures(
             note = shortage_note(shortage)
             _put(out, f"{note.title.text()} {note.text.text()}", 2, "red" if shortage.then == "stopped" else "yellow")
         if picture.cut_short is not None:
-            _put(out, f"The second pass could not be made; this is the first. {say_here(picture.cut_short)}", 2, "yellow")
+            made = "; this is the first" if picture.path else ""
+            _put(out, f"The second pass could not be made{made}. {say_here(picture.cut_short)}", 2, "yellow")
         if picture.not_kept:
             _put(out, "Its steps cannot go on: their state cannot be kept with this model and sampler.", 2)
             _put(out, "Make it again with --on-black recover, which cures the step as soon as it fails.", 2)

@@ -67,6 +67,7 @@ ErrorCode = Literal[
     "upscaler-not-one",
     "upscaler-broken",
     "second-pass-black",
+    "second-pass-flat",
     "lora-missing",
     "lora-not-a-lora",
     "lora-kind",
@@ -269,6 +270,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "second-pass-black": (
         "A bad number appeared in the second pass, and {detail}.",
         "Check the model, or give the second pass a smaller scale or strength.",
+    ),
+    "second-pass-flat": (
+        "The second pass came out in one colour, and no cure can help: its numbers are finite.",
+        "Give the second pass a smaller scale or strength, or check the model.",
     ),
     "lora-missing": ("There is no LoRA at {path}.", "Check the path, or leave it out."),
     "lora-not-a-lora": ("{path} is not a LoRA: {detail}.", "Choose a LoRA's .safetensors file, or leave it out."),

@@ -74,8 +74,11 @@ def _cut_short(picture: PictureFacts, why: ErrorFacts) -> Message:
     go_on = () if in_vain else (Act("recover", tr("Try again"), "rotate-ccw", ""),)
     return Message(
         level="warn",
-        title=tr("The second pass could not be made. The picture of the first pass is saved."),
+        title=tr("The second pass could not be made. The picture of the first pass is saved.")
+        if picture.path
+        else tr("The second pass could not be made."),
         text=sentences(error_sentence(why), error_remedy(why)),
+        strong="" if picture.path else _what_is_kept(picture),
         actions=(*go_on, Act("fold", tr("Close"), "", "quiet")),
     )
 

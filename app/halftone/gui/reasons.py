@@ -133,6 +133,7 @@ FRAGMENTS: Final = (
     "it does not hold {0}",
     "the memory ended at {0} × {1}",
     "the setting for black pictures says to stop there",
+    "the setting for black pictures says to ask first",
     "no cure that Halftone tried held",
     "FP32 gives bad numbers there as well",
     "The size of {0}, {1} times larger,",

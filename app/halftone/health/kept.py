@@ -19,6 +19,8 @@ from halftone.library.vaes import vae_version
 RECORD = "halftone"
 """Under this name the record stands in the metadata of the safetensors file."""
 
+_SECOND = 2
+
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the receipt of the picture needs once it is decoded.
@@ -112,7 +114,10 @@ def going_on(request: PictureRequest) -> tuple[PictureRequest, bool]:
         raise HalftoneError("transformer-gone", path=asked.transformer)
     if asked is None:
         return _left_to_decode(request, kept), True
-    _check_same(_pictures(asked), given_files(asked), kept)
+    given = given_files(asked)
+    if asked.refiner is not None and (kept.in_pass < _SECOND or not kept.picture.kept_step):
+        del given[asked.refiner.path]  # none of the steps is its own
+    _check_same(_pictures(asked), given, kept)
     now = ("model", "device", "output", "overwrite", "resume_latents", "numerics")
     video = request.video or (asked.video if request.output is None else None)
     here = {name: getattr(request, name) for name in now} | {"video": video, "fps": request.fps or asked.fps}

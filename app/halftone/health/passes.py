@@ -58,7 +58,8 @@ def step_words(event: GuardEvent) -> Words:
 
 def kept_words(picture: PictureFacts) -> Words:
     """The step after which a picture was kept."""
-    return _of_pass(picture.kept_step or 0, len(picture.passes))
+    done = picture.passes if picture.kept_step else [one for one in picture.passes if one.steps]
+    return _of_pass(picture.kept_step or (done[-1].steps if done else 0), len(done))
 
 
 def _of_pass(step: int, number: int) -> Words:

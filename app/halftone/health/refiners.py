@@ -67,9 +67,6 @@ def alone(request: PictureRequest) -> PictureRequest:
         inversions=(),
         controls=(),
         ip_adapters=(),
-        variation_seed=None,
-        variation_strength=0.0,
-        seed_size=None,
     )
 
 

@@ -8,13 +8,14 @@ from tests.helpers import samples
 
 from halftone.cli.events import how_to_finish
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import GuardEvent, LoraCause, PictureFacts, Shortage
+from halftone.contract.facts import GuardEvent, LoraCause, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.words import ReceiptState
 from halftone.gui.i18n import table
 from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.gui.picture_text import picture_message, receipt
 from halftone.health.explain import note_for
+from halftone.health.passes import kept_words
 
 ACTIONS = ("decoded-again", "encoded-again", "went-back-one-step")
 
@@ -230,3 +231,17 @@ def test_a_second_pass_that_was_not_made_is_told_with_the_first_picture(latents:
     assert message.text.startswith("This size does not fit: the memory ended at 1024 × 1024. Choose")
     assert [act.key for act in message.actions] == (["fold"] if latents is None else ["recover", "fold"])
     assert bool(how_to_finish(picture)) == (latents is not None)
+
+
+def test_a_refiner_that_made_nothing_leaves_what_the_base_made() -> None:
+    first = PassFacts(kind="first", width=64, height=64, steps=20, seconds=1, dtypes={})
+    why = ErrorFacts(code="model-load-failed", facts={"path": "/refiner", "detail": "a part is missing"})
+    left = msgspec.structs.replace(samples.picture_facts("", "not-recovered"), events=(), cut_short=why, kept_step=0)
+    picture = msgspec.structs.replace(left, latents="/kept.safetensors", passes=(first,))
+    message = picture_message(picture)
+    assert message is not None
+    assert message.title == "The second pass could not be made."
+    assert message.strong == "It is kept as it was after step 20 of pass 1, and can go on from there."
+    tried = msgspec.structs.replace(picture, passes=(first, msgspec.structs.replace(first, kind="second", steps=0)))
+    assert kept_words(tried).text() == "20 of pass 1"
+    assert how_to_finish(picture)

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 from tests.helpers.tiny import FAMILIES, save_tiny
 
 from halftone.engine.service import DiffusersEngine
@@ -21,3 +22,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def engine() -> DiffusersEngine:
     return DiffusersEngine()
+
+
+@pytest.fixture(scope="session")
+def refiner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny one of SDXL."""
+    from tests.bench.families import kin
+
+    folder = tmp_path_factory.mktemp("refiner") / "refiner"
+    torch.manual_seed(3)
+    kin.refiner().save_pretrained(folder)
+    return folder

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 from tests.helpers.engine_runs import Recorder, generate, pixels
+from tests.helpers.interrupted import failing
 from tests.helpers.upscalers import make_upscaler
 from tests.torch.engine.test_out_of_memory import FULL, full, part
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import PictureReady, StepDone
 from halftone.contract.request import Hires
 from halftone.engine.service import DiffusersEngine
@@ -116,6 +117,53 @@ def test_a_second_pass_that_comes_out_black_leaves_the_first_pictures(
     assert picture.latents is None, "it would fail again"
     assert [one.kind for one in picture.passes] == ["first"]
     assert np.array_equal(pixels(report), first)
+
+
+@contextmanager
+def flat(module: torch.nn.Module) -> Generator[None]:
+    """What the decoder gives in the larger pass is of one colour, in any precision."""
+
+    def strike(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor | None:
+        return output * 0 - 1 if output.shape[-1] > 32 else None
+
+    handle = module.register_forward_hook(strike)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("hires", [LATENT, LANCZOS], ids=["latent", "lanczos"])
+def test_a_second_pass_of_one_colour_leaves_the_first_picture(
+    engine: DiffusersEngine, models: dict[str, Path], first: Any, hires: Hires
+) -> None:
+    with flat(part(engine, "vae.decoder.conv_out")):
+        report, _ = generate(engine, models["sd15"], hires=hires)
+    (picture,) = report.images
+    assert (picture.state, picture.black) == ("clean", False)
+    assert picture.cut_short is not None
+    assert say(picture.cut_short).startswith("The second pass came out in one colour, and no cure can help")
+    assert picture.latents is None, "it would come out so again"
+    assert np.array_equal(pixels(report), first)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_second_pass_that_is_to_ask_leaves_the_first_picture_and_can_go_on(
+    engine: DiffusersEngine, models: dict[str, Path], step: int
+) -> None:
+    generate(engine, models["sd15"], "float16", steps=1)
+    with failing(engine, 3 + step - 1):
+        whole, _ = generate(engine, models["sd15"], "float16", hires=LANCZOS)
+    with failing(engine, 3 + step - 1):
+        report, _ = generate(engine, models["sd15"], "float16", hires=LANCZOS, on_black="ask")
+    (picture,) = report.images
+    assert (picture.state, Path(picture.path).is_file()) == ("clean", True)
+    assert picture.cut_short is not None
+    assert "the setting for black pictures says to ask first" in say(picture.cut_short)
+    assert recognised(str(picture.cut_short.facts["detail"]))
+    with failing(engine):
+        again, _ = generate(engine, models["sd15"], "float16", resume_latents=picture.latents)
+    assert np.array_equal(pixels(again), pixels(whole))
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.bench.families.kin import refiner as refiner_pipe
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, pixels
 from tests.helpers.interrupted import LAYER, failing
 from tests.helpers.read_back import read_picture
@@ -26,14 +25,6 @@ from halftone.health.kept import read_kept
 
 STEPS = 5
 AT = 0.6
-
-
-@pytest.fixture(scope="module")
-def refiner(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("refiner") / "refiner"
-    torch.manual_seed(3)
-    refiner_pipe().save_pretrained(folder)
-    return folder
 
 
 def refined(engine: DiffusersEngine, models: dict[str, Path], refiner: Path, *args: Any, **changes: Any) -> Any:

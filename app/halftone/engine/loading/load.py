@@ -37,10 +37,11 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.controlnets import ControlFile
 from halftone.library.copies import exponents_in
 from halftone.library.denoisers import TransformerFile
+from halftone.library.folder import read_json
 from halftone.library.header import read_header
 from halftone.library.ipadapters import AdapterFile
 from halftone.library.models import weight_files
-from halftone.library.single import kinds_by_component, places
+from halftone.library.single import configs, kinds_by_component, places
 from halftone.library.vaes import VAE, VaeFile
 
 log = logging.getLogger(__name__)
@@ -150,6 +151,20 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
         settle(loaded, name, module)
     log.info("loaded %s in %.1f s for %s", facts.name, time.perf_counter() - started, device)
     return loaded
+
+
+def native_scheduler(facts: ModelFacts) -> Any:
+    """As the pipeline of the model is loaded with it; nothing else is read. Raises model-load-failed."""
+    import diffusers
+
+    path = Path(facts.path)
+    with told_loading(facts, path):
+        if path.is_file():
+            found = configs(facts.family, read_header(path))
+            index, config = found["model_index"], found["scheduler"]
+        else:
+            index, config = (read_json(path / name) for name in ("model_index.json", "scheduler/scheduler_config.json"))
+        return getattr(diffusers, cast("Any", index)["scheduler"][1]).from_config(config)
 
 
 @contextmanager

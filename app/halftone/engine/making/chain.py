@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.engine import Control, Emit
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, ModelFacts, PictureFacts, SelfTestReport
 from halftone.contract.messages import AnyEvent, JobStarted, StepDone
 from halftone.contract.plan import Plan
@@ -26,12 +26,29 @@ from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier, PassDelivery
 from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.latents import read_handed
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.kept import Kept, read_kept
 from halftone.health.ran import first_times
 
 PASSES: Final = 2
 _GOOD: Final = ("clean", "recovered", "unwatched")
 """States of a picture that is worth another pass."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a picture. request: what its model is asked; kind: as in PassFacts; kept: what the picture goes on from; ahead:
+    work of the passes after it, in steps of this one; drawn: the seed was not asked for; falls_back: as of its delivery.
+    """
+
+    request: PictureRequest
+    kind: str
+    earlier: Earlier
+    handover: Handover
+    kept: Kept | None
+    ahead: float = 0.0
+    drawn: bool = False
+    falls_back: bool = False
 
 
 @dataclass
@@ -87,7 +104,7 @@ class Chain(ABC):
         if self._unsaved is not None:
             raise self._unsaved
         return GenerateReport(
-            images=tuple(self._pictures),
+            images=tuple(sorted(self._pictures, key=lambda picture: picture.index)),
             plan=self._plan,
             events=tuple(event for picture in self._pictures for event in picture.events),
             seconds=time.perf_counter() - started,
@@ -126,64 +143,56 @@ class Chain(ABC):
         """(pass to begin with, what was before it, what it is handed): the first, or the one that was kept."""
         if kept is None or kept.in_pass < PASSES:
             return 1, Earlier(), self._first(index)
-        image, latents = from_tensors(read_handed(Path(self._request.resume_latents or "")))
-        if image is None:
+        handover = from_tensors(read_handed(Path(self._request.resume_latents or "")), index, self._facts)
+        if handover is None:
             raise HalftoneError("latents-unreadable", "handed.image", path=self._request.resume_latents or "")
         before = kept.in_pass - 1
         events = tuple(event for event in kept.picture.events if event.in_pass <= before)
-        handover = Handover(index, image, latents, model=self._facts)
-        return kept.in_pass, Earlier(kept.request, kept.picture.passes[:before], events), handover
+        earlier = Earlier(kept.request, kept.picture.passes[:before], events, ran=kept.picture.ran)
+        return kept.in_pass, earlier, handover
 
     # --- one pass ----------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        loaded: Loaded,
-        request: PictureRequest,
-        kind: str,
-        earlier: Earlier,
-        handover: Handover,
-        kept: Kept | None,
-        *,
-        ahead: float = 0.0,
-        drawn: bool = False,
-        falls_back: bool = False,
-    ) -> Finished | None:
-        """What the pass hands on; None where the picture is at its end, in a file or given up. ahead: work of the passes after
-        it, in steps of this one.
-        """
-
-        def complete(resolved: ResolvedRequest) -> ResolvedRequest:
-            said = (f"Seed {resolved.seed}: drawn at random.",) if drawn else ()
-            reasons = (*said, *resolved.reasons)
-            return self._completed(msgspec.structs.replace(resolved, batch=self._request.batch, reasons=reasons))
-
-        def goes_on(facts: PictureFacts) -> bool:
-            return not handover.is_last and not self._control.kept and facts.state in _GOOD
-
-        delivery = PassDelivery(
-            msgspec.structs.replace(self._request, seed=request.seed, variation_seed=self._one(handover.index).variation_seed),
-            self._facts,
-            self._told(len(earlier.passes) + 1, ahead),
-            kept,
-            kind=kind,
-            earlier=earlier,
-            handover=handover,
-            complete=complete,
-            goes_on=goes_on,
-            falls_back=falls_back,
-        )
+    def _run(self, loaded: Loaded, one: Pass) -> Finished | None:
+        """What the pass hands on; None where the picture is at its end, in a file or given up."""
+        delivery = self._delivery(one)
         try:
-            report = self._generate(loaded, request, handover, delivery)
+            report = self._generate(loaded, one.request, one.handover, delivery)
         finally:
             self._left = delivery.left
         if report is not None:
             reasons = first_times(self._plan.reasons, report.plan.reasons)
             self._plan = msgspec.structs.replace(report.plan, reasons=reasons)
             self._seconds_per_step = self._seconds_per_step or report.seconds_per_step
+        self._take(delivery)
+        return delivery.made
+
+    def _take(self, delivery: Delivery) -> None:
         self._unsaved = self._unsaved or delivery.unsaved
         self._pictures += delivery.pictures
-        return delivery.made
+
+    def _delivery(self, one: Pass) -> PassDelivery:
+        def complete(resolved: ResolvedRequest) -> ResolvedRequest:
+            said = (f"Seed {resolved.seed}: drawn at random.",) if one.drawn else ()
+            reasons = (*said, *resolved.reasons)
+            return self._completed(msgspec.structs.replace(resolved, batch=self._request.batch, reasons=reasons))
+
+        def goes_on(facts: PictureFacts) -> bool:
+            return not one.handover.is_last and not self._control.kept and facts.state in _GOOD
+
+        seeds = {name: getattr(self._one(one.handover.index), name) for name in ("seed", "variation_seed")}
+        return PassDelivery(
+            msgspec.structs.replace(self._request, **seeds),
+            self._facts,
+            self._told(len(one.earlier.passes) + 1, one.ahead),
+            one.kept,
+            kind=one.kind,
+            earlier=one.earlier,
+            handover=one.handover,
+            complete=complete,
+            goes_on=goes_on,
+            falls_back=one.falls_back,
+        )
 
     def _generate(self, loaded: Loaded, request: PictureRequest, handover: Handover, delivery: Delivery) -> GenerateReport | None:
         """None where its picture could not be written."""
@@ -215,6 +224,13 @@ class Chain(ABC):
     def _out_of_room(self) -> bool:
         """Whether the last picture did not fit: no other of the job does either."""
         return bool(self._pictures) and ended_for_memory(self._pictures[-1])
+
+
+def told_to_user(error: Exception) -> ErrorFacts | None:
+    """What can be said of it in a sentence; None for a fault."""
+    if isinstance(error, HalftoneError):
+        return error.as_facts()
+    return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None
 
 
 def ended_for_memory(picture: PictureFacts) -> bool:

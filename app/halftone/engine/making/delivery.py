@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from halftone.engine.making.saving import write_frames
 from halftone.engine.sampling.film import Film, Reported
 from halftone.engine.sampling.frames import thumbnail, to_pixels
 from halftone.engine.sampling.latents import forget_latents, keep_if_possible
-from halftone.engine.sampling.unfinished import NotKeptError
+from halftone.engine.sampling.unfinished import Loop, NotKeptError
 from halftone.health.kept import Kept, given_files
 from halftone.library.spoken import fixed
 from halftone.library.videos import video_format
@@ -109,18 +110,22 @@ class Delivery:
         return {}
 
     def _keep_steps(self, good: Snapshot, left: Stopped) -> PictureFacts:
+        told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
+        return self._keep_unfinished(lambda: left.loop(good), replace(left, facts=told))
+
+    def _keep_unfinished(self, state: Callable[[], Loop | None], left: Outcome) -> PictureFacts:
         """With all that the steps after that state need. Where that cannot be written nothing is: a sampler's latents are not yet
         what a decoder takes.
         """
-        told = msgspec.structs.replace(left.facts, kept_step=good.step - good.began + 1)
-        asked = fixed(self._request, told)
-        record = msgspec.structs.replace(self._record(replace(left, facts=told)), asked=asked)
+        record = msgspec.structs.replace(self._record(left), asked=fixed(self._request, left.facts))
         try:
-            path = keep_if_possible(left.loop(good), record, self.handed())
+            path = keep_if_possible(state(), record, self.handed())
         except NotKeptError as error:
             log.info("the state of the steps cannot be kept: %s", error)
-            return msgspec.structs.replace(self._as_before(left.facts), not_kept=True)
-        return self._as_before(left.facts) if path is None else msgspec.structs.replace(told, latents=self._replaced(path))
+            path, left = None, replace(left, facts=msgspec.structs.replace(left.facts, not_kept=True))
+        if path is None:
+            return self._as_before(msgspec.structs.replace(left.facts, kept_step=None))
+        return msgspec.structs.replace(left.facts, latents=self._replaced(path))
 
     def _as_before(self, facts: PictureFacts) -> PictureFacts:
         """With what the picture went on from, if it did."""

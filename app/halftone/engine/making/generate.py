@@ -267,7 +267,7 @@ class Generation:
         resume, entering = self._begin(flight)
         begun = resume
         while True:
-            generator = torch.Generator("cpu").manual_seed(self._picture.seed)
+            generator = self._generator()
             try:
                 with varied_noise(self._loaded.pipe, self._variation()):
                     result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
@@ -290,6 +290,13 @@ class Generation:
                 continue
             return result[0]
 
+    def _generator(self) -> torch.Generator:
+        """Of the noise of the picture, as the pass before left it where there was one."""
+        made = torch.Generator("cpu").manual_seed(self._picture.seed)
+        if self._handover.noise is not None:
+            made.set_state(self._handover.noise)
+        return made
+
     def _make_room(self, error: Exception) -> None:
         """The memory ended: free what can be freed, and let the next cheaper way be used. Raises the error if it is another one,
         and OutOfRoom where no way is left.
@@ -307,9 +314,10 @@ class Generation:
 
     def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
         """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
-        the plan it was made under, so that all its pipeline computes beside the steps is as it was.
+        the plan it was made under, so that all its pipeline computes beside the steps is as it was. A pass of which no step was
+        made begins with what it was handed.
         """
-        if self._unfinished is None:
+        if self._unfinished is None or not self._unfinished.picture.kept_step:
             return None, None
         path = Path(self._request.resume_latents or "")
         if not plan_fits(self._unfinished.plan, self._loaded.modules):
@@ -382,7 +390,9 @@ class Generation:
             film = self._overlay.lay_frames(film)  # only now: what was made is judged as it was made
             seen = replace(seen, width=film.size[1], height=film.size[0])
         facts = self._facts(state, seen)
-        self._delivery.save(Finished(self._picture, facts, self._resolved, self._whole_plan(), film, flight.decoded_input))
+        noise = None if flight.last_state is None else flight.last_state.generator
+        made = Finished(self._picture, facts, self._resolved, self._whole_plan(), film, flight.decoded_input, noise)
+        self._delivery.save(made)
 
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)

@@ -26,10 +26,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finished(Outcome):
-    """film: the frames that are written; latents: what was decoded, kept if they cannot be."""
+    """film: the frames that are written; latents: what was decoded, kept if they cannot be; noise: the state of the generator
+    after the last step, None where none was made.
+    """
 
     film: Film
     latents: torch.Tensor | None
+    noise: torch.Tensor | None
 
 
 @dataclass(frozen=True)

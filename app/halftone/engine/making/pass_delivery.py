@@ -37,8 +37,8 @@ class PassDelivery(Delivery):
     the first pass's; goes_on: whether a picture of these facts has another pass. made: what that is given, with facts and request
     of all passes so far; None where this one was the last.
 
-    falls_back: whether a pass that does not fit raises out-of-memory, and one that comes out black second-pass-black, for what
-    was made before it is a picture; left: what was kept of it then, where it can go on.
+    falls_back: whether a pass that does not fit raises out-of-memory, one whose numbers go bad second-pass-black, and one that is
+    not sound as it is second-pass-flat, since what was made before is a picture; left: what was kept then, where it can go on.
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class PassDelivery(Delivery):
 
     def save(self, made: Finished) -> None:
         going_on = self._goes_on(made.facts)
+        if self._falls_back and made.facts.state == "not-recovered":
+            raise HalftoneError("second-pass-flat")
         made = replace(made, facts=self._joined(made.now, made.facts), resolved=self._whole(made.resolved))
         if going_on:
             self.made = made
@@ -83,11 +85,25 @@ class PassDelivery(Delivery):
         if self._falls_back and facts.shortages and facts.shortages[-1].then == "stopped":
             self.left = self._left(left)
             raise HalftoneError("out-of-memory", detail=f"the memory ended at {facts.width} × {facts.height}")
-        if self._falls_back and facts.state == "not-recovered":
+        if self._falls_back:
             if facts.events[-1].sound_in_float32 is not False:
                 self.left = self._left(left)
-            raise _black(facts.events[-1])
+            raise _black(facts.events[-1], asking=facts.state == "asking")
         super().give_up(left)
+
+    def wait(self, made: Outcome, why: ErrorFacts) -> None:
+        """The pass was not begun, because of that: what it was to begin with is kept. made: of the one before."""
+        facts = msgspec.structs.replace(made.facts, state="not-recovered", black=True, finite=False, cut_short=why)
+        self._hand_over(self._keep_beginning(replace(made, facts=facts)), b"", None)
+
+    def _left(self, left: Stopped) -> PictureFacts:
+        now = left.now
+        begun = now.decoder_input is not None or now.good is not None or self._unfinished is not None
+        return super()._left(left) if begun or not self.handed() else self._keep_beginning(left)
+
+    def _keep_beginning(self, left: Outcome) -> PictureFacts:
+        """With what the pass was handed, from which it can begin anew."""
+        return self._keep_unfinished(lambda: None, replace(left, facts=msgspec.structs.replace(left.facts, kept_step=0)))
 
     def handed(self) -> dict[str, torch.Tensor]:
         return self._handover.tensors()
@@ -135,9 +151,11 @@ class PassDelivery(Delivery):
         )
 
 
-def _black(event: GuardEvent) -> HalftoneError:
-    """What ended a pass whose numbers went bad."""
+def _black(event: GuardEvent, *, asking: bool) -> HalftoneError:
+    """What ended a pass whose numbers went bad. asking: the setting says to ask."""
     detail = "the setting for black pictures says to stop there" if event.why == "setting" else "no cure that Halftone tried held"
+    if asking:
+        detail = "the setting for black pictures says to ask first"
     if event.sound_in_float32 is False:
         detail = "FP32 gives bad numbers there as well"
     return HalftoneError("second-pass-black", detail=detail, why=event.why)

@@ -16,12 +16,12 @@ from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedReq
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import of_request, size_multiple, task_pipeline
 from halftone.engine.loading.load import Loaded
-from halftone.engine.making.chain import PASSES, Chain, in_pass
+from halftone.engine.making.chain import PASSES, Chain, Pass, in_pass, told_to_user
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import CutShort, Earlier
 from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
 from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
-from halftone.health.faults import first_line, is_out_of_memory
+from halftone.health.faults import first_line
 from halftone.health.passes import larger, steps_to_ask, strength_of
 from halftone.health.precision import granted_precision
 from halftone.library.upscalers import is_upscale_model
@@ -87,11 +87,10 @@ class Passes(Chain):
         request, kept = self._one(index), self._kept()
         number, earlier, handover = self._begun(index, kept)
         if number == PASSES:
-            self._run(self._loaded, self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept)
+            self._run(self._loaded, Pass(self._second(request, earlier, resuming=True), _SECOND, earlier, handover, kept))
             return
         first = msgspec.structs.replace(request, hires=None, batch=1)
-        ahead = self._ahead(first)
-        made = self._run(self._loaded, first, _FIRST, earlier, handover, kept, ahead=ahead, drawn=drawn)
+        made = self._run(self._loaded, Pass(first, _FIRST, earlier, handover, kept, self._ahead(first), drawn))
         if made is None:
             return
         self._left = None
@@ -99,7 +98,7 @@ class Passes(Chain):
             handover, events = self._handed(index, made)
             earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started, made.facts.ran)
             second = self._second(request, earlier, resuming=False)
-            self._run(self._loaded, second, _SECOND, earlier, handover, kept, falls_back=True)
+            self._run(self._loaded, Pass(second, _SECOND, earlier, handover, kept, falls_back=True))
         except JobCancelled:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the first picture is there and stays
@@ -108,7 +107,7 @@ class Passes(Chain):
     def _save_first(self, index: int, request: PictureRequest, made: Finished, error: Exception) -> None:
         """The picture of the first pass, with what befell the second. Raises the error if nobody foresaw it."""
         log.info("the second pass of seed %s was not made: %s", request.seed, first_line(error))
-        why = _told_to_user(error)
+        why = told_to_user(error)
         free_after(error)
         try:
             self._save_made(index, request, made, why or ErrorFacts(code="internal", facts={"detail": first_line(error)}))
@@ -200,10 +199,3 @@ class Passes(Chain):
         inputs = of_request(request, self._loaded.facts)
         steps = self._hires.steps or inputs.steps or self._loaded.facts.default_steps
         return steps * self._hires.scale**2
-
-
-def _told_to_user(error: Exception) -> ErrorFacts | None:
-    """What can be said of it in a sentence; None for a fault."""
-    if isinstance(error, HalftoneError):
-        return error.as_facts()
-    return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}) if is_out_of_memory(error) else None

@@ -5,7 +5,9 @@ after the other: first the base makes its part of every picture of the job, then
 """
 
 import inspect
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,33 +15,41 @@ import msgspec
 from PIL import Image
 
 from halftone.contract.engine import Control, Emit
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
+from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import of_request, pipeline_arguments, start_canvas, task_pipeline
-from halftone.engine.loading.load import Loaded
-from halftone.engine.making.chain import PASSES, Chain
+from halftone.engine.loading.load import Loaded, native_scheduler
+from halftone.engine.making.chain import PASSES, Chain, Pass, told_to_user
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
 from halftone.engine.sampling.samplers import make_scheduler
+from halftone.health.faults import first_line
 from halftone.health.kept import Kept
 from halftone.health.refiners import END, START, alone
 
 _BASE: Final = "first"
 _REFINER: Final = "second"
+_SECOND_ORDER: Final = 2
 _STEPS: Final = "num_inference_steps"
 _ONLY_BASE: Final = "What was added to the base model, LoRAs for instance, has no part in the refiner's steps."
 
 
 @dataclass(frozen=True)
 class _Half:
-    """A picture that waits for the refiner. earlier: what the base did; kept: what it goes on from."""
+    """A picture that waits for the refiner. earlier: what the base did; kept: what it goes on from; made: what the base made,
+    None where that is on disk; spent: seconds that it took; left: steps of the refiner, None where they were told before.
+    """
 
     request: PictureRequest
     earlier: Earlier
     handover: Handover
     kept: Kept | None
+    made: Finished | None = None
+    spent: float = 0.0
+    left: int | None = None
 
 
 class Refining(Chain):
@@ -62,58 +72,81 @@ class Refining(Chain):
         self._base, self._refiner = base, refiner
         self._wanted: Refiner = request.refiner
         self._factor = 8
-        self._ahead = 0
 
     def _make(self, *, drawn: bool) -> None:
-        halves, sampler = self._begin_all(drawn=drawn)
-        if not halves:
-            return
-        self._control.check()
-        refiner = self._refiner()
-        refiner = replace(refiner, native_scheduler=_as_base(sampler, refiner.native_scheduler))
-        for half in halves:
-            self._control.check()
-            self._run(refiner, self._second(half, refiner), _REFINER, half.earlier, half.handover, half.kept)
-            if self._out_of_room():
-                break
+        waiting: deque[_Half] = deque()
+        try:
+            self._begin_all(waiting, drawn=drawn)
+            if waiting:
+                self._finish_all(waiting)
+        except JobCancelled:
+            raise
+        except Exception as error:
+            why = told_to_user(error) or ErrorFacts(code="internal", facts={"detail": first_line(error)})
+            free_after(error)
+            self._keep_all(waiting, why)
+            raise
 
-    def _begin_all(self, *, drawn: bool) -> tuple[list[_Half], Any]:
-        """(what waits for the refiner, the base's own scheduler). Nothing of the base is held afterwards."""
-        loaded = self._base()
-        self._factor = int(getattr(loaded.pipe, "vae_scale_factor", 8))
-        halves: list[_Half] = []
-        for index in range(self._request.batch):
-            self._control.check()
+    def _begin_all(self, waiting: deque[_Half], *, drawn: bool) -> None:
+        """What waits for the refiner then. Nothing of the base is held afterwards."""
+        begun = [(index, *self._begun(index, self._kept())) for index in range(self._request.batch)]
+        loaded = self._base() if any(number < PASSES for _, number, _, _ in begun) else None
+        for index, number, earlier, handover in begun:
             request, kept = self._one(index), self._kept()
-            number, earlier, handover = self._begun(index, kept)
-            if number == PASSES:
-                halves.append(_Half(request, earlier, handover, kept))
+            if loaded is None or number == PASSES:
+                waiting.append(_Half(request, earlier, handover, kept))
                 continue
+            self._control.check()
+            self._factor = int(getattr(loaded.pipe, "vae_scale_factor", 8))
             first = self._base_request(request)
-            self._ahead = self._steps_left(loaded, first)
-            made = self._run(loaded, first, _BASE, earlier, handover, kept, ahead=self._ahead, drawn=drawn)
+            left = self._steps_left(loaded, first)
+            started = Earlier()
+            made = self._run(loaded, Pass(first, _BASE, started, self._first(index), kept, left, drawn))
             if made is not None:
-                halves.append(self._half(index, request, earlier, made, kept))
+                waiting.append(self._half(index, request, started, made, kept, left))
             elif self._out_of_room():
                 break
-        return halves, loaded.native_scheduler
 
-    def _half(self, index: int, request: PictureRequest, before: Earlier, made: Finished, kept: Kept | None) -> _Half:
+    def _half(self, index: int, request: PictureRequest, before: Earlier, made: Finished, kept: Kept | None, left: int) -> _Half:
         assert made.latents is not None
         facts = made.facts
         blank = Image.new("RGB", (facts.width, facts.height))  # stands where the latents come in
-        handover = Handover(index, blank, made.latents.cpu(), model=self._facts)
+        handover = Handover(index, blank, made.latents.cpu(), made.noise, model=self._facts)
         request = msgspec.structs.replace(request, resume_latents=None)
-        return _Half(request, Earlier(made.resolved, facts.passes, facts.events, before.started, facts.ran), handover, kept)
+        earlier = Earlier(made.resolved, facts.passes, facts.events, before.started, facts.ran)
+        return _Half(request, earlier, handover, kept, made, time.perf_counter() - before.started, left)
+
+    def _finish_all(self, waiting: deque[_Half]) -> None:
+        self._control.check()
+        refiner = self._refiner()
+        native = _as_base(native_scheduler(self._facts), refiner.native_scheduler)
+        refiner = replace(refiner, native_scheduler=native)
+        while waiting:
+            self._control.check()
+            half = waiting[0]
+            earlier = replace(half.earlier, started=time.perf_counter() - half.spent, resolved=_with_refiner(half))
+            self._run(refiner, Pass(self._second(half, refiner), _REFINER, earlier, half.handover, half.kept))
+            waiting.popleft()
+            if self._out_of_room():
+                last = self._pictures[-1]
+                detail = f"the memory ended at {last.width} × {last.height}"
+                self._keep_all(waiting, ErrorFacts(code="out-of-memory", facts={"detail": detail}))
+                return
+
+    def _keep_all(self, waiting: Iterable[_Half], why: ErrorFacts) -> None:
+        """What the base made of pictures whose refiner was not begun, or not to its end, because of that."""
+        for half in waiting:
+            if half.made is not None:
+                delivery = self._delivery(Pass(half.request, _REFINER, half.earlier, half.handover, half.kept))
+                delivery.wait(half.made, why)
+                self._take(delivery)
 
     def _first(self, index: int) -> Handover:
         return Handover(index, ends_in_latents=lambda: not self._control.kept, factor=self._factor, is_last=False)
 
     def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
         options = {name: value for name, value in resolved.options.items() if name != END}
-        said = f"The last {self._ahead} steps are those of the refiner, which came when the base model had left the memory."
-        reasons = (*resolved.reasons, said, *((_ONLY_BASE,) if _has_more(self._request) else ()))
-        return msgspec.structs.replace(resolved, refiner=self._wanted, options=options, reasons=reasons)
+        return msgspec.structs.replace(resolved, refiner=self._wanted, options=options)
 
     # --- what the two are asked --------------------------------------------------------------------
 
@@ -162,6 +195,17 @@ class Refining(Chain):
         return left
 
 
+def _with_refiner(half: _Half) -> ResolvedRequest | None:
+    """The request of the picture, with what is to be said now that the refiner is there."""
+    resolved = half.earlier.resolved
+    if resolved is None or half.left is None:
+        return resolved
+    said = f"The last {half.left} steps are those of the refiner, which came when the base model had left the memory."
+    return msgspec.structs.replace(
+        resolved, reasons=(*resolved.reasons, said, *((_ONLY_BASE,) if _has_more(half.request) else ()))
+    )
+
+
 def _has_more(request: PictureRequest) -> bool:
     return bool(request.loras or request.controls or request.inversions or request.ip_adapters or request.transformer)
 
@@ -184,7 +228,9 @@ def _steps_of(scheduler: Any, steps: int, at: float) -> tuple[int, int]:
     scheduler.set_timesteps(steps)
     levels = scheduler.config.num_train_timesteps
     left = int((scheduler.timesteps < round(levels - at * levels)).sum())
-    return len(scheduler.timesteps) - left, left
+    begun = len(scheduler.timesteps) - left
+    in_halves = getattr(scheduler, "order", 1) == _SECOND_ORDER and left % _SECOND_ORDER == 0
+    return begun, left + 1 if in_halves else left  # the refiner begins with a whole step
 
 
 def _as_base(native: Any, own: Any) -> Any:

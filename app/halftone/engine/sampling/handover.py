@@ -21,13 +21,15 @@ class Handover:
     """How a pass stands among the others of its picture.
 
     index: of the picture in its batch. image: what it starts from, in the place of the request's. latents: what the encoder is
-    taken to give for that. ends_in_latents: asked when the decoder is about to run, whether it is left out; factor: pixels per
-    latent. is_last: only the decode is left after its steps. model: that the picture is of, where this pass is another one's.
+    taken to give for that. noise: the state of the generator with which it goes on, in the place of the seed's. ends_in_latents:
+    asked when the decoder is about to run, whether it is left out; factor: pixels per latent. is_last: only the decode is left
+    after its steps. model: that the picture is of, where this pass is another one's.
     """
 
     index: int = 0
     image: Image.Image | None = None
     latents: torch.Tensor | None = None
+    noise: torch.Tensor | None = None
     ends_in_latents: Callable[[], bool] | None = None
     factor: int = 8
     is_last: bool = True
@@ -54,6 +56,8 @@ class Handover:
             )
         if self.latents is not None:
             found[_LATENTS] = self.latents.detach().cpu().contiguous()
+        if self.noise is not None:
+            found[_NOISE] = self.noise
         return found
 
 
@@ -63,12 +67,15 @@ HANDED: Final = "handed."
 """Begins the names of tensors that a pass was handed, in a file of kept latents."""
 _IMAGE: Final = f"{HANDED}image"
 _LATENTS: Final = f"{HANDED}latents"
+_NOISE: Final = f"{HANDED}noise"
 
 
-def from_tensors(tensors: dict[str, torch.Tensor]) -> tuple[Image.Image | None, torch.Tensor | None]:
-    """(image, latents) of what `Handover.tensors` gave."""
+def from_tensors(tensors: dict[str, torch.Tensor], index: int, model: ModelFacts) -> Handover | None:
+    """Of what `Handover.tensors` gave; None without a picture. index, model: as of a handover."""
     image = tensors.get(_IMAGE)
-    return None if image is None else Image.fromarray(image.numpy()), tensors.get(_LATENTS)
+    if image is None:
+        return None
+    return Handover(index, Image.fromarray(image.numpy()), tensors.get(_LATENTS), tensors.get(_NOISE), model=model)
 
 
 def larger_latents(latents: torch.Tensor, width: int, height: int, to_width: int, to_height: int) -> torch.Tensor:
@@ -86,12 +93,19 @@ def check_takes_latents(vae: Any, model: str) -> None:
         raise HalftoneError("hires-unsupported", model=model, detail=detail)
 
 
+class _Known(DiagonalGaussianDistribution):
+    """Of which there is but one sample."""
+
+    def sample(self, generator: torch.Generator | None = None) -> torch.Tensor:  # noqa: ARG002 - of the one it stands in for
+        return self.mean
+
+
 def _encoded(latents: torch.Tensor, call: Call) -> Any:
-    """The encoder's answer: these, whatever noise is drawn. Of a batch, each picture has them."""
+    """The encoder's answer: these, and no noise is drawn for it. Of a batch, each picture has them."""
     given = next(tensors_in((call.args, list(call.kwargs.values()))))
     made = latents.to(given.device, first_floating(call.args, call.kwargs) or torch.float32)
     made = made.expand(given.shape[0], *made.shape[1:])
-    answer = DiagonalGaussianDistribution(torch.cat((made, torch.zeros_like(made)), dim=1), deterministic=True)
+    answer = _Known(torch.cat((made, torch.zeros_like(made)), dim=1), deterministic=True)
     return AutoencoderKLOutput(latent_dist=answer) if call.kwargs.get("return_dict", True) else (answer,)
 
 

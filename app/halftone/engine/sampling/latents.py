@@ -26,10 +26,11 @@ _TENSOR: Final = "latents"
 
 
 def keep_latents(
-    state: torch.Tensor | Loop, kept: Kept, limit: int = LIMIT, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED
+    state: torch.Tensor | Loop | None, kept: Kept, limit: int = LIMIT, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED
 ) -> Path:
     """Write what is left to decode, or what the steps that are left go on from, and whose it is, atomically into the folder of
-    kept latents. state: what the decoder is given, or the loop; handed: what its pass was handed by the one before.
+    kept latents. state: what the decoder is given, or the loop, None before the first step; handed: what its pass was handed by
+    the one before.
 
     Raises OSError, or NotKeptError for a loop that cannot be written; then no part of it is left.
     """
@@ -38,7 +39,7 @@ def keep_latents(
     if isinstance(state, Loop):
         tensors, texts[LOOP] = packed_loop(state)
     else:
-        tensors = {_TENSOR: state.detach().cpu().contiguous()}
+        tensors = {} if state is None else {_TENSOR: state.detach().cpu().contiguous()}
     content = save({**tensors, **handed}, texts)
     number = 0
     while True:
@@ -52,7 +53,9 @@ def keep_latents(
             return path
 
 
-def keep_if_possible(state: torch.Tensor | Loop, kept: Kept, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED) -> Path | None:
+def keep_if_possible(
+    state: torch.Tensor | Loop | None, kept: Kept, handed: Mapping[str, torch.Tensor] = NOTHING_HANDED
+) -> Path | None:
     """`keep_latents`; None, with a line in the log, where it cannot be written either. Raises NotKeptError."""
     try:
         return keep_latents(state, kept, handed=handed)
