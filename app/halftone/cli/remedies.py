@@ -25,6 +25,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "latents-strange-file": f"If you trust them, put them into {{folder}}, or add the folder of that file to models {_KNOWN}.",
     "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
     "second-pass-black": "Check the model, or use a smaller scale (--hires) or strength (--hires-strength).",
+    "second-pass-flat": "Use a smaller scale (--hires) or strength (--hires-strength), or check the model.",
     "upscaler-missing": f"Check the path, or add its folder to upscalers {_KNOWN}.",
     "lora-unknown": f"There are: {{found}}. G{_LORA}",
     "lora-none-found": f"G{_LORA}",
