@@ -51,6 +51,8 @@ ErrorCode = Literal[
     "start-no-mask",
     "start-no-strength",
     "image-missing",
+    "picture-silent",
+    "picture-graph",
     "video-of-pictures",
     "image-unreadable",
     "image-gone",
@@ -222,6 +224,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Leave the strength out, or choose another model.",
     ),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
+    "picture-silent": ("{path} says nothing about how it was made.", "To start from it, drop it on Start picture."),
+    "picture-graph": (
+        "{path} was made by a workflow of ComfyUI that is not plain: {detail}.",
+        "Type what you know of it, or drop it on Start picture to start from it.",
+    ),
     "video-of-pictures": ("{model} makes pictures, and {name} is for videos.", "Leave it out, or choose a video model."),
     "image-gone": (
         "The unfinished picture goes on from {path}, which is not there any more.",

@@ -128,6 +128,15 @@ TEMPLATES: Final = (
 MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor {0} in {1}")
 """Parts that a folder lacks, alone or in a list with files."""
 FRAGMENTS: Final = (
+    "it has the node {0}",
+    "the node {0} has no {1}",
+    "{0} of the node {1} comes from another one",
+    "{0} of the node {1} is not a number that it can be",
+    "it has a LoRA with two strengths",
+    "it draws over another picture",
+    "it saves several pictures",
+    "no node saves its picture",
+    "its text is damaged",
     "the model {0} is larger than the free memory of {1}",
     "{0} tensors of {1} are not in its files, first {2}",
     "it does not hold {0}",

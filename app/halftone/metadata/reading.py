@@ -16,14 +16,18 @@ _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]
 """Begins only where a word does, without the spaces before it: a long run of either is walked through once."""
 _ENOUGH_PAIRS: Final = 3
 """A last line with fewer pairs is prompt text; A1111's own rule."""
+_CAMERA: Final = 0x0110
+_GRAPH: Final = "prompt:"
+"""ComfyUI writes its graph into a WebP as the model of a camera."""
 _ASCII: Final = b"ASCII\0\0\0"
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a picture says about itself: A1111's text and the receipt's JSON, as they stand there."""
+    """What a picture says about itself: A1111's text, the receipt's JSON and ComfyUI's graph, as they stand there."""
 
     parameters: str | None
     receipt: str | None
+    graph: str | None = None
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +47,7 @@ def read_picture(path: Path) -> Found:
             exif = image.getexif().get_ifd(EXIF_FOLDER)
             comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
             parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
+            graph = image.info.get("prompt") or image.getexif().get(_CAMERA)
     except (OSError, ValueError, SyntaxError, TypeError, KeyError, struct.error, Image.DecompressionBombError) as error:
         raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
     if isinstance(comment, bytes):
@@ -51,7 +56,8 @@ def read_picture(path: Path) -> Found:
         parameters = comment
     if isinstance(note, bytes) and note.startswith(NOTE_PREFIX):
         receipt = note.removeprefix(NOTE_PREFIX).decode(errors="replace")
-    return Found(parameters if isinstance(parameters, str) else None, receipt if isinstance(receipt, str) else None)
+    texts = (parameters, receipt, graph.removeprefix(_GRAPH) if isinstance(graph, str) else None)
+    return Found(*(text if isinstance(text, str) else None for text in texts))
 
 
 def parse_parameters(text: str) -> Parameters:

@@ -17,7 +17,8 @@ from halftone.gui.pages.create_start_fields import PictureDrop
 from halftone.gui.state import Noted
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.taken_over import Known, Taken, known_here, take_over
-from halftone.metadata.reading import holds_parameters, parse_parameters, read_picture
+from halftone.metadata.reading import Parameters, parse_parameters
+from halftone.metadata.said import said_by
 
 _TOLD: Final = 8
 """Values that are told one by one."""
@@ -57,15 +58,19 @@ class FormFiller(QObject):
             return
         turn = self._wait()
         self._controller.background.run(
-            lambda: read_picture(Path(path)).parameters or "",
-            lambda text: self._read(path, text) if turn == self._turn else None,
+            lambda: said_by(Path(path)),
+            lambda said: self._take(said) if turn == self._turn else None,
             lambda error: self._refused(error) if turn == self._turn else None,
             receiver=self,
         )
 
     def take_text(self, text: str) -> None:
-        """As A1111 writes it: at once what is known without looking into folders, the files that it names when they are found."""
-        controller, now, said = self._controller, self._form.request(), parse_parameters(text)
+        """As A1111 writes it."""
+        self._take(parse_parameters(text))
+
+    def _take(self, said: Parameters) -> None:
+        """At once what is known without looking into folders, the files that it names when they are found."""
+        controller, now = self._controller, self._form.request()
         settings, models = controller.settings, controller.models
         words = tuple(one.name for one in controller.words.fitting)
         first = take_over(said, now, Known(models, words=words)).request
@@ -95,13 +100,6 @@ class FormFiller(QObject):
     def _say(self, words: str) -> None:
         self._form.wait("")
         self._form.taken.say(words)
-
-    def _read(self, path: str, text: str) -> None:
-        if holds_parameters(text):
-            self.take_text(text)
-            return
-        said = tr("{0} says nothing about how it was made.", Path(path).name)
-        self._say(sentences(said, tr("To start from it, drop it on Start picture.")))
 
     def _refused(self, error: Exception) -> None:
         self._say("")
