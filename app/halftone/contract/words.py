@@ -61,7 +61,7 @@ TIGHT_BITS: Final = 2.0
 
 
 KARRAS: Final = "Karras"
-SCHEDULES: Final = (KARRAS, "Exponential", "SGM Uniform")
+SCHEDULES: Final = (KARRAS, "Exponential", "Beta", "SGM Uniform")
 """How the noise levels may lie between the steps; the name of one follows that of a sampler."""
 
 

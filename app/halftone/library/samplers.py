@@ -30,6 +30,7 @@ _LEVELS: Final = ("use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigma
 _SCHEDULES: Final[dict[str, Options]] = {
     KARRAS: {"use_karras_sigmas": True},
     "Exponential": {"use_exponential_sigmas": True},
+    "Beta": {"use_beta_sigmas": True},
     "SGM Uniform": {"timestep_spacing": "trailing"},
 }
 _ALL: Final = tuple(_SCHEDULES)
@@ -38,6 +39,7 @@ METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
     "Euler a": Method("EulerAncestralDiscreteScheduler", {}, ("SGM Uniform",)),
     "Heun": Method("HeunDiscreteScheduler", {}, _ALL),
+    "LMS": Method("LMSDiscreteScheduler", {}, _ALL),
     "DPM2": Method("KDPM2DiscreteScheduler", {}, _ALL),
     "DPM2 a": Method("KDPM2AncestralDiscreteScheduler", {}, _ALL),
     "DPM++ 2M": Method("DPMSolverMultistepScheduler", {**_DPM, "algorithm_type": "dpmsolver++"}, _ALL),
@@ -46,7 +48,7 @@ METHODS: Final[dict[str, Method]] = {
     "DPM++ SDE": Method(
         "DPMSolverSinglestepScheduler",
         {**_DPM, "algorithm_type": "sde-dpmsolver++", "lower_order_final": True},
-        (KARRAS, "Exponential"),
+        (KARRAS, "Exponential", "Beta"),
     ),
     "UniPC": Method("UniPCMultistepScheduler", {"solver_type": "bh2"}, _ALL),
     "DEIS": Method("DEISMultistepScheduler", {"solver_type": "logrho", "algorithm_type": "deis"}, _ALL),
@@ -111,8 +113,6 @@ _WAYS: Final[dict[str, str]] = {
 }
 """Names of A1111 and ComfyUI for schedules that diffusers has under another one, or that are a model's usual."""
 _WITHOUT: Final[dict[str, str]] = {
-    "lms": "it needs the library scipy, which Halftone does without",
-    "beta": "that schedule needs the library scipy, which Halftone does without",
     "dpmpp2sancestral": "diffusers has no such sampler; DPM++ SDE is the nearest",
     "dpmpp2sa": "diffusers has no such sampler; DPM++ SDE is the nearest",
     "dpmfast": "diffusers has no such sampler",
@@ -197,7 +197,7 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     """What to say to a sampler that is not among those which can be had: why, or what else there is."""
     letters = _letters(wanted)
     ways = {way for name in names if (way := split_sampler(name)[1])}
-    why = next((why for part, why in _WITHOUT.items() if letters == part or (part in ("lms", "beta") and part in letters)), "")
+    why = next((why for part, why in _WITHOUT.items() if letters == part), "")
     value = f"{wanted} ({why})" if why else wanted
     near = [] if why else get_close_matches(letters, [_letters(name) for name in names], n=3)
     close = [name for name in names if _letters(name) in near]

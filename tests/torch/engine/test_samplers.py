@@ -41,11 +41,23 @@ DPM: Final = {"solver_type": "midpoint", "solver_order": 2}
 PLAIN: Final = {"use_karras_sigmas": False, "use_exponential_sigmas": False, "use_beta_sigmas": False}
 KARRAS: Final = {**PLAIN, "use_karras_sigmas": True}
 EXPONENTIAL: Final = {**PLAIN, "use_exponential_sigmas": True}
+BETA: Final = {**PLAIN, "use_beta_sigmas": True}
 TRAILING: Final = {**PLAIN, "timestep_spacing": "trailing"}
 TABLE: Final[list[tuple[str, type[Any], dict[str, Any]]]] = [
     ("Euler", diffusers.EulerDiscreteScheduler, PLAIN),
     ("Euler Karras", diffusers.EulerDiscreteScheduler, KARRAS),
     ("Euler Exponential", diffusers.EulerDiscreteScheduler, EXPONENTIAL),
+    ("Euler Beta", diffusers.EulerDiscreteScheduler, BETA),
+    ("Heun Beta", diffusers.HeunDiscreteScheduler, BETA),
+    ("DPM2 Beta", diffusers.KDPM2DiscreteScheduler, BETA),
+    ("DPM2 a Beta", diffusers.KDPM2AncestralDiscreteScheduler, BETA),
+    ("DPM++ 2M Beta", diffusers.DPMSolverMultistepScheduler, {**DPM, **BETA, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ SDE Beta", diffusers.DPMSolverSinglestepScheduler, {**BETA, "algorithm_type": "sde-dpmsolver++"}),
+    ("UniPC Beta", diffusers.UniPCMultistepScheduler, {**BETA, "solver_type": "bh2"}),
+    ("DEIS Beta", diffusers.DEISMultistepScheduler, {**BETA, "solver_type": "logrho"}),
+    ("LMS", diffusers.LMSDiscreteScheduler, PLAIN),
+    ("LMS Karras", diffusers.LMSDiscreteScheduler, KARRAS),
+    ("LMS Beta", diffusers.LMSDiscreteScheduler, BETA),
     ("Euler SGM Uniform", diffusers.EulerDiscreteScheduler, TRAILING),
     ("Euler a", diffusers.EulerAncestralDiscreteScheduler, {}),
     ("Euler a SGM Uniform", diffusers.EulerAncestralDiscreteScheduler, {"timestep_spacing": "trailing"}),
@@ -123,7 +135,7 @@ def test_every_sampler_can_be_made() -> None:
         ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
         "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"), ("uni_pc_bh2", "UniPC"),
         ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler SGM Uniform"), ("euler_normal", "Euler"),
-        ("DPM++ 2M Automatic", "DPM++ 2M"), ("dpm_2_ancestral", "DPM2 a"), ("LMS", None), ("", None),
+        ("DPM++ 2M Automatic", "DPM++ 2M"), ("dpm_2_ancestral", "DPM2 a"), ("LMS Karras", "LMS Karras"), ("euler_beta", "Euler Beta"), ("lms", "LMS"), ("", None),
     ],
 )  # fmt: skip
 def test_names_of_other_programs_are_understood(called: str, name: str | None) -> None:
@@ -133,11 +145,10 @@ def test_names_of_other_programs_are_understood(called: str, name: str | None) -
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("LMS Karras", "Sampler cannot be LMS Karras (it needs the library scipy"),
-        ("Euler beta", "(that schedule needs the library scipy"),
+        ("DDIM Beta", "Sampler cannot be DDIM Beta"),
         ("DPM++ 2S a", "DPM++ SDE is the nearest"),
         ("DPM++ 2N", "DPM++ 2M or"),
-        ("qq", "most of them with Karras, Exponential or SGM Uniform behind"),
+        ("qq", "most of them with Karras, Exponential, Beta or SGM Uniform behind"),
         ("Euler a Karras", "Euler Karras"),
     ],
 )
