@@ -78,6 +78,12 @@ def healthy() -> HealthPage:
     return HealthPage(kit.desk(report=kit.healthy(), self_test=kit.measured())[0])
 
 
+def in_float32() -> HealthPage:
+    """Healthy there, though FP16 would not hold it."""
+    settings = Settings(last_model=kit.MODEL.id, numerics=Numerics(precision="float32"))
+    return HealthPage(kit.desk(report=kit.in_float32(), self_test=kit.measured(), settings=settings)[0])
+
+
 def tight() -> HealthPage:
     report = kit.report(verdict="tight", findings=kit.report().findings[3:], layers=kit.layers(over=False))
     return HealthPage(kit.desk(report=report, self_test=kit.measured())[0])
@@ -212,6 +218,7 @@ SHOTS: tuple[Shot, ...] = (
     ("health-after", after),
     ("health-table", table),
     ("health-healthy", healthy),
+    ("health-in-fp32", in_float32),
     ("health-tight", tight),
     ("health-cured", cured),
     ("health-cured-opened", cured_opened),
@@ -241,6 +248,7 @@ def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int],
         "health-overflows",
         "health-looked-at-elsewhere",
         "health-unpriced",
+        "health-in-fp32",
         "device-first-run",
         "settings-numerics",
         "health-cured",

@@ -1,23 +1,30 @@
 """The headroom chart: what it shows, how it is moved, what it says."""
 
 import math
+from collections.abc import Sequence
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QImage, QMouseEvent, QWheelEvent
+from PySide6.QtCore import QBuffer, QEvent, QIODevice, QPoint, QPointF, Qt
+from PySide6.QtGui import QAccessible, QImage, QMouseEvent, QPainter, QWheelEvent
+from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtTest import QSignalSpy, QTest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import samples
 
 from halftone.contract.facts import LayerPeak
+from halftone.contract.words import DType
+from halftone.gui import theme
 from halftone.gui.pages.create_banner import Evidence
 from halftone.gui.widgets import headroom_chart_words
 from halftone.gui.widgets.headroom_chart import HeadroomChart
-from halftone.gui.widgets.headroom_chart_paint import bar_top, frame_for, place_discs
+from halftone.gui.widgets.headroom_chart_frame import Frame, bar_top, frame_for
+from halftone.gui.widgets.headroom_chart_paint import paint_base, place_discs
 from halftone.health.headroom import (
+    PartBox,
     axis_range,
     block_name,
     build,
@@ -277,6 +284,40 @@ def test_a_far_limit_is_named_and_not_drawn(qtbot: QtBot) -> None:
     made.resize(900, 300)
     assert not made.grab().isNull()
     assert "none above the BF16 limit, 0 tight" in made.summary()
+
+
+def painted(layers: Sequence[LayerPeak], dtype: DType) -> tuple[list[tuple[str, float, float]], Frame, Sequence[PartBox]]:
+    """(what a chart writes, in pieces, with left end and base line of each; where the bars stand; the bars)."""
+    data = build(layers, dtype)
+    frame = frame_for(data, 900, 300, compact=False)
+    boxes = lay_out(data, frame.plot.left(), frame.plot.width(), 5.4, 11.0, after=False)
+    file = QBuffer()
+    file.open(QIODevice.OpenModeFlag.WriteOnly)
+    page = QSvgGenerator()
+    page.setOutputDevice(file)
+    painter = QPainter(page)
+    paint_base(painter, theme.current(), frame, data, boxes, after=False, share=1.0)
+    painter.end()
+    texts = ElementTree.fromstring(bytes(file.data().data()).decode()).iter("{http://www.w3.org/2000/svg}text")
+    return [(one.text or "", float(one.attrib["x"]), float(one.attrib["y"])) for one in texts], frame, boxes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_limit_that_is_not_on_the_chart_is_told_and_not_drawn_on_it(qapp: QApplication, dtype: DType) -> None:
+    said = "".join(piece for piece, _, _ in painted(kit.layers(over=False), dtype)[0])
+    name, bits = ("FP32", 24) if dtype == "float32" else ("BF16", 8)
+    assert f"{name} reaches 2\u00b9\u00b2\u2078, far above this chart. It keeps {bits} bits of detail, FP16 keeps 11." in said
+    assert "limit" not in said
+
+
+def test_the_words_where_fp16_would_end_stand_beside_the_bars_that_pass_it(qapp: QApplication) -> None:
+    tall = [LayerPeak(component="text_encoder", module=f"a{n}", kind="Linear", peak=2.0**18) for n in range(40)]
+    low = [LayerPeak(component="unet", module=f"b{n}", kind="Linear", peak=2.0**5) for n in range(300)]
+    said, frame, boxes = painted([*tall, *low], "float32")
+    ((left, base),) = [(left, base) for piece, left, base in said if piece.startswith("FP16 would end here")]
+    bars = [column.x + column.width for box in boxes for column in box.columns if column.top.exp > 16]
+    assert left > max(bars)
+    assert abs(base - frame.y(16)) < 20
 
 
 def test_peaks_that_are_no_numbers_are_drawn_and_said(qtbot: QtBot) -> None:

@@ -20,7 +20,7 @@ from halftone.contract.request import Numerics
 from halftone.gui import theme
 from halftone.gui.control.model_list import Found
 from halftone.gui.i18n import set_language
-from halftone.gui.pages import health_files, health_words
+from halftone.gui.pages import health_files, health_view, health_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
@@ -387,6 +387,17 @@ def test_healthy_and_tight(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot, tight)
     assert page.verdict.title() == "Works in FP16, with little room"
     assert page.cure.apply.isEnabled()
+
+
+def test_a_check_in_float32_tells_what_float16_would_meet() -> None:
+    def said(*exponents: float) -> str:
+        measured = [LayerPeak(component="vae", module=f"m{n}", kind="Conv2d", peak=2.0**exp) for n, exp in enumerate(exponents)]
+        return health_view.of_report(kit.in_float32(measured), None).text.replace("\u202f", "")
+
+    assert said(3, 10).endswith("no bad number appeared. In FP16, none would pass the limit of 65504.")
+    assert said(3, 17).endswith("In FP16, 1 layer would pass the limit of 65504.")
+    assert said(3, 17, 18, 16.1).endswith("In FP16, 3 layers would pass the limit of 65504.")
+    assert "would" not in health_view.of_report(kit.healthy(), None).text
 
 
 def test_a_missing_model_says_so(qtbot: QtBot) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetricsF, QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
@@ -21,8 +21,8 @@ from halftone.gui.pages import settings_effects
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.pages.settings_folders import FoldersControl
 from halftone.gui.pages.settings_program import FolderControl, ProgramSection
-from halftone.gui.pages.settings_rows import Control, SettingRow
-from halftone.gui.widgets.effect_cell import TIME_WORDS
+from halftone.gui.pages.settings_rows import Control, GroupCard, SettingRow
+from halftone.gui.widgets.effect_cell import TIME, TIME_WORDS, EffectCell
 from halftone.settings import store
 from halftone.settings.declared import DECLARED, declared
 
@@ -279,6 +279,21 @@ def test_navigation_by_mouse_and_keys(qtbot: QtBot) -> None:
     page.nav["General"].setFocus()
     QTest.keyClick(page.nav["General"], Qt.Key.Key_Down)
     assert page._stack.currentWidget() is page._scrolls["Appearance"]
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_every_column_of_effects_has_its_head_above_it(qtbot: QtBot, width: int) -> None:
+    page, _ = open_page(qtbot)
+    page.resize(width, 1400)
+    page.grab()  # lays out
+    cards = page.numerics.findChildren(GroupCard)
+    assert len(cards) > 3
+    for card in cards:
+        heads = {one.text(): one.mapTo(card, QPoint(0, 0)) for one in card.findChildren(QLabel) if one.isVisibleTo(card)}
+        for effect in card.findChildren(EffectCell):
+            left = effect.mapTo(card, QPoint(0, 0))
+            assert (heads["Time"].x(), heads["Closeness to FP32"].x()) == (left.x(), left.x() + TIME)
+            assert heads["Time"].y() < left.y()
 
 
 def test_narrow_puts_effects_on_a_second_line(qtbot: QtBot) -> None:

@@ -33,9 +33,9 @@ class NumericsSection(QWidget):
         body = column(head, spacing=9)
         self._cards: list[GroupCard] = []
         declared = [one for one in DECLARED if one.page == "Numerics"]
-        for index, section in enumerate(dict.fromkeys(one.section for one in declared)):
+        for section in dict.fromkeys(one.section for one in declared):
             rows = [self._row(one) for one in declared if one.section == section]
-            card = GroupCard(tr(section), rows, heads=index == 0)
+            card = GroupCard(tr(section), rows, heads=True)
             self._cards.append(card)
             body.addWidget(card)
         body.addStretch(1)

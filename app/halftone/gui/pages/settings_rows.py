@@ -204,7 +204,9 @@ def _tip(setting: Setting) -> str:
 
 
 class GroupCard(QFrame):
-    """A section: its title, optionally the heads of the effect columns, and its rows with hairlines between."""
+    """A section: its title, optionally the heads of the effect columns, and its rows with hairlines between. The heads stand
+    above their columns: beside the title, or below it where the effects are on a line of their own.
+    """
 
     def __init__(self, title: str, rows: Sequence[QWidget], *, heads: bool) -> None:
         super().__init__()
@@ -216,14 +218,17 @@ class GroupCard(QFrame):
             made.setFixedWidth(width)
             line.addWidget(made)
         self._heads.setLayout(line)
-        self._with_heads = heads
         self._heads.setVisible(heads)
-        if not title:
-            self._heads.setParent(self)
+        self._heads.setParent(self)
         body = column(spacing=0, margins=(1, 10 if title else 2, 1, 1 if title else 2))
+        self._head = QGridLayout()
         if title:
-            body.addLayout(row(label(title, "small-strong"), -1, self._heads, margins=(14, 0, 14, 0)))
-            body.addSpacing(9)
+            self._head.setContentsMargins(14, 0, 14, 9)
+            self._head.setColumnStretch(0, 1)
+            self._head.setVerticalSpacing(4)
+            self._head.addWidget(label(title, "small-strong"), 0, 0)
+            body.addLayout(self._head)
+            self.set_narrow(narrow=False)
         for index, one in enumerate(rows):
             if title or index:
                 body.addWidget(hline())
@@ -231,4 +236,5 @@ class GroupCard(QFrame):
         self.setLayout(body)
 
     def set_narrow(self, *, narrow: bool) -> None:
-        self._heads.setVisible(self._with_heads and not narrow)
+        self._head.removeWidget(self._heads)
+        self._head.addWidget(self._heads, int(narrow), int(not narrow), Qt.AlignmentFlag.AlignLeft)

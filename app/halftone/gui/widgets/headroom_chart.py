@@ -11,7 +11,7 @@ from halftone.contract.plan import Plan
 from halftone.contract.words import DType
 from halftone.gui import theme
 from halftone.gui.i18n import tr
-from halftone.gui.widgets import figures, headroom_chart_paint, headroom_chart_words
+from halftone.gui.widgets import figures, headroom_chart_frame, headroom_chart_paint, headroom_chart_words
 from halftone.gui.widgets.accessible import give_role
 from halftone.gui.widgets.banner import announce
 from halftone.gui.widgets.headroom_chart_paint import Disc
@@ -46,7 +46,7 @@ class HeadroomChart(QWidget):
         self._cache: QPixmap | None = None
         self._boxes: tuple[PartBox, ...] = ()
         self._discs: list[Disc] = []
-        self._frame = headroom_chart_paint.frame_for(EMPTY, 100, 100, compact=compact)
+        self._frame = headroom_chart_frame.frame_for(EMPTY, 100, 100, compact=compact)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(REFRESH_MS)
@@ -155,7 +155,7 @@ class HeadroomChart(QWidget):
         self.update()
 
     def _lay_out(self) -> None:
-        self._frame = headroom_chart_paint.frame_for(self._data, self.width(), self.height(), compact=self._compact)
+        self._frame = headroom_chart_frame.frame_for(self._data, self.width(), self.height(), compact=self._compact)
         plot = self._frame.plot
         whole = plot.width() * self._zoom
         self._boxes = lay_out(
@@ -197,7 +197,7 @@ class HeadroomChart(QWidget):
         column, layer = next(((column, layer) for column, layer in found if layer.index == self._origin), (None, None))
         if column is None or layer is None:
             return None
-        y = headroom_chart_paint.bar_top(self._frame, layer, after=False)
+        y = headroom_chart_frame.bar_top(self._frame, layer, after=False)
         return QPointF(column.x + column.width / 2 - 1, y - 1)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
 
-from halftone.contract.words import TIGHT_BITS
 from halftone.gui.i18n import tr
 from halftone.gui.theme import Theme
 from halftone.gui.widgets import figures, headroom_chart_words
+from halftone.gui.widgets.headroom_chart_frame import ALIGN_CENTER, ALIGN_LEFT, ALIGN_RIGHT, PITCH, Frame, bar_top
+from halftone.gui.widgets.headroom_chart_limit import bar_tops, limit_line, words_on, zone_words, zones
 from halftone.health.headroom import (
     DISC,
     ChartData,
@@ -17,42 +18,11 @@ from halftone.health.headroom import (
     Layer,
     Mark,
     PartBox,
-    axis_range,
     cure_boxes,
-    far_limit,
     free_place,
-    limit_exp,
     room_state,
     ticks,
 )
-
-PITCH = 8.0
-Tops = list[tuple[float, float, float]]
-"""From, to and top of every bar, in pixels."""
-ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-ALIGN_CENTER = Qt.AlignmentFlag.AlignCenter
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Geometry of one painting. plot: where the bars stand; low, high: exponents at its bottom and top."""
-
-    plot: QRectF
-    low: float
-    high: float
-    compact: bool
-
-    def y(self, exp: float) -> float:
-        clamped = min(max(exp, self.low), self.high)
-        return self.plot.bottom() - (clamped - self.low) / (self.high - self.low) * self.plot.height()
-
-
-def frame_for(data: ChartData, width: float, height: float, *, compact: bool) -> Frame:
-    """Leaves room for the axis on the left and for the component lines below."""
-    low, high = axis_range(data, compact=compact)
-    left, foot, top = (27.0, 20.0, 8.0) if compact else (32.0, 42.0, 6.0)
-    return Frame(QRectF(left, top, max(1.0, width - left - 1), max(1.0, height - top - foot)), low, high, compact)
 
 
 def paint_base(
@@ -62,15 +32,15 @@ def paint_base(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     boxes = list(boxes)
     _grid(painter, theme, frame)
-    _zones(painter, theme, frame, data)
+    zones(painter, theme, frame, data)
     _bars(painter, theme, frame, data, boxes, after=after)
     if share < 1.0:
         _waiting(painter, theme, frame, share)
-    _limit_line(painter, theme, frame, data)
+    limit_line(painter, theme, frame, data)
     if not frame.compact:
-        _zone_words(painter, theme, frame, data, _bar_tops(frame, boxes, after=after))
+        zone_words(painter, theme, frame, data, bar_tops(frame, boxes, after=after))
     if not data.parts:
-        _words_on(
+        words_on(
             painter, theme, frame, frame.plot.center() - QPointF(60, 8), tr("Not measured yet"), theme.color("text-muted"), []
         )
     _part_lines(painter, theme, frame, boxes, data.cure_text if share >= 1.0 else "")
@@ -95,47 +65,12 @@ def _grid(painter: QPainter, theme: Theme, frame: Frame) -> None:
         painter.drawText(QPointF(right - width - QFontMetricsF(font).horizontalAdvance("2") - 0.5, y + 4), "2")
 
 
-def _dots(painter: QPainter, area: QRectF, colour: QColor, radius_of: tuple[float, float], *, upward: bool) -> None:
-    """A staggered screen of dots; the radius runs from the first to the second value away from the limit line."""
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colour)
-    painter.save()
-    painter.setClipRect(area)
-    rows = int(area.height() / PITCH) + 1
-    for row in range(rows):
-        step = (row + 0.55) * PITCH
-        y = area.bottom() - step if upward else area.top() + step
-        radius = radius_of[0] + (radius_of[1] - radius_of[0]) * min(1.0, row / max(1, rows - 1))
-        x = area.left() + 4 + (PITCH / 2 if row % 2 else 0)
-        while x < area.right():
-            painter.drawEllipse(QPointF(x, y), radius, radius)
-            x += PITCH
-    painter.restore()
-
-
-def _zones(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
-    if far_limit(data.dtype):
-        return
-    line = frame.y(limit_exp(data.dtype))
-    above = QRectF(frame.plot.left(), frame.plot.top(), frame.plot.width(), line - frame.plot.top())
-    _dots(painter, above, theme.color("chart.limit", 0.36), (0.8, 2.0), upward=True)
-    tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
-    below = QRectF(frame.plot.left(), line, frame.plot.width(), tight - line)
-    if below.height() > 5:
-        _dots(painter, below, theme.color("warn", 0.4), (0.8, 0.8), upward=False)
-
-
 def _state(layer: Layer, data: ChartData, *, after: bool) -> str:
     return room_state(layer.exp_after, layer.dtype_after) if after else room_state(layer.exp, data.dtype)
 
 
 def bar_colour(theme: Theme, state: str, series: str) -> QColor:
     return theme.color({"over": "chart.limit", "tight": "warn"}.get(state, series))
-
-
-def bar_top(frame: Frame, layer: Layer, *, after: bool) -> float:
-    """Pixel row of a bar's top; a layer of zeros keeps a visible foot."""
-    return min(frame.y(layer.exp_after if after else layer.exp), frame.plot.bottom() - 2)
 
 
 def _bars(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, boxes: Iterable[PartBox], *, after: bool) -> None:
@@ -170,87 +105,6 @@ def _waiting(painter: QPainter, theme: Theme, frame: Frame, share: float) -> Non
     while x < frame.plot.right():
         painter.drawEllipse(QPointF(x, frame.plot.bottom() - 3), 1.2, 1.2)
         x += PITCH
-
-
-def _limit_line(painter: QPainter, theme: Theme, frame: Frame, data: ChartData) -> None:
-    far = far_limit(data.dtype)
-    y = frame.plot.top() + 10 if far else frame.y(limit_exp(data.dtype))
-    colour = theme.color("chart.axis" if far else "chart.limit")
-    if far:
-        _reference_line(painter, theme, frame)
-    else:
-        painter.setPen(QPen(colour, 1.5))
-        painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
-    if frame.compact:
-        return
-    text = headroom_chart_words.limit_text(data.dtype)
-    font = theme.font("caption-strong", numbers=True)
-    chip = QRectF(frame.plot.left() + 8, y - 10, QFontMetricsF(font).horizontalAdvance(text) + 26, 20)
-    painter.setBrush(theme.color("surface-raised"))
-    painter.setPen(QPen(colour, 1))
-    painter.drawRoundedRect(chip, 5, 5)
-    painter.setFont(font)
-    painter.drawText(chip, ALIGN_CENTER, text)
-
-
-def _reference_line(painter: QPainter, theme: Theme, frame: Frame) -> None:
-    """Where FP16 would end, for comparison."""
-    y = frame.y(limit_exp("float16"))
-    pen = QPen(theme.color("chart.axis"), 1)
-    pen.setDashPattern([4, 4])
-    painter.setPen(pen)
-    painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y))
-    if not frame.compact:
-        painter.setFont(theme.font("caption"))
-        painter.setPen(theme.color("text-muted"))
-        words = tr("FP16 would end here, at {0}", figures.group(65504))
-        painter.drawText(QRectF(frame.plot.left() + 8, y - 17, 300, 16), ALIGN_LEFT, words)
-
-
-def _zone_words(painter: QPainter, theme: Theme, frame: Frame, data: ChartData, tops: Tops) -> None:
-    chip = QFontMetricsF(theme.font("caption-strong")).horizontalAdvance(headroom_chart_words.limit_text(data.dtype)) + 46
-    x = frame.plot.left() + chip
-    if far_limit(data.dtype):
-        words = tr("Far above this chart. BF16 keeps 8 bits of detail, FP16 keeps 11.")
-        _words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), words, theme.color("text-muted"), tops)
-        return
-    line = frame.y(limit_exp(data.dtype))
-    tight = frame.y(limit_exp(data.dtype) - TIGHT_BITS)
-    if tight - line >= 14:
-        words = tr("Tight: less than {0} bits of room", 2)
-        _words_on(painter, theme, frame, QPointF(x, line + 3), words, theme.color("warn"), tops)
-    reach = headroom_chart_words.reach_text(data.dtype)
-    if reach and line - frame.plot.top() >= 34:
-        _words_on(painter, theme, frame, QPointF(x, frame.plot.top() + 2), reach, theme.color("text-muted"), tops)
-
-
-def _bar_tops(frame: Frame, boxes: Iterable[PartBox], *, after: bool) -> Tops:
-    """What words must not cover: the bars, and the edges of the cure's boxes."""
-    boxes = list(boxes)
-    edges = [(x - 2, x + 2, frame.plot.top()) for span in cure_boxes(boxes) for x in span]
-    bars = [(one.x, one.x + one.width, bar_top(frame, one.top, after=after)) for box in boxes for one in box.columns]
-    return [*bars, *edges]
-
-
-def _words_on(painter: QPainter, theme: Theme, frame: Frame, at: QPointF, text: str, colour: QColor, tops: Tops) -> None:
-    """Small words in front of the dots, on a patch of the card's own colour, where no bar or disc is; else left out."""
-    font = theme.font("caption")
-    width = QFontMetricsF(font).horizontalAdvance(text) + 12
-    x = at.x()
-    while x + width <= frame.plot.right():
-        blocking = [
-            right for left, right, top in tops if right > x - 12 and left < x + width + 12 and top - 2 * DISC - 8 < at.y() + 16
-        ]
-        if not blocking:
-            break
-        x = max(blocking) + 13
-    else:
-        return
-    area = QRectF(x, at.y(), width, 16)
-    painter.fillRect(area, theme.color("surface-raised"))
-    painter.setFont(font)
-    painter.setPen(colour)
-    painter.drawText(area, ALIGN_CENTER, text)
 
 
 def _part_lines(painter: QPainter, theme: Theme, frame: Frame, boxes: list[PartBox], cure_text: str) -> None:

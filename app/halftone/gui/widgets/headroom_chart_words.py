@@ -23,12 +23,16 @@ def limit_text(dtype: DType) -> str:
 
 
 def reach_text(dtype: DType) -> str:
-    """Why the chart may end so far below what the other types hold."""
+    """Why the chart ends so far below what this type, or the others, hold."""
     if dtype == "float16":
         return tr(
             "BF16 and FP32 reach {0}, far above this chart. BF16 keeps 8 bits of detail, FP16 keeps 11.", figures.power(128)
         )
-    return ""
+    bits = {"bfloat16": 8, "float32": 24}.get(dtype)
+    if bits is None:
+        return ""
+    own = type_name(dtype)
+    return tr("{0} reaches {1}, far above this chart. It keeps {2} bits of detail, FP16 keeps 11.", own, figures.power(128), bits)
 
 
 def room_text(layer: Layer, dtype: DType, *, after: bool) -> str:
