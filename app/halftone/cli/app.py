@@ -3,23 +3,18 @@
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 
 import halftone.cli.flags as given
-import halftone.cli.passes as passes
 from halftone import __version__
 from halftone.cli.fetching import fetch
+from halftone.cli.generate import generate
 from halftone.cli.help import Command, Group
 from halftone.cli.inputs import (
     host_note,
-    kept_request,
     known_device,
     known_model,
-    new_request,
-    prompt_notes,
     ready_inputs,
     ready_loras,
-    ready_request,
     report_place,
     with_host,
     with_named_parts,
@@ -28,11 +23,10 @@ from halftone.cli.models import models
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.typed import command_line
 from halftone.cli.upscale import upscale
-from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Repair
-from halftone.contract.request import CheckInputs, Extras, PictureRequest
+from halftone.contract.request import CheckInputs, Extras
 from halftone.library.copies import check_copy
 from halftone.library.models import POCKET, describe
 from halftone.settings.store import load
@@ -141,8 +135,8 @@ def check(
     """
     tools: Tools = context.obj
     saved = load()
-    named = inputs
-    model, inputs = with_host(model, inputs, saved)
+    named = {name: value for name, value in inputs.items() if value is not None}
+    model, inputs = with_host(model, named, saved)
     facts = known_model(model, saved)
     if undo:
         return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
@@ -187,108 +181,6 @@ def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both:
         typer.echo(f"{facts.name} runs without its cure from now on. What the checks found is kept.")
     else:
         typer.echo(f"No cure is in use for {facts.name}.")
-
-
-def generate(
-    context: typer.Context,
-    prompt: Annotated[
-        str | None, typer.Argument(help="What you want to see. Needed unless --latents is given.", show_default=False)
-    ] = None,
-    model: given.ModelOption = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder.",
-            show_default=False,
-        ),
-    ] = None,
-    video: Annotated[
-        str | None, typer.Option("--video", metavar="KIND", help="Of video models: mp4 or webp.", show_default=False)
-    ] = None,
-    fps: Annotated[
-        int | None, typer.Option("--fps", help="Frames per second. Left out: what the model was made for.", show_default=False)
-    ] = None,
-    latents: Annotated[
-        str | None,
-        typer.Option(
-            "--latents",
-            metavar="FILE",
-            help="Finish a picture that was kept, as it was asked for: decode it, or go on from its last good step.",
-            show_default=False,
-        ),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")] = False,
-    batch: Annotated[int, typer.Option("--batch", help="How many pictures, one after another.")] = 1,
-    sampler: Annotated[
-        str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
-    ] = None,
-    hires: passes.Scale = None,
-    hires_upscaler: passes.Upscaler = None,
-    hires_steps: passes.Steps = None,
-    hires_strength: passes.Strength = None,
-    refiner: passes.RefinerModel = None,
-    refiner_at: passes.RefinerAt = None,
-    device: given.Device = None,
-    json: given.Json = False,
-    *,
-    inputs: given.Inputs,
-    words: given.Words,
-    flags: given.Flags,
-) -> None:
-    """Make a picture. Its numbers are watched; a black one is recovered and explained.
-
-    Exit code: 0 fine or recovered, 1 a picture could not be recovered or only its first pass was made, 2 the input was wrong.
-    """
-    tools: Tools = context.obj
-    saved = load()
-    second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
-    other = passes.refiner_of(refiner, refiner_at)
-    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
-    if latents is None:
-        base = new_request({**asked, **asked_words(words, saved)}, model, device, saved)
-    else:
-        base = kept_request(latents, {**asked, **words}, model, device, saved)
-    facts = known_model(base.model, saved)
-    hosted = host_note(asked, base.transformer, facts) if latents is None else ()
-    request = replace(
-        base,
-        output=output,
-        overwrite=overwrite,
-        video=given.video_of(video) or (base.video if output is None else None),
-        fps=base.fps if fps is None else fps,
-        numerics=given.numerics_of(flags, base.numerics),
-    )
-    ready = ready_request(request, facts, saved)
-    named = model is not None or latents is not None
-    raise typer.Exit(0 if _made(tools, ready, facts, hosted, named=named, as_json=json) else 1)
-
-
-def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, hosted: tuple[str, ...], *, named: bool, as_json: bool) -> bool:
-    """Make the pictures of a request and show what came of it; True if all are good. hosted: a note on its transformer; named:
-    the user said which model.
-    """
-    from halftone.cli import work
-    from halftone.cli.objects import generate_object, put, start_object
-    from halftone.cli.sizes import size_note
-
-    notes = (*hosted, *prompt_notes(ready, facts))
-    if not named and not as_json:
-        work.tell_notes((f"Model: {facts.name}, as --model was left out.",))
-    work.tell_notes(notes)
-    precision = work.choose_precision(tools, ready.device, ready.numerics.precision, as_json=as_json)
-    work.check_memory(tools, ready, facts, precision.dtype)
-    work.tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
-    work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))
-    report = work.make_pictures(tools, ready, as_json=as_json)
-    if as_json:
-        put(generate_object(report, precision, notes) | start_object(ready))
-    else:
-        from halftone.cli.show import show_pictures
-
-        show_pictures(report, facts.id, precision, extras=ready.extras)
-    return bool(report.images) and all(work.is_good(picture) for picture in report.images)
 
 
 def repair(

@@ -48,7 +48,7 @@ _EMBEDDING_HELP: Final = "Learned words (textual inversion), which the prompt na
 _MERGED: Final = "Merged into the copy, which then holds it for good; may be repeated."
 Merged = Annotated[list[str] | None, typer.Option("--lora", metavar=_LORA, help=_MERGED, show_default=False)]
 Inputs = dict[str, Any]
-"""Inputs that were given: field of CheckInputs or PictureRequest -> value."""
+"""Inputs that were given: field of CheckInputs or PictureRequest -> value; None of a seed: a random one is wanted."""
 
 Words = dict[str, Any]
 """Options of `halftone.cli.words` that were given."""
@@ -73,7 +73,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             picked = {parameter.name: values.pop(parameter.name) for parameter in group}
             gathered[name] = {key: value for key, value in picked.items() if value is not None}
         if gathered.get("inputs", {}).get("seed") == RANDOM_SEED:
-            del gathered["inputs"]["seed"]
+            gathered["inputs"]["seed"] = None
         if "option" in gathered.get("inputs", {}):
             gathered["inputs"]["options"] = options_of(gathered["inputs"].pop("option"))
         if "clip_skip" in gathered.get("inputs", {}):

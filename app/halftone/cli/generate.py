@@ -1,0 +1,133 @@
+"""The command `generate`."""
+
+from typing import Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from halftone.cli import flags as given
+from halftone.cli import passes
+from halftone.cli.inputs import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
+from halftone.cli.taken import from_picture
+from halftone.cli.tools import Tools
+from halftone.cli.words import asked_words
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import PictureRequest
+from halftone.settings.store import Settings, load
+
+_PLACE = "A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder."
+_LATENTS = "Finish a picture that was kept, as it was asked for: decode it, or go on from its last good step."
+_FROM = "Take over the settings of a picture of Halftone, A1111, Forge or ComfyUI; what is given beside it counts before them."
+
+Prompt = Annotated[
+    str | None, typer.Argument(help="What you want to see. Needed unless --latents or --from is given.", show_default=False)
+]
+Output = Annotated[str | None, typer.Option("--output", "-o", help=_PLACE, show_default=False)]
+Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="Of video models: mp4 or webp.", show_default=False)]
+Fps = Annotated[
+    int | None, typer.Option("--fps", help="Frames per second. Left out: what the model was made for.", show_default=False)
+]
+Latents = Annotated[str | None, typer.Option("--latents", metavar="FILE", help=_LATENTS, show_default=False)]
+From = Annotated[str | None, typer.Option("--from", metavar="PICTURE", help=_FROM, show_default=False)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file if there is one.")]
+Batch = Annotated[int, typer.Option("--batch", help="How many pictures, one after another.")]
+Sampler = Annotated[
+    str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
+]
+
+
+def generate(
+    context: typer.Context,
+    prompt: Prompt = None,
+    model: given.ModelOption = None,
+    output: Output = None,
+    video: Video = None,
+    fps: Fps = None,
+    latents: Latents = None,
+    picture: From = None,
+    overwrite: Overwrite = False,
+    batch: Batch = 1,
+    sampler: Sampler = None,
+    hires: passes.Scale = None,
+    hires_upscaler: passes.Upscaler = None,
+    hires_steps: passes.Steps = None,
+    hires_strength: passes.Strength = None,
+    refiner: passes.RefinerModel = None,
+    refiner_at: passes.RefinerAt = None,
+    device: given.Device = None,
+    json: given.Json = False,
+    *,
+    inputs: given.Inputs,
+    words: given.Words,
+    flags: given.Flags,
+) -> None:
+    """Make a picture. Its numbers are watched; a black one is recovered and explained.
+
+    Exit code: 0 fine or recovered, 1 a picture could not be recovered or only its first pass was made, 2 the input was wrong.
+    """
+    tools: Tools = context.obj
+    saved = load()
+    second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
+    other = passes.refiner_of(refiner, refiner_at)
+    asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
+    base, notes, named = _base(asked, words, (latents, picture), (model, device), saved)
+    facts = known_model(base.model, saved)
+    request = replace(
+        base,
+        output=output,
+        overwrite=overwrite,
+        video=given.video_of(video) or (base.video if output is None else None),
+        fps=base.fps if fps is None else fps,
+        numerics=given.numerics_of(flags, base.numerics),
+    )
+    ready = ready_request(request, facts, saved)
+    raise typer.Exit(0 if _made(tools, ready, facts, notes, named=named, as_json=json) else 1)
+
+
+def _base(
+    asked: dict[str, Any],
+    words: given.Words,
+    files: tuple[str | None, str | None],
+    where: tuple[str | None, str | None],
+    saved: Settings,
+) -> tuple[PictureRequest, tuple[str, ...], bool]:
+    """(the request, what is to be told of it, whether it says which model). files: kept latents, a picture whose settings are
+    taken over. where: model and device.
+    """
+    (latents, picture), (model, device) = files, where
+    if latents is not None and picture is not None:
+        raise HalftoneError("setting-bad-value", name="--from", value="given together with --latents", allowed="one of the two")
+    if latents is not None:
+        return kept_request(latents, {**asked, **words}, model, device, saved), (), True
+    asked, told = {**asked, **asked_words(words, saved)}, ()
+    if picture is not None:
+        asked, model, told = from_picture(picture, asked, {*words, "seed"}, model, saved)
+    base = new_request(asked, model, device, saved)
+    return base, (*told, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None
+
+
+def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, notes: tuple[str, ...], *, named: bool, as_json: bool) -> bool:
+    """Make the pictures of a request and show what came of it; True if all are good. notes: on what it was made of; named:
+    the user said which model.
+    """
+    from halftone.cli import work
+    from halftone.cli.objects import generate_object, put, start_object
+    from halftone.cli.sizes import size_note
+
+    notes = (*notes, *prompt_notes(ready, facts))
+    if not named and not as_json:
+        work.tell_notes((f"Model: {facts.name}, as --model was left out.",))
+    work.tell_notes(notes)
+    precision = work.choose_precision(tools, ready.device, ready.numerics.precision, as_json=as_json)
+    work.check_memory(tools, ready, facts, precision.dtype)
+    work.tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
+    work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))
+    report = work.make_pictures(tools, ready, as_json=as_json)
+    if as_json:
+        put(generate_object(report, precision, notes) | start_object(ready))
+    else:
+        from halftone.cli.show import show_pictures
+
+        show_pictures(report, facts.id, precision, extras=ready.extras)
+    return bool(report.images) and all(work.is_good(picture) for picture in report.images)

@@ -1,0 +1,88 @@
+"""`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
+
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import asdict, replace
+
+from halftone.cli.flags import absolute
+from halftone.cli.inputs import known_model
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import PictureRequest
+from halftone.health.taken_over import Known, known_here, take_over
+from halftone.library.inversions import encoder_widths, inversion_folders, list_inversions, matched
+from halftone.library.listing import listed
+from halftone.library.models import describe
+from halftone.library.options import CLIP_SKIP
+from halftone.metadata.reading import Parameters
+from halftone.metadata.said import said_by
+from halftone.settings.store import Settings
+
+_SAID: Final[dict[str, tuple[str, ...]]] = {
+    "model": ("Model",),
+    "steps": ("Steps",),
+    "sampler": ("Sampler", "Schedule type"),
+    "guidance": ("CFG scale", "Distilled CFG Scale"),
+    "seed": ("Seed",),
+    "vae": ("VAE",),
+    "transformer": ("Transformer",),
+    "hires": ("Hires upscale", "Hires resize", "Hires steps", "Hires upscaler", "Hires denoising strength"),
+    "refiner": ("Refiner", "Refiner switch at"),
+    "variation_seed": ("Variation seed",),
+    "variation_strength": ("Variation seed strength",),
+    "seed_size": ("Seed resize from",),
+    "num_frames": ("Frames",),
+    CLIP_SKIP: ("Clip skip",),
+}
+"""Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
+
+
+class FromPicture(NamedTuple):
+    """model: as it is named here, None where the picture names none that is known. told: a sentence for each thing that was
+    not taken over.
+    """
+
+    asked: dict[str, Any]
+    model: str | None
+    told: tuple[str, ...]
+
+
+def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model: str | None, saved: Settings) -> FromPicture:
+    """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`."""
+    path = Path(absolute(picture))
+    given = {name: value for name, value in asked.items() if value is not None or name in meant}
+    said = _unasked(said_by(path), {*given, *_skip(given), *(() if model is None else ("model",))})
+    own = known_model(None, saved) if model is None else describe(model)
+    models = (own, *(one.facts for one in listed(saved.model_folders) if one.facts.id != own.id))
+    now = PictureRequest(prompt="", model=own.id, **{name: given[name] for name in ("image", "mask", "start") if name in given})
+    first = take_over(said, now, Known(models)).request.model
+    taken = take_over(said, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved)))
+    found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
+    if "options" in given:
+        found["options"] = {**taken.request.options, **given["options"]}
+    if "start" in given and given["start"].strength is None:
+        found["start"] = replace(given["start"], strength=taken.request.start.strength)
+    found.pop("model", None)
+    found.setdefault("prompt", "")
+    named = "Model" in said.fields and not any(left.startswith("Model: ") for left in taken.left)
+    told = tuple(f"Not taken over from {path.name}: {left}." for left in taken.left)
+    return FromPicture(found, model or (taken.request.model if named else None), told)
+
+
+def _unasked(said: Parameters, given: Set[str]) -> Parameters:
+    """Without what is given."""
+    gone = {name for field in given for name in _SAID.get(field, ())}
+    return replace(said, fields={name: value for name, value in said.fields.items() if name not in gone})
+
+
+def _skip(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Whether it is told how many layers of CLIP are left out: no option at all says that none is."""
+    options = given.get("options")
+    return (CLIP_SKIP,) if options is not None and (not options or CLIP_SKIP in options) else ()
+
+
+def _words(model: ModelFacts, saved: Settings) -> tuple[str, ...]:
+    """Names of embeddings that the model reads."""
+    widths = encoder_widths(model)
+    return tuple(one.name for one in list_inversions(inversion_folders(saved)) if matched(one, widths)) if widths else ()

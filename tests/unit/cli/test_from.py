@@ -1,0 +1,131 @@
+"""`generate --from`: the settings of a picture, under what is given beside it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from tests.helpers.model_files import ramp, safetensors, write_folder
+from tests.helpers.scripted import ScriptedEngine
+
+from halftone.cli import main
+from halftone.contract.request import Hires, PictureRequest
+from halftone.gallery.history import History
+from halftone.settings.store import Settings, save
+
+TEXT = (
+    "a sun <lora:ink:0.4>\nNegative prompt: blurry\nSteps: 31, Sampler: Euler a, CFG scale: 4.5, Seed: 42, Size: 128x192, "
+    "Model: tiny, Clip skip: 3, Hires upscale: 1.5, Hires upscaler: Lanczos, Denoising strength: 0.3, ENSD: 31337, Version: v1.10"
+)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> str:
+    (tmp_path / "loras").mkdir()
+    (tmp_path / "loras" / "ink.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    write_folder(tmp_path / "models" / "tiny")
+    save(Settings(model_folders=(str(tmp_path / "models"),), lora_folders=(str(tmp_path / "loras"),)))
+    return written(tmp_path, TEXT)
+
+
+def written(folder: Path, text: str, key: str = "parameters") -> str:
+    chunks = PngInfo()
+    chunks.add_text(key, text)
+    Image.new("RGB", (8, 8)).save(folder / "sun.png", pnginfo=chunks)
+    return str(folder / "sun.png")
+
+
+def asked(*words: str) -> PictureRequest:
+    assert main(["generate", *words], engine=lambda: ScriptedEngine({})) == 0
+    with History() as history:
+        return history.recent()[0].request
+
+
+def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd: pytest.CaptureFixture[str]) -> None:
+    made = asked("--from", picture)
+    assert (made.prompt, made.negative, made.steps, made.guidance, made.seed) == ("a sun", "blurry", 31, 4.5, 42)
+    assert (made.sampler, made.width, made.height, made.options) == ("Euler a", 128, 192, {"clip_skip": 2})
+    assert made.hires == Hires(scale=1.5, upscaler="lanczos", strength=0.3)
+    assert [(lora.name, lora.weight) for lora in made.loras] == [("ink", 0.4)]
+    assert Path(made.model).name == "tiny"
+    said = capfd.readouterr().err
+    assert "Not taken over from sun.png: ENSD: 31337.\n" in said
+    assert said.count("Not taken over") == 1
+    assert "--model was left out" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (["a moon"], {"prompt": "a moon", "negative": "blurry", "seed": 42}),
+        (["--seed", "-1"], {"seed": None, "steps": 31}),
+        (["--seed", "7", "--width", "64"], {"seed": 7, "width": 64, "height": 192}),
+        (["--model", "pocket", "--sampler", "DDIM"], {"model": "pocket", "sampler": "DDIM"}),
+        (["--clip-skip", "1"], {"options": {}}),
+        (["--option", "eta=1.0"], {"options": {"clip_skip": 2, "eta": 1.0}}),
+        (["--hires", "2", "--steps", "4"], {"hires": Hires(scale=2.0), "steps": 4}),
+    ],
+)
+def test_what_is_given_beside_it_counts_before_it(picture: str, words: list[str], fields: dict[str, Any]) -> None:
+    made = asked(*words, "--from", picture)
+    assert {name: getattr(made, name) for name in fields} == fields
+
+
+def test_the_strength_is_taken_over_where_there_is_a_picture_to_start_from(picture: str, tmp_path: Path) -> None:
+    text = "a sun\nSteps: 9, Sampler: DDIM, Seed: 1, Denoising strength: 0.35"
+    made = asked("--from", written(tmp_path, text), "--image", picture, "--resize", "crop")
+    assert (made.start.strength, made.start.resize) == (0.35, "crop")
+
+
+def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert picture
+    assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
+    said = capfd.readouterr().err
+    assert "Not taken over from sun.png: Model: gone.\n" in said
+    assert "Model: Pocket (demo), as --model was left out." in said
+
+
+def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    links = {"model": ["1", 0], "positive": ["2", 0], "negative": ["2", 0], "latent_image": ["3", 0]}
+    sampler = {"seed": 9, "steps": 5, "cfg": 3, "sampler_name": "euler", "scheduler": "normal", **links}
+    graph: dict[str, Any] = {
+        "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "gone"}},
+        "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "a sun", "clip": ["1", 1]}},
+        "3": {"class_type": "EmptyLatentImage", "inputs": {"width": 64, "height": 128}},
+        "4": {
+            "class_type": "KSampler",
+            "inputs": sampler | {"positive": ["2", 0], "negative": ["2", 0], "latent_image": ["3", 0]},
+        },
+        "5": {"class_type": "VAEDecode", "inputs": {"samples": ["4", 0], "vae": ["1", 2]}},
+        "6": {"class_type": "SaveImage", "inputs": {"images": ["5", 0]}},
+    }
+    made = asked("--from", written(tmp_path, json.dumps(graph), "prompt"))
+    assert (made.prompt, made.seed, made.steps, made.guidance, made.sampler) == ("a sun", 9, 5, 3.0, "Euler")
+    assert (made.width, made.height) == (64, 128)
+    graph["4"]["class_type"] = "KSamplerAdvanced"
+    capfd.readouterr()
+    assert main(["generate", "--from", written(tmp_path, json.dumps(graph), "prompt")]) == 2
+    assert "a workflow of ComfyUI that is not plain: it has the node KSamplerAdvanced. Give what" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--from", "none.png"], "There is no picture at "),
+        (["--from", "plain.png"], "plain.png says nothing about how it was made. To start from it, give it with --image FILE."),
+        (["--from", "text.png"], "is not a picture that can be read"),
+        (["--from", "plain.png", "--latents", "x"], "--from cannot be given together with --latents"),
+    ],
+)
+def test_what_says_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (8, 8)).save("plain.png")
+    Path("text.png").write_text("no picture")
+    assert main(["generate", *words]) == 2
+    assert said in capfd.readouterr().err
