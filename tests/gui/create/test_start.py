@@ -10,6 +10,7 @@ from PIL import Image
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
@@ -268,4 +269,26 @@ def test_all_of_it_comes_back_with_the_settings_of_a_picture(qtbot: QtBot, pictu
     form.set_request(replace(request, image=gone, mask=None))
     stage.wait(lambda: form.refusal() == f"There is no picture at {gone}. Check the path.")
     assert form.start_part.row.isChecked()
+    stage.close()
+
+
+def test_in_the_smallest_window_no_word_is_cut_and_the_editor_fits(qtbot: QtBot, picture: str) -> None:
+    stage = Stage(qtbot)
+    stage.window.resize(1024, 640)
+    chosen(stage, picture)
+    part = stage.page.form.start_part
+    part.mask_fields.show()
+    for box in (part.resize_mode, part.mask_fields.content):
+        option = QStyleOptionComboBox()
+        box.initStyleOption(option)
+        field = QStyle.SubControl.SC_ComboBoxEditField
+        room = box.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, field, box).width()
+        words = [box.itemText(index) for index in range(box.count())]
+        assert [one for one in words if box.fontMetrics().horizontalAdvance(one) > room] == []
+    part.paint_button.click()
+    stage.wait(lambda: part.findChild(MaskEditor) is not None)
+    editor = part.findChild(MaskEditor)
+    assert editor is not None
+    assert editor.height() < 640
+    editor.reject()
     stage.close()

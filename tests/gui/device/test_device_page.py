@@ -1,11 +1,15 @@
 """The Device page: verdicts, cards, the matrix, the first run; every control does what it says."""
 
 import json
+import math
+import re
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QFontMetricsF
 from PySide6.QtTest import QSignalSpy, QTest
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QRadioButton
 from pytestqt.qtbot import QtBot
@@ -15,13 +19,15 @@ from tests.helpers import model_files
 from halftone.contract.facts import DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
+from halftone.gui import theme
+from halftone.gui.i18n import set_language
 from halftone.gui.pages import device_view
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.device_measured import number_words
 from halftone.gui.state import AppState
 from halftone.gui.text import notice_message
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.device_widgets import BitsRow, SpeedBar, speed_words
+from halftone.gui.widgets.device_widgets import BitsRow, Mark, MatrixRow, SpeedBar, TestMatrix, speed_words
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
@@ -43,6 +49,34 @@ def types(half: str, brain: str, **more: object) -> tuple[DTypeReport, ...]:
         msgspec.convert({**msgspec.to_builtins(base[1]), "state": half, **more}, DTypeReport),
         msgspec.convert({**msgspec.to_builtins(base[2]), "state": brain}, DTypeReport),
     )
+
+
+REAL = ("matmul", "convolution", "attention", "group-norm", "layer-norm", "softmax", "functions", "long-sums", "near-limit")
+"""What the self-test measures, with tiny-values and casting."""
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+@pytest.mark.parametrize("width", [637, 720, 1040])
+def test_no_head_of_the_matrix_is_cut(qtbot: QtBot, language: Literal["en", "zh_CN"], width: int) -> None:
+    set_language(language)
+    operations = (*REAL, "tiny-values", "casting")
+    rows = [MatrixRow("float16", "FP16", tuple(Mark("right", "") for _ in operations), "20 of 20")]
+    made = TestMatrix()
+    qtbot.addWidget(made)
+    made.set_tests(
+        [device_view.operation_name(one) for one in operations], rows, [device_view.short_name(one) for one in operations]
+    )
+    made.resize(width, made.height())
+    made.show()
+    metrics = QFontMetricsF(theme.current().font("caption"))
+    pitch = made.cell_centre(0, 1).x() - made.cell_centre(0, 0).x()
+    longest = max(metrics.horizontalAdvance(word) for name in made.heads() for word in re.findall(r"[A-Za-z.,]+|.", name))
+    assert longest <= pitch or made.slanted()
+    head = made.cell_centre(0, 0).y() - made.LINE / 2
+    if made.slanted():
+        assert max(metrics.horizontalAdvance(name) for name in made.heads()) * math.sin(math.radians(40)) < head - 8
+    assert head + made.LINE == made.height()
+    set_language("en")
 
 
 def test_half_precision_works(qtbot: QtBot) -> None:

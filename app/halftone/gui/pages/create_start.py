@@ -78,7 +78,7 @@ class StartPart(FoldedPart):
         self.resize_words = label(tr("Other shape"), "small", "secondary")
         self.resize_mode = combo(tr("Other shape"), tr("What is done where the picture has another shape than the result."))
         modes: dict[Resize, str] = {
-            "stretch": tr("Just resize (stretch)"),
+            "stretch": tr("Stretch"),
             "crop": tr("Crop and resize"),
             "fill": tr("Resize and fill"),
         }

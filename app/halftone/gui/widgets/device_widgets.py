@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
@@ -159,8 +160,15 @@ class MatrixRow:
     passed: str
 
 
+_WIDE: Final = 66
+_SLOPE: Final = math.radians(40)
+_HEAD_FLAGS: Final = int(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignBottom | Qt.TextFlag.TextWordWrap)
+
+
 class TestMatrix(QWidget):
-    """Tests with known answers: modes down, operations across. Arrow keys move, a click selects."""
+    """Tests with known answers: modes down, operations across. Arrow keys move, a click selects. The heads stand upright where
+    each has room in two lines, and are slanted where one has not.
+    """
 
     __test__ = False
     selected = Signal(int, int)
@@ -176,6 +184,7 @@ class TestMatrix(QWidget):
         self._rows: tuple[MatrixRow, ...] = ()
         self._cell: tuple[int, int] | None = None
         self._hover: tuple[int, int] | None = None
+        self._head = self.HEAD
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -188,7 +197,7 @@ class TestMatrix(QWidget):
         self._short = tuple(short) or self._columns
         if self._cell is not None and self._mark(*self._cell) is None:
             self._cell = None
-        self.setFixedHeight(self.HEAD + self.LINE * max(1, len(self._rows)))
+        self._fit()
         self.update()
         self._speak()
 
@@ -225,6 +234,27 @@ class TestMatrix(QWidget):
 
     # geometry
 
+    def heads(self) -> tuple[str, ...]:
+        """As they are painted: short ones only where those have room upright."""
+        return self._columns if self._pitch() >= _WIDE or self.slanted() else self._short
+
+    def slanted(self) -> bool:
+        metrics, room = QFontMetricsF(theme.current().font("caption")), QRectF(0, 0, self._pitch() - 2, 1000)
+        names = self._columns if self._pitch() >= _WIDE else self._short
+        boxes = (metrics.boundingRect(room, _HEAD_FLAGS, name) for name in names)
+        return any(box.width() > room.width() or box.height() > self.HEAD - 8 for box in boxes)
+
+    def _fit(self) -> None:
+        self._head = self.HEAD
+        if self.slanted():
+            metrics = QFontMetricsF(theme.current().font("caption"))
+            longest = max(metrics.horizontalAdvance(name) for name in self.heads())
+            self._head = math.ceil(longest * math.sin(_SLOPE) + metrics.ascent() * math.cos(_SLOPE)) + 10
+        self.setFixedHeight(self._head + self.LINE * max(1, len(self._rows)))
+
+    def resizeEvent(self, event: object) -> None:
+        self._fit()
+
     def _label_width(self) -> float:
         return 130.0 if self.width() > 720 else 104.0
 
@@ -232,11 +262,11 @@ class TestMatrix(QWidget):
         return (self.width() - self._label_width() - 70) / max(1, len(self._columns))
 
     def cell_centre(self, row: int, column: int) -> QPointF:
-        return QPointF(self._label_width() + (column + 0.5) * self._pitch(), self.HEAD + (row + 0.5) * self.LINE)
+        return QPointF(self._label_width() + (column + 0.5) * self._pitch(), self._head + (row + 0.5) * self.LINE)
 
     def _cell_at(self, at: QPointF) -> tuple[int, int] | None:
         column = math.floor((at.x() - self._label_width()) / self._pitch())
-        row = math.floor((at.y() - self.HEAD) / self.LINE)
+        row = math.floor((at.y() - self._head) / self.LINE)
         return (row, column) if self._mark(row, column) is not None else None
 
     # painting
@@ -253,19 +283,31 @@ class TestMatrix(QWidget):
         style = theme.current()
         painter.setFont(style.font("caption"))
         painter.setPen(style.color("text-secondary"))
-        flags = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignBottom | Qt.TextFlag.TextWordWrap
-        for column, name in enumerate(self._columns if self._pitch() >= 66 else self._short):
+        slanted = self.slanted()
+        for column, name in enumerate(self.heads()):
             x = self._label_width() + column * self._pitch()
-            painter.drawText(QRectF(x + 1, 0, self._pitch() - 2, self.HEAD - 8), flags, name)
+            if slanted:
+                self._paint_slanted(painter, QPointF(x + self._pitch() / 2, self._head - 8), name)
+            else:
+                painter.drawText(QRectF(x + 1, 0, self._pitch() - 2, self._head - 8), _HEAD_FLAGS, name)
         painter.drawText(
-            QRectF(self.width() - 70, 0, 70, self.HEAD - 8),
+            QRectF(self.width() - 70, 0, 70, self._head - 8),
             Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom,
             tr("Passed"),
         )
 
+    @staticmethod
+    def _paint_slanted(painter: QPainter, at: QPointF, name: str) -> None:
+        """Upwards to the right from its column's middle."""
+        painter.save()
+        painter.translate(at)
+        painter.rotate(-math.degrees(_SLOPE))
+        painter.drawText(QPointF(0, 0), name)
+        painter.restore()
+
     def _paint_row(self, painter: QPainter, row: int) -> None:
         style = theme.current()
-        top = self.HEAD + row * self.LINE
+        top = self._head + row * self.LINE
         painter.setPen(QPen(style.color("border"), 1))
         painter.drawLine(QPointF(0, top - 0.5), QPointF(self.width(), top - 0.5))
         painter.setFont(style.font("small-strong"))
