@@ -105,7 +105,9 @@ def generate_object(report: GenerateReport, precision: ChosenPrecision, notes: t
 
 def start_object(request: PictureRequest) -> dict[str, Any]:
     """What the pictures were made of, as it was asked for; nothing where they were made by the model of words alone."""
-    made = {} if request.refiner is None else {"refiner": msgspec.to_builtins(request.refiner)}
+    made: dict[str, Any] = {} if request.refiner is None else {"refiner": msgspec.to_builtins(request.refiner)}
+    if request.ip_adapters:
+        made["ip_adapters"] = [msgspec.to_builtins(one) for one in request.ip_adapters]
     if request.image is None:
         return made
     return made | {"start": {"image": request.image, "mask": request.mask, **msgspec.structs.asdict(request.start)}}
@@ -119,7 +121,7 @@ def _more_object(event: GuardEvent) -> dict[str, Any]:
 
 def _image_object(image: PictureFacts) -> dict[str, Any]:
     """latents: what is kept of a picture that is none yet, for --latents; kept_step: the step after which it was kept."""
-    names = ("seed", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
+    names = ("seed", "width", "height", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
     drawn = [name for name in ("variation_seed", "prompt", "negative") if getattr(image, name)]
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
     loras = {"loras": [{"path": lora.path, "weight": lora.weight} for lora in image.loras]} if image.loras else {}

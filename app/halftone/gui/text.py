@@ -2,6 +2,7 @@
 then what Halftone did, then what you can do."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from halftone.contract.errors import WORDS, ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
@@ -12,6 +13,7 @@ from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
 from halftone.gui.widgets.banner import Act, Message
+from halftone.health.words import capital, plain_component
 from halftone.library.vaes import vae_name
 
 _LETTERS = 22
@@ -50,8 +52,15 @@ def component_name(component: str) -> str:
         "transformer": tr("denoiser"),
         "vae": tr("VAE decoder"),
         "controlnet": tr("ControlNet"),
+        "image_encoder": tr("image encoder"),
         "upscaler": tr("upscale model"),
     }.get(component, component)
+
+
+def part_name(component: str) -> str:
+    """The same of any part of any model, as the beginning of a line."""
+    known = component_name(component)
+    return capital(known) if known != component else plain_component(component).text(tr)
 
 
 def phase_name(phase: Phase) -> str:
@@ -297,6 +306,11 @@ def part_words(path: str | None) -> str:
 def net_list(nets: Sequence[Control | IpAdapter]) -> str:
     """All of them with their strengths; "" without any."""
     return listed(*(f"{net.name} {net.scale:.2f}" for net in nets))
+
+
+def adapter_list(adapters: Sequence[IpAdapter]) -> str:
+    """All IP-Adapters with their strengths and the names of their pictures; "" without any."""
+    return "\n".join(f"{one.name} {one.scale:.2f} · {listed(*(Path(image).name for image in one.images))}" for one in adapters)
 
 
 def net_words(nets: Sequence[Control | IpAdapter]) -> str:

@@ -123,7 +123,7 @@ def _control(control: Control) -> str:
 
 
 def _ip_adapter(one: IpAdapter) -> str:
-    return f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {len(one.images)}"
+    return f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {' + '.join(map(_last, one.images))}"
 
 
 def _cures(picture: PictureFacts) -> str | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
@@ -10,6 +11,7 @@ from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.messages import Examine
 from halftone.contract.request import IpAdapter, PictureRequest
+from halftone.gui.i18n import table
 from halftone.gui.pages import health_view
 from halftone.gui.pages.create_fields import NumberBox
 from halftone.gui.pages.create_receipt import receipt_rows
@@ -84,6 +86,15 @@ def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path
 
 
 def test_the_receipt_of_a_picture_names_them() -> None:
-    one = IpAdapter(path="/n/plus.safetensors", images=("/p/a.png",), scale=0.5)
-    rows = dict(receipt_rows(samples.picture_facts("a.png"), PictureRequest(prompt="a sun", ip_adapters=(one,))))
-    assert rows["IP-Adapter"] == "plus 0.50"
+    one = IpAdapter(path="/n/plus.safetensors", images=("/p/a.png", "/p/b.png"), scale=0.5)
+    made = replace(samples.picture_facts("a.png"), dtypes={"image_encoder": "float16", "image_encoder_2": "float16"})
+    rows = dict(receipt_rows(made, PictureRequest(prompt="a sun", ip_adapters=(one,))))
+    assert rows["IP-Adapter"] == "plus 0.50 · a.png, b.png"
+    assert (rows["Image encoder"], rows["Image encoder 2"]) == ("FP16", "FP16")
+    words = table("zh_CN")
+    assert words["image encoder"] == words["Image encoder"] == "图像编码器"
+
+
+def test_a_receipt_tells_seed_and_size() -> None:
+    rows = dict(receipt_rows(samples.picture_facts("a.png", seed=123456), PictureRequest(prompt="a sun")))
+    assert (rows["Seed"], rows["Size"]) == ("123456", "64 × 64")

@@ -3,9 +3,10 @@
 import pytest
 
 from halftone.cli.flags import ip_adapters_of
+from halftone.cli.objects import start_object
 from halftone.cli.typed import extra_words
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Extras, IpAdapter
+from halftone.contract.request import Extras, IpAdapter, PictureRequest
 
 
 def test_what_is_typed_and_typed_again() -> None:
@@ -26,3 +27,8 @@ def test_without_one_of_both_the_form_is_told(text: str) -> None:
     with pytest.raises(HalftoneError) as caught:
         ip_adapters_of([text])
     assert str(caught.value).startswith(f"--ip-adapter cannot be {text}. Use FILE=PICTURE[:STRENGTH], for instance")
+
+
+def test_the_object_of_a_picture_names_them() -> None:
+    asked = PictureRequest(prompt="a", ip_adapters=(IpAdapter(path="/a/plus", images=("/p/x.png",), scale=0.5),))
+    assert start_object(asked) == {"ip_adapters": [{"path": "/a/plus", "images": ("/p/x.png",), "scale": 0.5}]}

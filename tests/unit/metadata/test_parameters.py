@@ -9,6 +9,7 @@ from tests.helpers.read_back import parse_parameters
 
 from halftone.contract.facts import GuardEvent
 from halftone.contract.plan import Plan
+from halftone.contract.request import IpAdapter
 from halftone.library.loras import without_tags
 from halftone.metadata.parameters import a1111_text, model_name, receipt_json, write_parameters
 
@@ -30,6 +31,12 @@ def test_a_prompt_stays_as_it_was_typed_and_clip_skip_is_counted_as_a1111_does()
     assert found.fields["Clip skip"] == "2"
     for options in ({"clip_skip": 0}, {"clip_skip": True}, {}):
         assert "Clip skip" not in parse_parameters(a1111_text(resolved(options=options), picture_facts())).fields
+
+
+def test_an_ip_adapter_is_told_with_the_names_of_its_pictures() -> None:
+    shown = IpAdapter(path="/n/plus.safetensors", images=("/p/a.png", "C:\\p\\b.png"), scale=0.5)
+    text = a1111_text(resolved(ip_adapters=(shown,)), picture_facts())
+    assert parse_parameters(text).fields["IP-Adapter 0"] == "Model: plus, Weight: 0.5, Pictures: a.png + b.png"
 
 
 def test_cures_are_told_once_and_folders_never() -> None:

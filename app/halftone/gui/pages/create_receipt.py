@@ -15,7 +15,6 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import HoverButton, IconLabel, button, clear, column, label, row, scrolling, set_tone, surface
 from halftone.gui.widgets.dots import RoomGauge
 from halftone.health.video_words import frame_list, video_seconds
-from halftone.health.words import capital
 from halftone.library.spoken import as_made
 from halftone.library.vaes import vae_name
 
@@ -33,6 +32,8 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("Prompt"), said),
         (tr("Written as"), request.prompt if said != request.prompt else ""),
         (tr("Negative prompt"), left_out),
+        (tr("Seed"), str(picture.seed)),
+        (tr("Size"), f"{picture.width} × {picture.height}"),
         (tr("Model"), request.model),
         (tr("Styles"), listed(*(style.name for style in request.styles)) if request.styles else ""),
         (tr("Variation"), varied and f"{varied} · {request.variation_strength:g}"),
@@ -41,7 +42,7 @@ def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[st
         (tr("Guidance"), "" if request.guidance is None else figures.decimal(request.guidance)),
         (tr("Sampler"), request.sampler or ""),
         (tr("ControlNet"), text.net_list(request.controls)),
-        (tr("IP-Adapter"), text.net_list(request.ip_adapters)),
+        (tr("IP-Adapter"), text.adapter_list(request.ip_adapters)),
         (tr("Hires fix"), hires_line(request.hires)),
         (tr("Refiner"), refiner_line(request.refiner)),
         (tr("LoRA"), text.lora_list(as_made(request, picture).loras)),
@@ -53,13 +54,13 @@ def _found_rows(picture: PictureFacts) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for name, dtype in picture.dtypes.items():
         cure = picture_details.cure_name(picture.cures.get(name, ""))
-        rows.append((capital(text.component_name(name)), ", ".join(filter(None, [text.TYPE_NAMES[dtype], cure]))))
+        rows.append((text.part_name(name), ", ".join(filter(None, [text.TYPE_NAMES[dtype], cure]))))
     watched = picture.state != "unwatched"
     rows.append((tr("Bad numbers"), tr("{0} found", len(picture.events)) if watched else tr("not looked for")))
     if picture.room_bits is not None:
         rows.append((tr("Room of the latents"), figures.bits(picture.room_bits)))
     for event in picture.events:
-        where = f"{event.component}.{event.module}" if event.module else capital(text.component_name(event.component))
+        where = f"{event.component}.{event.module}" if event.module else text.part_name(event.component)
         done = picture_details.cure_name(event.cure)
         rows.append((where, f"{done}, {picture_details.elapsed(event.seconds)}" if event.seconds else done))
         if event.lora is not None:
