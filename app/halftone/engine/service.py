@@ -21,7 +21,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone, Upscale
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import Lora, PictureRequest
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.checks.repair import repair
@@ -36,6 +36,7 @@ from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import apply_plan, put_fp8, put_inversions, put_loras
 from halftone.engine.making.enlarging import Enlarging
 from halftone.engine.making.generate import Generation
+from halftone.engine.making.job import Job
 from halftone.engine.making.one_by_one import drawn_before, make_one_by_one, pictures_of
 from halftone.engine.making.passes import Passes
 from halftone.engine.making.refining import Refining
@@ -90,30 +91,38 @@ class DiffusersEngine:
         if command.request.resume_latents is not None:
             pictures = [(request, drawn_before(command.request))]
         elif not may_draw_loras(request):
-            return self._make(request, facts, False, emit, control)
+            return self._make(request, (), facts, False, emit, control)
         else:
             pictures = pictures_of(request)
             for one, drawn in pictures:
                 check_loras(drawn)
                 check_extras_fit(one.extras, facts)
-        return make_one_by_one(pictures, lambda one, tell: self._make(one, facts, only_decode, tell, control), emit)
+        return make_one_by_one(pictures, lambda one, loras, tell: self._make(one, loras, facts, only_decode, tell, control), emit)
 
     def _make(
-        self, request: PictureRequest, facts: ModelFacts, only_decode: bool, emit: Emit, control: Control
+        self,
+        request: PictureRequest,
+        drawn: tuple[Lora, ...],
+        facts: ModelFacts,
+        only_decode: bool,
+        emit: Emit,
+        control: Control,
     ) -> GenerateReport:
-        """Pictures with the same parts beside the model's own. only_decode: nothing else is left of them."""
+        """Pictures with the same parts beside the model's own. drawn: their LoRAs that the words named; only_decode: nothing else
+        is left of them.
+        """
         check_vae_fit(request.vae, facts)
         if not only_decode:
             check_extras_fit(request.extras, facts)
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
-        tested = self._self_tests.of(device)
+        job = Job(request, device, self._self_tests.of(device), emit, control, drawn)
         with quiet_libraries():
             if only_decode:
                 maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
                 loaded = self._equipped(self._ready(maker, device, emit), request, only_decode=True)
                 handover = Handover(model=facts)
-                return Generation(loaded, device, tested, request, emit, control, handover=handover).run()
+                return Generation(loaded, job, handover=handover).run()
             if request.refiner is not None:
                 refiner = describe(request.refiner.path)
 
@@ -121,10 +130,10 @@ class DiffusersEngine:
                     return lambda: self._equipped(self._ready(one, device, emit), asked)
 
                 models = bring(facts, request), bring(refiner, alone(request))
-                return Refining(*models, facts, device, tested, request, emit, control).run()
+                return Refining(*models, facts, job).run()
             loaded = self._equipped(self._ready(facts, device, emit), request)
             make = Passes if in_passes(request) else Generation
-            return make(loaded, device, tested, request, emit, control).run()
+            return make(loaded, job).run()
 
     def _equipped(self, loaded: Loaded, request: PictureRequest, *, only_decode: bool = False) -> Loaded:
         """With all that is used beside the model's own parts. only_decode: nothing that does not reach the decoder."""

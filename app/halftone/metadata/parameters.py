@@ -14,7 +14,7 @@ import msgspec
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, IpAdapter, ResolvedRequest
+from halftone.contract.request import Control, IpAdapter, Lora, ResolvedRequest
 from halftone.contract.words import Resize, split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
@@ -154,7 +154,7 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, ma
     Neither the file's name nor any time stands in it: the same request on the same machine gives the same bytes. The history
     has them.
     """
-    loras = tuple(msgspec.structs.replace(lora, path=lora.name) for lora in request.loras)
+    loras = _named(request.loras)
     vae, transformer = (None if path is None else _last(path) for path in (request.vae, request.transformer))
     inversions = tuple(PurePath(_last(path)).stem for path in request.inversions)
     controls = tuple(msgspec.structs.replace(one, path=one.name, image=_last(one.image)) for one in request.controls)
@@ -181,9 +181,14 @@ def receipt_json(request: ResolvedRequest, picture: PictureFacts, plan: Plan, ma
         "made_with": made_with or {},
         "request": shown,
         "plan": plan,
-        "receipt": _timeless(msgspec.to_builtins(picture)),
+        "receipt": {**_timeless(msgspec.to_builtins(picture)), "loras": _named(picture.loras)},
     }
     return msgspec.json.encode(content).decode()
+
+
+def _named(loras: tuple[Lora, ...]) -> tuple[Lora, ...]:
+    """Without the folders of their files."""
+    return tuple(msgspec.structs.replace(lora, path=lora.name) for lora in loras)
 
 
 def without_places(one: IpAdapter) -> IpAdapter:

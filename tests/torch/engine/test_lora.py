@@ -1,5 +1,6 @@
 """LoRAs: what diffusers gives with them, and the file's weights again without them."""
 
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -160,6 +161,8 @@ def test_pictures_of_a_batch_have_each_those_that_were_drawn(
         assert (pixels(alone) == pixels(report, index)).all()
         text = parse_parameters(read_picture(Path(picture.path)).parameters or "").prompt
         assert text == " ".join(("a red sun", *(f"<lora:{lora.name}:1.5>" for lora in picture.loras)))
+        told = json.loads(read_picture(Path(picture.path)).receipt or "")["receipt"]["loras"]
+        assert told == [{"path": lora.name, "weight": 1.5} for lora in picture.loras]
 
 
 def test_a_picture_of_drawn_ones_that_goes_on_still_tells_them(

@@ -7,7 +7,7 @@ their receipts become one.
 import secrets
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +15,14 @@ import msgspec
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
-from halftone.contract.facts import DeviceFacts, GenerateReport, GuardEvent, ModelFacts, PictureFacts, SelfTestReport
+from halftone.contract.facts import GenerateReport, GuardEvent, ModelFacts, PictureFacts
 from halftone.contract.messages import AnyEvent, JobStarted, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.generate import Generation
+from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier, PassDelivery
 from halftone.engine.sampling.handover import Handover, from_tensors
@@ -72,21 +73,12 @@ class Stopping:
 class Chain(ABC):
     """Of pictures of the model `facts`. A kind of chain says what its passes are in `_make`, `_first` and `_completed`."""
 
-    def __init__(
-        self,
-        facts: ModelFacts,
-        device: DeviceFacts,
-        tested: SelfTestReport | None,
-        request: PictureRequest,
-        emit: Emit,
-        control: Control,
-    ) -> None:
+    def __init__(self, facts: ModelFacts, job: Job) -> None:
         self._facts = facts
-        self._device = device
-        self._tested = tested
-        self._request = request
-        self._out = emit
-        self._control = Stopping(control)
+        self._job = job
+        self._request = job.request
+        self._out = job.emit
+        self._control = Stopping(job.control)
         self._left: PictureFacts | None = None
         self._told_plan = False
         self._seconds_per_step: float | None = None
@@ -196,12 +188,9 @@ class Chain(ABC):
 
     def _generate(self, loaded: Loaded, request: PictureRequest, handover: Handover, delivery: Delivery) -> GenerateReport | None:
         """None where its picture could not be written."""
-        emit, control = delivery.emit, self._control
+        job = replace(self._job, request=request, emit=delivery.emit, control=self._control)
         try:
-            generation = Generation(
-                loaded, self._device, self._tested, request, emit, control, handover=handover, delivery=delivery
-            )
-            return generation.run()
+            return Generation(loaded, job, handover=handover, delivery=delivery).run()
         except HalftoneError as error:
             if error is not delivery.unsaved:
                 raise

@@ -12,12 +12,11 @@ from typing import Any, Final, cast
 import msgspec
 import torch
 
-from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, GenerateReport, PictureFacts, SelfTestReport
+from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
 from halftone.contract.plan import Plan
-from halftone.contract.request import PictureRequest, ResolvedRequest
+from halftone.contract.request import ResolvedRequest
 from halftone.contract.words import DType, Phase, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import tensors_in
@@ -44,6 +43,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_plan, merged
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.guarding import Guard
+from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished, Stopped
 from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, picture_facts
 from halftone.engine.sampling.film import Film, Seen
@@ -78,16 +78,13 @@ class Generation:
     def __init__(
         self,
         loaded: Loaded,
-        device: DeviceFacts,
-        tested: SelfTestReport | None,
-        request: PictureRequest,
-        emit: Emit,
-        control: Control,
+        job: Job,
         *,
         handover: Handover = ALONE,
         delivery: Delivery | None = None,
     ) -> None:
         """handover: what it begins with and where it ends, as a pass of several; delivery: where the picture then goes."""
+        request, device, emit = job.request, job.device, job.emit
         self._handover = handover
         self._inputs: Inputs = of_request(request, loaded.facts, handover.image)
         pipe = task_pipeline(loaded, self._inputs)
@@ -101,10 +98,11 @@ class Generation:
         self._request = request
         self._device = device
         self._emit = emit
-        self._control = control
-        dtype, reason = granted_precision(request.numerics.precision, tested, device)
+        self._control = job.control
+        self._drawn = job.drawn
+        dtype, reason = granted_precision(request.numerics.precision, job.tested, device)
         self._dtype: DType = dtype
-        self._states = states(tested) or ASSUMED
+        self._states = states(job.tested) or ASSUMED
         reasons = (reason, *without_effect(request.numerics, loaded.device))
         kept = None if request.resume_latents is None else read_kept(Path(request.resume_latents))
         if kept is not None:
@@ -224,7 +222,7 @@ class Generation:
     def _begun(self, index: int) -> Picture:
         """A new picture; of kept latents with what befell its steps (what is done from now on is told anew)."""
         seeds = seeds_of(self._resolved, index)
-        picture = Picture(seeds.seed, index + self._handover.index, seeds.variation)
+        picture = Picture(seeds.seed, index + self._handover.index, seeds.variation, loras=self._drawn)
         if self._kept is None and says_otherwise(self._request):
             self._speak(picture)
         kept = self._kept or self._unfinished

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from halftone.contract.engine import Emit
-from halftone.contract.facts import GenerateReport, PictureFacts
+from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.kept import read_kept
@@ -15,7 +15,7 @@ from halftone.health.ran import first_times
 from halftone.library.drawn_loras import drawn_loras
 from halftone.metadata.picture import absolute, numbered
 
-Make = Callable[[PictureRequest, Emit], GenerateReport]
+Make = Callable[[PictureRequest, tuple[Lora, ...], Emit], GenerateReport]
 
 
 def pictures_of(request: PictureRequest) -> list[tuple[PictureRequest, tuple[Lora, ...]]]:
@@ -57,8 +57,8 @@ def make_one_by_one(pictures: list[tuple[PictureRequest, tuple[Lora, ...]]], mak
     """All of them, until one does not fit into the memory. Raises as `make`."""
     reports: list[GenerateReport] = []
     for index, (request, loras) in enumerate(pictures):
-        report = make(request, _told(emit, index, loras))
-        reports.append(replace(report, images=tuple(_placed(facts, index, loras) for facts in report.images)))
+        report = make(request, loras, _told(emit, index))
+        reports.append(replace(report, images=tuple(replace(facts, index=index) for facts in report.images)))
         if any(shortage.then == "stopped" for facts in report.images for shortage in facts.shortages):
             break
     plan = reports[-1].plan
@@ -76,18 +76,14 @@ def _times(reports: list[GenerateReport]) -> Iterator[float]:
     return (report.seconds_per_step for report in reports if report.seconds_per_step is not None)
 
 
-def _placed(facts: PictureFacts, index: int, loras: tuple[Lora, ...]) -> PictureFacts:
-    return replace(facts, index=index, loras=loras)
-
-
-def _told(emit: Emit, index: int, loras: tuple[Lora, ...]) -> Emit:
+def _told(emit: Emit, index: int) -> Emit:
     """Events of one picture as those of the one job."""
 
     def tell(event: AnyEvent, blob: bytes = b"") -> None:
         if isinstance(event, JobStarted) and index:
             return
         if isinstance(event, PictureReady):
-            event = replace(event, facts=_placed(event.facts, index, loras))
+            event = replace(event, facts=replace(event.facts, index=index))
         emit(event, blob)
 
     return tell

@@ -8,15 +8,15 @@ import msgspec
 import torch
 from PIL import Image
 
-from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
-from halftone.contract.facts import DeviceFacts, GuardEvent, SelfTestReport
+from halftone.contract.facts import GuardEvent
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import of_request, size_multiple, task_pipeline
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.chain import PASSES, Chain, Pass, in_pass, told_to_user
+from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import CutShort, Earlier
 from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
@@ -36,20 +36,12 @@ _FINE: Final = 8
 class Passes(Chain):
     """One generate job in which each picture is made in two passes of its model."""
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        device: DeviceFacts,
-        tested: SelfTestReport | None,
-        request: PictureRequest,
-        emit: Emit,
-        control: Control,
-    ) -> None:
+    def __init__(self, loaded: Loaded, job: Job) -> None:
         """Raises hires-unsupported for a model that makes no second pass, upscaler-* for a file that is no upscale model."""
-        assert request.hires is not None
-        super().__init__(loaded.facts, device, tested, request, emit, control)
+        assert job.request.hires is not None
+        super().__init__(loaded.facts, job)
         self._loaded = loaded
-        self._hires: Hires = request.hires
+        self._hires: Hires = job.request.hires
         self._pipe = self._second_pipe()
         kept = self._kept()
         ahead = kept is None or kept.in_pass < PASSES
@@ -162,7 +154,7 @@ class Passes(Chain):
 
         self._out(PhaseChanged(phase="upscale"))
         assert self._upscaler is not None
-        dtype, _ = granted_precision(self._request.numerics.precision, self._tested, self._device)
+        dtype, _ = granted_precision(self._request.numerics.precision, self._job.tested, self._job.device)
         with on_device(self._upscaler, self._loaded.device):
             made = enlarge(image, self._upscaler, dtype, self._control.check, told)
         return made.image, in_pass(made.events, 1)

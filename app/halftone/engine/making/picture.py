@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from halftone.contract.facts import GuardEvent, PictureFacts, Shortage
-from halftone.contract.request import ResolvedRequest
+from halftone.contract.request import Lora, ResolvedRequest
 from halftone.contract.words import CureKind, DType, ReceiptState
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.loading.load import Loaded
@@ -39,6 +39,8 @@ class Picture:
     variation_seed: int | None = None
     words: tuple[str, str] = ("", "")
     """The prompts, where they are not as they were written."""
+    loras: tuple[Lora, ...] = ()
+    """Those that they named."""
     started: float = field(default_factory=time.perf_counter)
     events: list[GuardEvent] = field(default_factory=list[GuardEvent])
     failed: torch.Tensor | None = None
@@ -84,6 +86,7 @@ def picture_facts(
         variation_seed=now.variation_seed,
         prompt=now.words[0],
         negative=now.words[1],
+        loras=now.loras,
         cures={name: kind for name, state in loaded.states.items() if (kind := _cure(state)) is not None},
         frames=1 if seen is None else seen.frames,
         flat_frames=seen.flat if seen is not None and several else (),

@@ -14,14 +14,14 @@ from typing import Any, Final
 import msgspec
 from PIL import Image
 
-from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
-from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
 from halftone.engine.inputs.memory import free_after
 from halftone.engine.inputs.resolve import of_request, pipeline_arguments, start_canvas, task_pipeline
 from halftone.engine.loading.load import Loaded, native_scheduler
 from halftone.engine.making.chain import PASSES, Chain, Pass, told_to_user
+from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
@@ -60,17 +60,13 @@ class Refining(Chain):
         base: Callable[[], Loaded],
         refiner: Callable[[], Loaded],
         facts: ModelFacts,
-        device: DeviceFacts,
-        tested: SelfTestReport | None,
-        request: PictureRequest,
-        emit: Emit,
-        control: Control,
+        job: Job,
     ) -> None:
         """base, refiner: bring it into memory, in the place of what is there. facts: of the base."""
-        assert request.refiner is not None
-        super().__init__(facts, device, tested, request, emit, control)
+        assert job.request.refiner is not None
+        super().__init__(facts, job)
         self._base, self._refiner = base, refiner
-        self._wanted: Refiner = request.refiner
+        self._wanted: Refiner = job.request.refiner
         self._factor = 8
 
     def _make(self, *, drawn: bool) -> None:
