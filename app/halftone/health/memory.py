@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType, Offload, OffloadMode, VaeTiling
 from halftone.health.activations import Size, controlling, decoding, denoising, latent_scale
+from halftone.library.drawn_loras import names_loras
 from halftone.library.networks import Network
 
 Fit = Literal["fits", "tight", "no"]
@@ -101,9 +102,9 @@ def need(
 
 def kept_in_eight(request: PictureRequest) -> bool:
     """Whether eight bits are to be counted with. What LoRAs are added to is no longer held exactly by them and stays wide: of a
-    model with LoRAs that may be all of it.
+    model with LoRAs that may be all of it, whether they were chosen or are still to be drawn.
     """
-    return request.numerics.fp8_storage and not request.loras
+    return request.numerics.fp8_storage and not request.loras and not names_loras(request)
 
 
 def _weights(network: Network, item: int) -> int:

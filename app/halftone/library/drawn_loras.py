@@ -26,6 +26,11 @@ def may_draw_loras(request: PictureRequest) -> bool:
     return any(map(_BEGUN.search, _pieces(request)))
 
 
+def names_loras(request: PictureRequest) -> bool:
+    """Whether the words that were written name some for pictures of the request; no file is read."""
+    return request.lora_folders is not None and _BEGUN.search(_prompt(request)) is not None
+
+
 def check_drawn_loras(request: PictureRequest) -> None:
     """Raise, as `take_tags` and `check_loras` do, for a LoRA that some picture might draw and that cannot be used."""
     named = dict.fromkeys(piece for piece in _pieces(request) if has_tags(piece))

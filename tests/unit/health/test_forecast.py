@@ -37,6 +37,14 @@ def test_more_memory_is_told_for_a_larger_picture_in_a_wider_type() -> None:
     assert (half.free, half.fit) == (None, None)
 
 
+def test_loras_that_are_still_to_be_drawn_are_counted_with() -> None:
+    """What they are added to is not stored in eight bits."""
+    eight = msgspec.structs.replace(ASKED, numerics=Numerics(fp8_storage=True))
+    drawn = msgspec.structs.replace(eight, prompt="a sun{ <lora:ink:1>|}", lora_folders=("/loras",))
+    assert told(drawn).peak == told(ASKED).peak > told(eight).peak
+    assert told(msgspec.structs.replace(drawn, lora_folders=None)).peak == told(eight).peak, "they are left out"
+
+
 def test_what_does_not_fit_is_told_with_the_largest_that_does() -> None:
     peak = told().peak
     assert told().fit == "fits"
