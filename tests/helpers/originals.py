@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, StableDiffusionXLPipeline, UNet2DConditionModel
+from diffusers import (
+    AutoencoderKL,
+    DDIMScheduler,
+    StableDiffusionPipeline,
+    StableDiffusionXLImg2ImgPipeline,
+    StableDiffusionXLPipeline,
+    UNet2DConditionModel,
+)
 from safetensors.torch import save_file
 from tests.helpers.tiny import clip_tokenizer
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
@@ -35,7 +42,9 @@ _OPEN = {"layer_norm1": "ln_1", "layer_norm2": "ln_2", "mlp.fc1": "mlp.c_fc", "m
 
 
 def save_original(pipe: Any, path: Path, *, dtype: torch.dtype = torch.float16, metadata: dict[str, str] | None = None) -> Path:
-    """A StableDiffusionPipeline (its text encoder as CLIP or, from 2.x on, OpenCLIP has it) or StableDiffusionXLPipeline."""
+    """A StableDiffusionPipeline (its text encoder as CLIP or, from 2.x on, OpenCLIP has it) or StableDiffusionXLPipeline, or a
+    refiner's.
+    """
     tensors = original_names({name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)})
     tensors["alphas_cumprod"] = torch.linspace(1, 0, 1000)
     kept = {name: value.to(dtype).contiguous() if value.is_floating_point() else value for name, value in tensors.items()}
@@ -48,7 +57,9 @@ def original_names(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
     unet, vae = parts["unet"], parts["vae"]
     tensors = {f"model.diffusion_model.{unet_name(name, unet)}": value for name, value in unet.state_dict().items()}
     tensors |= {f"first_stage_model.{name}": value for name, value in vae_tensors(vae).items()}
-    if "text_encoder_2" in parts:
+    if parts.get("text_encoder") is None:
+        tensors |= _open_clip(parts["text_encoder_2"], "conditioner.embedders.0.model.")
+    elif "text_encoder_2" in parts:
         tensors |= _clip(parts["text_encoder"], "conditioner.embedders.0.transformer.")
         tensors |= _open_clip(parts["text_encoder_2"], "conditioner.embedders.1.model.")
     elif unet.config.use_linear_projection:
@@ -135,27 +146,31 @@ def _open_clip(encoder: Any, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def tiny_original(kind: str, seed: int = 0) -> Any:
-    """A pipeline of shapes that a file in this format may have. kind: "sd1", "sd2", "sdxl" or "inpaint"."""
+    """A pipeline of shapes that a file in this format may have. kind: "sd1", "sd2", "sdxl", "sdxl-refiner" or
+    "inpaint".
+    """
     torch.manual_seed(seed)
-    width, second = 64, 128
+    refines = kind == "sdxl-refiner"
+    width, second = 0 if refines else 64, 1280 if refines else 128  # by which the refiner is told
+    is_xl = kind.startswith("sdxl")
     added: dict[str, Any] = {}
-    if kind == "sdxl":
+    if is_xl:
         added = {
             "addition_embed_type": "text_time",
             "addition_time_embed_dim": 8,
-            "projection_class_embeddings_input_dim": 6 * 8 + second,
+            "projection_class_embeddings_input_dim": (5 if refines else 6) * 8 + second,
             "transformer_layers_per_block": (1, 2),
         }
     unet = UNet2DConditionModel(
         sample_size=16,
         in_channels=9 if kind == "inpaint" else 4,
         block_out_channels=(32, 64),
-        layers_per_block=1,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D") if kind == "sdxl" else ("CrossAttnDownBlock2D", "DownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D") if kind == "sdxl" else ("UpBlock2D", "CrossAttnUpBlock2D"),
-        cross_attention_dim=width + second if kind == "sdxl" else width,
+        layers_per_block=2 if refines else 1,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D") if is_xl else ("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D") if is_xl else ("UpBlock2D", "CrossAttnUpBlock2D"),
+        cross_attention_dim=width + second if is_xl else width,
         attention_head_dim=8 if kind in ("sd1", "inpaint") else (1, 1),  # pyright: ignore[reportArgumentType]
-        use_linear_projection=kind in ("sd2", "sdxl"),
+        use_linear_projection=kind == "sd2" or is_xl,
         **added,
     )
     vae = AutoencoderKL(
@@ -170,10 +185,13 @@ def tiny_original(kind: str, seed: int = 0) -> Any:
         "vae": vae,
         "unet": unet,
         "scheduler": DDIMScheduler(steps_offset=1, clip_sample=False),
-        "tokenizer": clip_tokenizer(),
-        "text_encoder": _text(width),
     }
-    if kind == "sdxl":
+    if refines:
+        parts |= {"tokenizer": None, "text_encoder": None}
+        parts |= {"tokenizer_2": clip_tokenizer(), "text_encoder_2": _text(second, projection=second)}
+        return StableDiffusionXLImg2ImgPipeline(**parts, requires_aesthetics_score=True, add_watermarker=False)
+    parts |= {"tokenizer": clip_tokenizer(), "text_encoder": _text(width)}
+    if is_xl:
         parts |= {"tokenizer_2": clip_tokenizer(), "text_encoder_2": _text(second, projection=second)}
         return StableDiffusionXLPipeline(**parts, add_watermarker=False)
     return StableDiffusionPipeline(**parts, safety_checker=None, feature_extractor=None, requires_safety_checker=False)  # type: ignore[arg-type]
@@ -194,7 +212,7 @@ def _text(width: int, projection: int | None = None) -> Any:
 
 
 def published(kind: str) -> dict[str, Any]:
-    """The parts of "sd1", "sd2" or "sdxl" as they were published, without numbers, from their configurations."""
+    """The parts of "sd1", "sd2", "sdxl" or "sdxl-refiner" as they were published, without numbers, from their configurations."""
     folder = resources() / "configs" / kind
 
     def read(name: str) -> dict[str, Any]:
@@ -205,8 +223,9 @@ def published(kind: str) -> dict[str, Any]:
         parts: dict[str, Any] = {
             "unet": UNet2DConditionModel(**read("unet")),
             "vae": AutoencoderKL(**read("vae")),
-            "text_encoder": CLIPTextModel(CLIPTextConfig(**read("text_encoder"))),
         }
-        if kind == "sdxl":
+        if kind != "sdxl-refiner":
+            parts["text_encoder"] = CLIPTextModel(CLIPTextConfig(**read("text_encoder")))
+        if kind.startswith("sdxl"):
             parts["text_encoder_2"] = CLIPTextModelWithProjection(CLIPTextConfig(**read("text_encoder_2")))
     return parts

@@ -11,7 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.library import single_configs, transformer_configs
-from halftone.library.families import BY_NAME, FLUX, SD1, SD2, SD3, SDXL
+from halftone.library.families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
 from halftone.library.folder import read_json
 from halftone.library.header import Header
 from halftone.library.original_names import text_names, unet_names, vae_names
@@ -51,6 +51,10 @@ SINGLES: Final[dict[str, Single]] = {
             "text_encoder": ("conditioner.embedders.0.transformer.",),
             "text_encoder_2": ("conditioner.embedders.1.model.",),
         },
+    ),
+    REFINER.name: Single(
+        key="sdxl-refiner",
+        prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder_2": ("conditioner.embedders.0.model.",)},
     ),
     SD3.name: Single(
         key="sd3",
@@ -104,6 +108,7 @@ def missing_parts(family: str, header: Header) -> tuple[str, ...]:
         f"text_encoder_{number}": f"the text encoder {kind}" for number, kind in enumerate(BY_NAME[family].encoders, 1)
     }
     named["text_encoder"] = named["text_encoder_1"]
+    named.setdefault("text_encoder_2", named["text_encoder_1"])  # a refiner has no first one
     return tuple(named[name] for name in lost)
 
 
@@ -219,7 +224,8 @@ def _tell_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: 
     found["unet"] |= single_configs.unet(shapes, found["unet"])
     if "addition_time_embed_dim" in found["unet"]:
         pooled = found["text_encoder_2"]["projection_dim"]
-        found["unet"]["addition_time_embed_dim"] = (found["unet"]["projection_class_embeddings_input_dim"] - pooled) // 6
+        numbers = 5 if found["model_index"].get("requires_aesthetics_score") else 6  # sizes, or sizes and a score
+        found["unet"]["addition_time_embed_dim"] = (found["unet"]["projection_class_embeddings_input_dim"] - pooled) // numbers
     if found["unet"]["in_channels"] > found["vae"]["latent_channels"]:
         found["model_index"]["_class_name"] = str(found["model_index"]["_class_name"]).replace("Pipeline", "InpaintPipeline")
     found["scheduler"] |= _prediction(header)

@@ -26,6 +26,9 @@ def unet(shapes: Shapes, family: Config) -> Config:
             levels[-1].append(index)
     channels = [shapes[f"input_blocks.{level[0]}.0.out_layers.3.weight"][0] for level in levels]
     depths = [count_blocks(shapes, rf"input_blocks\.{level[0]}\.1\.transformer_blocks\.(\d+)\.") for level in levels]
+    depths_there = [max(1, depth) for depth in depths]
+    if not depths[-1]:  # the middle is as deep as the last level, or as it is told to be
+        depths_there[-1] = max(1, count_blocks(shapes, r"middle_block\.1\.transformer_blocks\.(\d+)\."))
     heads = family["attention_head_dim"]
     config: Config = {
         "in_channels": shapes["input_blocks.0.0.weight"][1],
@@ -35,7 +38,7 @@ def unet(shapes: Shapes, family: Config) -> Config:
         "cross_attention_dim": _first(shapes, "attn2.to_k.weight")[1],
         "down_block_types": ["CrossAttnDownBlock2D" if depth else "DownBlock2D" for depth in depths],
         "up_block_types": ["CrossAttnUpBlock2D" if depth else "UpBlock2D" for depth in reversed(depths)],
-        "transformer_layers_per_block": [max(1, depth) for depth in depths],
+        "transformer_layers_per_block": depths_there,
         "use_linear_projection": len(_first(shapes, ".1.proj_in.weight")) == 2,
         "attention_head_dim": heads if isinstance(heads, int) else [max(1, width // _HEAD) for width in channels],
     }

@@ -15,6 +15,7 @@ from transformers import CLIPTokenizer
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
+from halftone.contract.request import Refiner
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
 from halftone.library.clip_words import clip_tokenizer, merges, vocabulary
@@ -25,11 +26,12 @@ from halftone.library.tokens import make_counter
 from halftone.measure.pictures import psnr
 from halftone.settings.places import resources
 
-KINDS = ("sd1", "sd2", "sdxl", "inpaint")
+KINDS = ("sd1", "sd2", "sdxl", "sdxl-refiner", "inpaint")
 FAMILIES = {
     "sd1": "Stable Diffusion 1.x",
     "sd2": "Stable Diffusion 2.x",
     "sdxl": "SDXL",
+    "sdxl-refiner": "SDXL refiner",
     "inpaint": "Stable Diffusion 1.x",
 }
 
@@ -117,7 +119,7 @@ def test_every_parameter_has_its_place_in_the_file(saved: Callable[[str], tuple[
             assert torch.equal(ours.reshape(expected.shape), expected), name
 
 
-@pytest.mark.parametrize(("kind", "billions"), [("sd1", 1.066), ("sd2", 1.29), ("sdxl", 3.468)])
+@pytest.mark.parametrize(("kind", "billions"), [("sd1", 1.066), ("sd2", 1.29), ("sdxl", 3.468), ("sdxl-refiner", 3.039)])
 def test_the_published_sizes_are_read_from_the_shapes_alone(kind: str, billions: float) -> None:
     names = original_names(published(kind))
     header = Header(tuple(TensorInfo(name, "F16", tuple(value.shape), 0, 0) for name, value in names.items()), {})
@@ -147,6 +149,15 @@ def test_pictures_are_made_and_the_same_file_is_called_healthy(
     assert report.images[0].state == "clean"
     found, _ = check(engine, path, "float16")
     assert (found.verdict, found.findings) == ("healthy", ())
+
+
+def test_a_refiner_in_one_file_makes_the_last_steps(saved: Callable[[str], tuple[Any, Path]], engine: DiffusersEngine) -> None:
+    refiner = Refiner(path=str(saved("sdxl-refiner")[1]), at=0.6)
+    report, _ = generate(engine, saved("sdxl")[1], refiner=refiner)
+    (picture,) = report.images
+    assert (picture.state, [one.steps for one in picture.passes]) == ("clean", [1, 2])
+    assert engine.loaded is not None
+    assert engine.loaded.facts.family == "SDXL refiner"
 
 
 @pytest.fixture
