@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, pixels
 from tests.helpers.interrupted import LAYER, failing
 from tests.helpers.read_back import read_picture
@@ -18,7 +19,7 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
 from halftone.contract.messages import AnyEvent, JobStarted, ModelChanged, StepDone
-from halftone.contract.request import Hires, Refiner, Start
+from halftone.contract.request import Control, Hires, Refiner, Start
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
@@ -151,6 +152,30 @@ def test_a_start_picture_is_refined_too(engine: DiffusersEngine, models: dict[st
     Image.new("RGB", (32, 32), (200, 40, 40)).save(tmp_path / "start.png")
     report, _ = refined(engine, models, refiner, image=str(tmp_path / "start.png"), start=Start(strength=0.8))
     assert [one.steps for one in report.images[0].passes] == [2, 2]
+
+
+def test_a_picture_of_a_controlnet_is_refined_too(
+    engine: DiffusersEngine, models: dict[str, Path], refiner: Path, tmp_path: Path
+) -> None:
+    """As the chain of diffusers has it: the net has its part in the base's steps alone."""
+    net = make_net(models["sdxl"])
+    control = Control(path=str(save_net(net, tmp_path / "net")), image=str(picture(tmp_path / "square.png")), scale=0.7)
+    report, _ = refined(engine, models, refiner, controls=(control,))
+    base: Any = diffusers.AutoPipelineForText2Image.from_pipe(load_tiny(models["sdxl"]), controlnet=net)
+    other: Any = diffusers.DiffusionPipeline.from_pretrained(refiner)
+    other.scheduler = type(base.scheduler).from_config(base.scheduler.config)
+    asked: dict[str, Any] = {"num_inference_steps": STEPS, "guidance_scale": 4.0}
+    begun = {"image": Image.open(control.image), "controlnet_conditioning_scale": 0.7, "denoising_end": AT}
+    generator = torch.Generator("cpu").manual_seed(5)
+    with quiet_libraries():
+        for pipe in (base, other):
+            pipe.set_progress_bar_config(disable=True)
+            pipe.vae.register_to_config(force_upcast=False)
+        latents = base("a red sun", **asked, **begun, width=32, height=32, output_type="latent", generator=generator).images
+        image = other("a red sun", **asked, image=latents, denoising_start=AT, output_type="np").images[0]
+    assert np.abs(pixels(report).astype(int) - np.round(image * 255).astype(int)).max() <= 1
+    assert [one.steps for one in report.images[0].passes] == [3, 2]
+    assert len(report.images[0].events) == 0
 
 
 REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
