@@ -72,7 +72,7 @@ def conditions(tools: Tools, request: PictureRequest, dtype: DType) -> Condition
     """What the time of a picture depends on, its size aside."""
     listed = list_devices(tools)
     names = names_of(_chosen(listed, request.device), listed)
-    return Conditions(request.model, names, request.numerics.precision, dtype)
+    return Conditions(request.model, names, request.numerics.precision, dtype, request.numerics.compile)
 
 
 def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype: DType) -> None:

@@ -12,12 +12,15 @@ _DENOISERS = ("unet", "transformer", "prior", "denoiser")
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """What the time depends on, but for the size. devices: what a request may call the device; dtype: what `precision` gives."""
+    """What the time depends on, but for the size. devices: what a request may call the device; dtype: what `precision` gives.
+    compiled: whether blocks are to be compiled.
+    """
 
     model: str
     devices: frozenset[str]
     precision: Precision
     dtype: DType
+    compiled: bool = False
 
 
 def names_of(device: DeviceFacts, listed: Sequence[DeviceFacts]) -> frozenset[str]:
@@ -37,6 +40,8 @@ def tells_time(picture: PictureFacts, request: PictureRequest, now: Conditions) 
     """
     whole = request.resume_latents is None and picture.seconds > 0 and picture.upscaled is None
     if not whole or request.model != now.model or request.device not in now.devices:
+        return False
+    if request.numerics.compile != now.compiled:
         return False
     ran = next((dtype for name, dtype in picture.dtypes.items() if name.startswith(_DENOISERS)), None)
     return now.precision == request.numerics.precision or ran == now.dtype

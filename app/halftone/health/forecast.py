@@ -64,7 +64,7 @@ def forecast(
     free = None if memory is None else max(0, memory.total - memory.others)
     plain, tiled = _needs(networks, picture, picture.request, size)
     way = choose(ways, plain, tiled, free)
-    known = (_measured(networks, picture, way, *one) for one in made if _alike(picture.request, one[1]))
+    known = (_measured(networks, picture, way, *one) for one in made if _alike(picture, one[1]))
     told = predict(_need_in(plain, tiled, way), filter(None, known))
     fits = None if free is None else fit(told.peak, free)
     largest = None
@@ -115,9 +115,11 @@ def _measured(
     return Measured(_need_in(plain, tiled, Way(facts.offload, tiled=facts.tiled)), facts.peak_memory)
 
 
-def _alike(wanted: PictureRequest, made: PictureRequest) -> bool:
+def _alike(picture: Next, made: PictureRequest) -> bool:
     """Whether the same networks ran."""
-    return files_in(wanted.extras) == files_in(made.extras) and wanted.numerics.vae_float32 == made.numerics.vae_float32
+    wanted = picture.request
+    same = files_in(wanted.extras, picture.model) == files_in(made.extras, picture.model)
+    return same and wanted.numerics.vae_float32 == made.numerics.vae_float32
 
 
 def _largest(networks: Sequence[Network], picture: Next, size: Size, ways: Sequence[Way], free: int) -> tuple[int, int] | None:

@@ -76,7 +76,9 @@ def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...
     path = Path(model.path)
     replaced = None if extras.transformer is None else denoiser_name(model)
     own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
-    found = [one for one in (_in_folder(path, own) if path.is_dir() else _in_file(model, path)) if one.name != replaced]
+    found = [
+        one for one in (_in_folder(path, own) if path.is_dir() else _in_file(model, path, extras.loras)) if one.name != replaced
+    ]
     if extras.transformer is not None and replaced is not None:
         found.append(_of_file(replaced, denoiser_config(model) or {}, extras.transformer, extras.loras))
     if extras.vae is not None:
@@ -87,12 +89,15 @@ def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...
     return (*found, *(_control(index, control) for index, control in enumerate(extras.controls)))
 
 
-def files_in(extras: Extras) -> tuple[tuple[str, ...], ...]:
-    """Paths of what the networks of a model are told with: where they are the same, so are the networks."""
-    one = extras.transformer
+def files_in(extras: Extras, model: ModelFacts) -> tuple[tuple[str, ...], ...]:
+    """Paths of what the networks of a model are told with: where they are the same, so are the networks. LoRAs are among them
+    where weights may stay packed, as beside these they take room.
+    """
+    packed = extras.transformer is not None or (model.format == "single-file" and _stays(model.family))
     return (
         () if extras.vae is None else (extras.vae,),
-        () if one is None else (one, *(lora.path for lora in extras.loras)),
+        () if extras.transformer is None else (extras.transformer,),
+        tuple(lora.path for lora in extras.loras) if packed else (),
         tuple(control.path for control in extras.controls),
         tuple(adapter.path for adapter in extras.ip_adapters),
     )
@@ -135,8 +140,11 @@ def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
     )
 
 
-def _in_file(model: ModelFacts, path: Path) -> tuple[Network, ...]:
-    """Of a whole model in one file; of others nothing is known. 8-bit numbers of UNets are converted when they are read."""
+def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Network, ...]:
+    """Of a whole model in one file; of others nothing is known. 8-bit numbers of UNets are converted when they are read.
+
+    loras: they add to the denoiser; what they add to a text encoder is little.
+    """
     if model.family not in SINGLES:
         return ()
     header = read_header(path)
@@ -147,8 +155,13 @@ def _in_file(model: ModelFacts, path: Path) -> tuple[Network, ...]:
             component, own = names[tensor.name]
             tensors.setdefault(component, []).append(msgspec.structs.replace(tensor, name=own))
     found = [(network(name, told.get(name, {}), own), own) for name, own in tensors.items()]
-    stays = SINGLES[model.family].naming is not None
-    return tuple(_packed(one, own) if stays else one for one, own in found)
+    stays = _stays(model.family)
+    return tuple(_packed(one, own, loras if one.work == "denoise" else ()) if stays else one for one, own in found)
+
+
+def _stays(family: str) -> bool:
+    """Whether 8-bit numbers of a whole model in one file stay so in memory."""
+    return family in SINGLES and SINGLES[family].naming is not None
 
 
 def _control(index: int, control: Control) -> Network:

@@ -12,13 +12,13 @@ from tests.helpers.engine_runs import Recorder, Steady, check, generate
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
-from halftone.contract.request import Lora
+from halftone.contract.request import Extras, Lora
 from halftone.engine.inputs.memory import weight_bytes
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.file_tensors import mapped, misfit
-from halftone.engine.weights.packed import PackedLinear
+from halftone.engine.weights.packed import PackedLinear, packed_layers
 from halftone.health.activations import Size
 from halftone.health.memory import Job, need
 from halftone.library.header import read_header
@@ -45,6 +45,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
         return made[kind]
 
     return save
+
+
+def saved_lora(path: Path, width: int) -> Path:
+    """Of one layer of FLUX, which lies in one tensor of the file with others."""
+    name = "transformer.single_transformer_blocks.0.attn.to_k"
+    save_file({f"{name}.lora_A.weight": torch.ones(2, width), f"{name}.lora_B.weight": torch.ones(64, 2)}, path)
+    return path
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -164,11 +171,18 @@ def test_a_file_in_eight_bits_stays_so_in_memory(saved: Saved, tmp_path: Path, s
     halves = stands_for[f"{start}final_layer.adaLN_modulation.1.weight"].chunk(2)
     assert torch.equal(last.exact, torch.cat(halves[::-1]))
     engine = DiffusersEngine()
-    report, _ = generate(engine, path, "bfloat16", steps=2, options={"max_sequence_length": 64})
+    loras = (Lora(path=str(saved_lora(tmp_path / "lora.safetensors", 64))),)
+    report, _ = generate(engine, path, "bfloat16", steps=2, options={"max_sequence_length": 64}, loras=loras)
     assert report.images[0].state == "clean"
     assert engine.loaded is not None
-    planned = need(known_networks(facts), Job(Size(32, 32)), lambda _: "bfloat16", "cpu")
-    assert planned.resident == pytest.approx(weight_bytes(engine.loaded), rel=0.005)
+    added = packed_layers(engine.loaded.modules["transformer"]).values()
+    beside = sum(part.nbytes for layer in added for one in layer.added for part in one)
+    planned, alone = (
+        need(known_networks(facts, extras), Job(Size(32, 32)), lambda _: "bfloat16", "cpu").resident
+        for extras in (Extras(loras=loras), Extras())
+    )
+    assert alone == pytest.approx(weight_bytes(engine.loaded), rel=0.005)
+    assert planned - alone == beside > 0
     with pytest.raises(HalftoneError) as caught:
         engine.repair(Repair(job="r", model=str(path), output=str(tmp_path / "copy")), Recorder(), Steady())
     assert caught.value.code == "repair-eight-bits"
@@ -190,9 +204,7 @@ def test_a_tensor_of_as_many_numbers_in_another_order_does_not_fit(shape: tuple[
 
 def test_a_lora_of_the_model_fits_layers_that_lie_in_one_tensor(saved: Saved, tmp_path: Path) -> None:
     for width, fits in ((64, True), (48, False)):
-        path = tmp_path / f"{width}.safetensors"
-        name = "transformer.single_transformer_blocks.0.attn.to_k"
-        save_file({f"{name}.lora_A.weight": torch.ones(2, width), f"{name}.lora_B.weight": torch.ones(64, 2)}, path)
+        path = saved_lora(tmp_path / f"{width}.safetensors", width)
         wanted, model = [Lora(path=str(path))], describe(str(saved("flux")[1]))
         if fits:
             check_lora_fit(wanted, model)

@@ -135,7 +135,8 @@ def test_every_sampler_can_be_made() -> None:
         ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
         "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"), ("uni_pc_bh2", "UniPC"),
         ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler SGM Uniform"), ("euler_normal", "Euler"),
-        ("DPM++ 2M Automatic", "DPM++ 2M"), ("dpm_2_ancestral", "DPM2 a"), ("LMS Karras", "LMS Karras"), ("euler_beta", "Euler Beta"), ("lms", "LMS"), ("", None),
+        ("DPM++ 2M Automatic", "DPM++ 2M"), ("dpm_2_ancestral", "DPM2 a"), ("LMS Karras", "LMS Karras"),
+        ("euler_beta", "Euler Beta"), ("lms", "LMS"), ("", None),
     ],
 )  # fmt: skip
 def test_names_of_other_programs_are_understood(called: str, name: str | None) -> None:

@@ -21,6 +21,7 @@ IN_FLOAT32 = picture_facts(seconds=2.0, dtypes={"unet": "float32", "vae": "float
         ({"model": "another"}, False),
         ({"resume_latents": "kept.npz"}, False),
         ({"numerics": Numerics(precision="float16")}, True),
+        ({"numerics": Numerics(compile=True)}, False),
     ],
 )
 def test_only_whole_pictures_of_this_model_on_this_device_tell_the_time(changes: dict[str, str], told: bool) -> None:
@@ -31,6 +32,12 @@ def test_another_precision_tells_nothing() -> None:
     asked = msgspec.structs.replace(ASKED, numerics=Numerics(precision="float32"))
     assert not tells_time(IN_FLOAT32, asked, NOW)
     assert tells_time(IN_FLOAT32, asked, msgspec.structs.replace(NOW, dtype="float32"))
+
+
+def test_compiled_pictures_tell_the_time_of_compiled_ones() -> None:
+    asked, compiled = msgspec.structs.replace(ASKED, numerics=Numerics(compile=True)), msgspec.structs.replace(NOW, compiled=True)
+    assert tells_time(MADE, asked, compiled)
+    assert not tells_time(MADE, ASKED, compiled)
 
 
 def test_what_a_request_calls_a_device() -> None:

@@ -77,7 +77,8 @@ def conditions(controller: Controller) -> Conditions:
     """Under which the next picture is made."""
     device, wanted = controller.state.device, controller.settings.device
     names = names_of(device, controller.state.devices) if device is not None else frozenset({wanted})
-    return Conditions(controller.settings.last_model, names, controller.numerics.precision, controller.precision[0])
+    numerics = controller.numerics
+    return Conditions(controller.settings.last_model, names, numerics.precision, controller.precision[0], numerics.compile)
 
 
 @dataclass

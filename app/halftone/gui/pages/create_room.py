@@ -48,7 +48,7 @@ class Room(QObject):
     def _follow(self, request: PictureRequest) -> None:
         model = self._controller.model
         assert model is not None
-        key = model.id, model.fingerprint, files_in(request.extras)
+        key = model.id, model.fingerprint, files_in(request.extras, model)
         if key == self._key:
             return
         self._key, self._networks = key, ()
