@@ -30,17 +30,22 @@ class Hub(ThreadingHTTPServer):
     asked: list[str]
     headers: dict[str, str]
     """Of the last request; their names in small letters."""
+    gated = True
+    """What it does not give, it gives to those who agreed to its terms."""
     broken = False
     """It ends every connection in the middle of the file."""
     held: threading.Event
     """It answers while this is set."""
+    halved: threading.Event
+    """It gives the second half of a file while this is set."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.asked = []
         self.headers = {}
-        self.held = threading.Event()
+        self.held, self.halved = threading.Event(), threading.Event()
         self.held.set()
+        self.halved.set()
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -61,7 +66,7 @@ class Answer(BaseHTTPRequestHandler):
         self.send_response(hub.status)
         if hub.status == 404:
             self.send_header("X-Error-Code", "EntryNotFound")
-        if hub.status == 403:
+        if hub.status in (401, 403) and hub.gated:
             self.send_header("X-Error-Code", "GatedRepo")
         data = hub.data if hub.status == 200 else b""
         self.send_header("X-Repo-Commit", "a" * 40)
@@ -69,7 +74,10 @@ class Answer(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if body:
-            self.wfile.write(data[: len(data) // 2] if hub.broken else data)
+            half = len(data) // 2
+            self.wfile.write(data[:half])
+            hub.halved.wait()
+            self.wfile.write(b"" if hub.broken else data[half:])
 
 
 @contextmanager
@@ -80,6 +88,7 @@ def serving() -> Generator[Hub]:
     thread.start()
     yield server
     server.held.set()
+    server.halved.set()
     server.shutdown()
     server.server_close()
     thread.join()

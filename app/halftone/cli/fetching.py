@@ -17,6 +17,7 @@ def fetch(
     model: Annotated[str, typer.Argument(help="The model's file.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Fetch without asking.")] = False,
     json: given.Json = False,
+    progress: Annotated[bool, typer.Option("--progress", hidden=True)] = False,
 ) -> None:
     """Fetch the small files that a model in one file lacks, as a tokenizer's words.
 
@@ -31,7 +32,8 @@ def fetch(
     if json:
         from halftone.cli.objects import SCHEMA, put
 
-        fetched = [str(fetching.fetch(file)) for file in files] if yes else []
+        told = _as_lines if progress else _silent
+        fetched = [str(fetching.fetch(file, told)) for file in files] if yes else []
         put({"schema": SCHEMA, "missing": [str(file.place) for file in lacking(facts)], "fetched": fetched})
         return
     if not files:
@@ -43,7 +45,24 @@ def fetch(
         typer.echo("Nothing was fetched.")
         return
     for file in files:
-        typer.echo(f"{fetching.fetch(file)} is here now.")
+        place = fetching.fetch(file, _as_words if sys.stderr.isatty() else _silent)
+        typer.echo(f"{place} is here now.")
+
+
+def _silent(_done: int, _whole: int) -> None:
+    """Elsewhere than on a terminal nobody looks."""
+
+
+def _as_lines(done: int, whole: int) -> None:
+    """For the window: an object a line."""
+    sys.stderr.write(f'{{"done": {done}, "total": {whole}}}\n')
+    sys.stderr.flush()
+
+
+def _as_words(done: int, whole: int) -> None:
+    """One line that is written over; it ends with the file."""
+    sys.stderr.write(f"\r{size_text(done)} of {size_text(whole)}  " + ("\n" if done >= whole else ""))
+    sys.stderr.flush()
 
 
 def _agreed() -> bool:

@@ -18,6 +18,7 @@ ErrorCode = Literal[
     "model-needs-parts",
     "model-needs-files",
     "fetch-refused",
+    "fetch-token",
     "fetch-missing",
     "fetch-failed",
     "small-file-unfit",
@@ -154,6 +155,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "fetch-refused": (
         "{source} gives {file} only to those who agreed to its terms.",
         "Agree to them on that page, and set HF_TOKEN to a token of yours.",
+    ),
+    "fetch-token": (
+        "{source} does not give {file}: {detail}.",
+        "Set HF_TOKEN to a token of yours that is valid, or leave it out where the file is for everybody.",
     ),
     "fetch-missing": ("{source} has no {file}.", "Set HF_ENDPOINT to another mirror, or take it from elsewhere."),
     "fetch-failed": (

@@ -1,12 +1,13 @@
 """The card of a model that lacks small files: what is missing, how large, from where and whereto; fetched only on its button."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QVBoxLayout, QWidget
 
 from halftone.gui import text
 from halftone.gui.control.small_files import SmallFiles
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.widgets.banner import Act, Message, MessageBar, announce
+from halftone.gui.widgets.common import column, label
 from halftone.library.fetching import hub
 from halftone.library.small_files import SmallFile
 from halftone.settings.disk import size_text
@@ -24,10 +25,29 @@ class LackingCard(QWidget):
         self.bar: MessageBar | None = None
         self._lines = QVBoxLayout(self)
         self._lines.setContentsMargins(12, 8, 12, 8)
+        self.came = label("", "caption", "muted")
+        self._meter = QProgressBar()
+        self._meter.setTextVisible(False)
+        self._meter.setFixedHeight(4)
+        self._coming = QWidget()
+        self._coming.setLayout(column(self.came, self._meter, spacing=4, margins=(0, 6, 0, 0)))
+        self._lines.addWidget(self._coming)
         small.changed.connect(self._refresh)
+        small.coming.connect(self._show_coming)
         self._refresh()
 
+    def _show_coming(self) -> None:
+        """How much of a file came. It is written over in its place: nothing is announced, and the button keeps the focus."""
+        came = self._small.came if self._small.fetching else None
+        self._coming.setVisible(came is not None)
+        if came is not None:
+            done, whole = came
+            self.came.setText(tr("{0} of {1}", size_text(done), size_text(whole)))
+            self._meter.setRange(0, whole)
+            self._meter.setValue(done)
+
     def _refresh(self) -> None:
+        self._show_coming()
         message = message_of(self._small)
         if self.bar is not None:
             if self.bar.message == message:
@@ -41,7 +61,7 @@ class LackingCard(QWidget):
         self.bar = MessageBar(message, closable=not self._small.fetching)
         self.bar.acted.connect(self.act)
         self.bar.closed.connect(self._small.close)
-        self._lines.addWidget(self.bar)
+        self._lines.insertWidget(0, self.bar)
         announce(self.bar, message.spoken)
 
     def act(self, key: str) -> None:

@@ -5,9 +5,10 @@ machine, and sends a token that was stored for another program.
 """
 
 import os
+import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,14 +29,24 @@ _REASONS: Final = (
 )
 
 
+Told = Callable[[int, int], None]
+
+
+def _nothing(_done: int, _whole: int) -> None:
+    """Nobody is told."""
+
+
 def hub() -> str:
     """Where files are fetched from."""
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB
 
 
-def fetch(file: SmallFile) -> Path:
-    """Its place, once it is there. Raises HalftoneError fetch-refused, fetch-missing, fetch-failed, disk-full."""
-    data = _downloaded(file)
+def fetch(file: SmallFile, told: Told = _nothing) -> Path:
+    """Its place, once it is there. told: called with (bytes that came, bytes of the whole) as they come.
+
+    Raises HalftoneError fetch-refused, fetch-token, fetch-missing, fetch-failed, disk-full.
+    """
+    data = _downloaded(file, told)
     if why := unfit(data):
         raise _failed(file, f"what came {why}")
     try:
@@ -47,7 +58,7 @@ def fetch(file: SmallFile) -> Path:
     return file.place
 
 
-def _downloaded(file: SmallFile) -> bytes:
+def _downloaded(file: SmallFile, told: Told) -> bytes:
     """What the server gives; empty when it is larger than any such file."""
     from huggingface_hub import constants, errors, get_session
 
@@ -55,24 +66,41 @@ def _downloaded(file: SmallFile) -> bytes:
         raise _failed(file, "HF_HUB_OFFLINE is set")
     if not _is_address(hub()):
         raise _failed(file, "HF_ENDPOINT is not a web address")
-    url = f"{hub()}/{file.repository}/resolve/main/{file.path}"
+    url, token = f"{hub()}/{file.repository}/resolve/main/{file.path}", _token(file)
     try:
-        with get_session().stream("GET", url, headers=_headers(), timeout=_PATIENCE_S) as answer:
-            _check(file, answer.status_code)
-            return _whole(answer.iter_bytes())
+        with get_session().stream("GET", url, headers=_headers(token), timeout=_PATIENCE_S) as answer:
+            _check(file, answer.status_code, answer.headers, token)
+            return _whole(answer.iter_bytes(), _length(answer.headers) or file.size, told)
     except errors.HTTPError as error:  # the base of all that the library of the hub raises for a connection
         raise _failed(file, _reason(error)) from error
 
 
-def _headers() -> dict[str, str]:
-    """A token only where the user gave one in HF_TOKEN: the files are public, and HF_ENDPOINT may be anybody's server."""
+def _token(file: SmallFile) -> str:
+    """Only where the user gave one in HF_TOKEN: the files are public, and HF_ENDPOINT may be anybody's server."""
     token = os.environ.get("HF_TOKEN", "").strip()
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise _no_token(file, "HF_TOKEN holds signs that no token has")
+    return token
+
+
+def _headers(token: str) -> dict[str, str]:
     return {"User-Agent": f"halftone/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
 
 
-def _check(file: SmallFile, status: int) -> None:
+def _length(headers: Mapping[str, str]) -> int:
+    """Bytes of the whole file; 0 where the server does not say."""
+    said = headers.get("Content-Length", "")
+    return int(said) if re.fullmatch(r"[0-9]{1,12}", said) and not headers.get("Content-Encoding") else 0
+
+
+def _check(file: SmallFile, status: int, headers: Mapping[str, str], token: str) -> None:
+    """401: nobody is signed in, or not with this token; of what has terms to agree to, the hub says so either way."""
     source = f"{hub()}/{file.repository}"
-    if status in (401, 403):  # 401: also a repository that is not there, or not shown to all
+    if status == 401 and token:
+        raise _no_token(file, "the token in HF_TOKEN is wrong, or has expired")
+    if status == 401 and headers.get("X-Error-Code") != "GatedRepo":
+        raise _no_token(file, "it asks for a token")
+    if status in (401, 403):
         raise HalftoneError("fetch-refused", file=file.path, source=source)
     if status == 404:
         raise HalftoneError("fetch-missing", file=file.path, source=source)
@@ -80,10 +108,11 @@ def _check(file: SmallFile, status: int) -> None:
         raise _failed(file, f"the server answered {status}")
 
 
-def _whole(pieces: Iterator[bytes]) -> bytes:
+def _whole(pieces: Iterator[bytes], size: int, told: Told) -> bytes:
     data = bytearray()
     for piece in pieces:
         data += piece
+        told(len(data), max(size, len(data)))
         if len(data) > LARGEST:
             return b""
     return bytes(data)
@@ -107,6 +136,10 @@ def _reason(error: BaseException) -> str:
             return said
         cause = cause.__cause__ or cause.__context__
     return "the connection failed"
+
+
+def _no_token(file: SmallFile, detail: str) -> HalftoneError:
+    return HalftoneError("fetch-token", file=file.path, source=f"{hub()}/{file.repository}", detail=detail)
 
 
 def _failed(file: SmallFile, detail: str) -> HalftoneError:

@@ -13,6 +13,7 @@ from tests.helpers.hub import WHOLE, Hub, save_flux, serving
 
 from halftone.gui.widgets.banner import MessageBar
 from halftone.library.small_files import T5
+from halftone.settings.disk import size_text
 from halftone.settings.store import Settings
 
 
@@ -62,6 +63,20 @@ def test_the_file_comes_on_a_click_and_the_model_is_used(qtbot: QtBot, tmp_path:
     assert (T5.place.read_bytes(), stage.workspace.lacking_card.bar, small.model) == (WHOLE, None, None)
     assert stage.controller.model is not None
     assert stage.controller.model.family == "FLUX"
+
+
+def test_the_card_says_how_much_came(qtbot: QtBot, tmp_path: Path, hub: Hub) -> None:
+    stage = Stage(qtbot)
+    opened(stage, save_flux(tmp_path / "flux.safetensors"))
+    hub.halved.clear()
+    click(stage, "Fetch 1 small file (1.4\u00a0MB)")
+    shown = stage.workspace.lacking_card
+    stage.wait(lambda: shown.came.text() == f"{size_text(len(WHOLE) // 2)} of {size_text(len(WHOLE))}")
+    assert shown.came.isVisible()
+    hub.halved.set()
+    stage.wait(lambda: shown.bar is None)
+    assert not shown.came.isVisible()
+    stage.close()
 
 
 def test_nothing_is_fetched_without_a_click_and_cancelling_ends_it(qtbot: QtBot, tmp_path: Path, hub: Hub) -> None:

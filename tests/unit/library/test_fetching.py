@@ -132,6 +132,44 @@ def test_only_a_token_that_the_user_gave_here_is_sent_and_nothing_is_told_of_the
     assert hub.headers["user-agent"] == f"halftone/{__version__}"
 
 
+@pytest.mark.parametrize(
+    ("status", "gated", "token", "code", "said"),
+    [
+        (401, True, "", "fetch-refused", "only to those who agreed to its terms"),
+        (403, True, "hf_mine", "fetch-refused", "only to those who agreed to its terms"),
+        (401, True, "hf_old", "fetch-token", "the token in HF_TOKEN is wrong, or has expired"),
+        (401, False, "hf_old", "fetch-token", "the token in HF_TOKEN is wrong, or has expired"),
+        (401, False, "", "fetch-token", "it asks for a token"),
+        (200, False, "hf_schlüssel", "fetch-token", "HF_TOKEN holds signs that no token has"),
+        (200, False, "hf one", "fetch-token", "HF_TOKEN holds signs that no token has"),
+    ],
+)
+def test_a_token_that_is_none_is_told_apart_from_terms_to_agree_to(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, status: int, gated: bool, token: str, code: str, said: str
+) -> None:
+    hub.status, hub.gated = status, gated
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(HalftoneError, match=said) as caught:
+        fetch(T5)
+    assert (caught.value.code, T5.place.exists()) == (code, False)
+
+
+def test_how_much_came_is_told_with_how_much_there_is(hub: Hub) -> None:
+    told: list[tuple[int, int]] = []
+    fetch(T5, lambda done, whole: told.append((done, whole)))
+    assert told[0][0] < len(WHOLE)
+    assert told[-1] == (len(WHOLE), len(WHOLE))
+    assert told == sorted(told)
+
+
+def test_a_terminal_is_told_how_much_came(hub: Hub, tmp_path: Path) -> None:
+    path = save_flux(tmp_path / "flux.safetensors")
+    run = CliRunner().invoke(application(), ["fetch", str(path), "--yes", "--json", "--progress"])
+    lines = [json.loads(line) for line in run.stderr.splitlines()]
+    assert lines[-1] == {"done": len(WHOLE), "total": len(WHOLE)}
+    assert json.loads(run.stdout)["missing"] == []
+
+
 def test_a_connection_that_ends_in_the_middle_is_said_and_nothing_is_kept(hub: Hub) -> None:
     hub.broken = True
     with pytest.raises(HalftoneError, match=r"the connection failed\. Try again") as caught:

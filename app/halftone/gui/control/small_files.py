@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -27,17 +28,28 @@ class _Said(msgspec.Struct):
     error: ErrorFacts
 
 
+class _Came(msgspec.Struct):
+    """What it prints while a file comes, a line each. done, total: bytes."""
+
+    done: int
+    total: int
+
+
 class SmallFiles(QObject):
-    """`changed`: another model lacks some, or it went on. model: the one that lacks some and was wanted, None without one;
-    error: why the last try to get them failed.
+    """`changed`: another model lacks some, or it went on; `coming`: more of a file came. model: the one that lacks some and was
+    wanted, None without one; error: why the last try to get them failed; came: (bytes, of how many) of what is being fetched,
+    None where nothing came yet.
     """
 
     changed = Signal()
+    coming = Signal()
 
     def __init__(self, models: ModelList, background: Background, parent: QObject) -> None:
         super().__init__(parent)
         self.model: ModelFacts | None = None
         self.error: ErrorFacts | None = None
+        self.came: tuple[int, int] | None = None
+        self._printed = b""
         self._models = models
         self._background = background
         self._process: QProcess | None = None
@@ -88,9 +100,23 @@ class SmallFiles(QObject):
         process.setProcessEnvironment(to_qt(worker_environment()))
         process.finished.connect(lambda code, _status: self._ended(process, code))
         process.errorOccurred.connect(lambda _error: self._ended(process, -1))
-        self._process = process
-        process.start(sys.executable, ["-P", "-m", "halftone", "fetch", self.model.path, "--yes", "--json"])
+        process.readyReadStandardError.connect(lambda: self._read(process))
+        self._process, self.came, self._printed = process, None, b""
+        process.start(sys.executable, ["-P", "-m", "halftone", "fetch", self.model.path, "--yes", "--json", "--progress"])
         self._show(self.model)
+
+    def _read(self, process: QProcess) -> None:
+        """The last whole line of what it printed tells how much came."""
+        if process is not self._process:
+            return
+        self._printed += bytes(process.readAllStandardError().data())
+        for line in reversed(self._printed.splitlines(keepends=True)):
+            if line.endswith(b"\n"):
+                with suppress(msgspec.MsgspecError):
+                    found = msgspec.json.decode(line, type=_Came)
+                    self.came = found.done, found.total
+                    self.coming.emit()
+                return
 
     def cancel(self) -> None:
         """End the process, if there is one; nothing of what came so far is kept."""
@@ -109,11 +135,12 @@ class SmallFiles(QObject):
         process.deleteLater()
         if process is not self._process:
             return  # it was cancelled
+        self._read(process)
         self._process = None
         if code == 0:
-            self._came()
+            self._take_up()
             return
-        said = bytes(process.readAllStandardError().data()).decode("utf-8", "replace").strip()
+        said = self._printed.decode("utf-8", "replace").strip()
         _log.info("small files could not be fetched: %s", said)
         self._show(self.model, self._why(bytes(process.readAllStandardOutput().data()), code))
 
@@ -132,14 +159,14 @@ class SmallFiles(QObject):
         """Copy a file that the user has to where the model looks for it, then use the model."""
         files = self.files
         if files:
-            self._background.run(lambda: take(files[0], path), lambda _place: self._came(), self._refused)
+            self._background.run(lambda: take(files[0], path), lambda _place: self._take_up(), self._refused)
 
     def _refused(self, error: Exception) -> None:
         if not isinstance(error, HalftoneError):
             raise error
         self._show(self.model, error.as_facts())
 
-    def _came(self) -> None:
+    def _take_up(self) -> None:
         model = self.model
         if model is None:
             return
