@@ -1,7 +1,9 @@
 """Files that kept latents name, where a user hands their file over: a record from elsewhere is no wish of the user's."""
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
+from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.health.kept import Kept
@@ -10,6 +12,9 @@ from halftone.library.models import POCKET
 from halftone.library.upscalers import is_upscale_model
 from halftone.settings.places import data_dir, latents_dir, pictures_dir
 from halftone.settings.store import Settings
+
+_FAR: Final = re.compile(r"[\\/]{2}")
+"""How a path to another machine, or to a device, begins on Windows."""
 
 
 def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None) -> None:
@@ -22,10 +27,17 @@ def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None
     """
     if path.resolve().parent == latents_dir().resolve():
         return
-    allowed = [folder.resolve() for folder in _folders(saved)]
     for file in _named(kept, model or (saved.last_model if saved.last_model == kept.request.model else None)):
-        if not any(Path(file).resolve().is_relative_to(folder) for folder in allowed):
+        if not _is_below(file, tuple(_folders(saved))):
             raise HalftoneError("latents-strange-file", path=str(path), file=file, folder=str(latents_dir()))
+
+
+def _is_below(file: str, folders: tuple[Path, ...]) -> bool:
+    """Of a file on a network the names alone decide: Windows would send the user's name and password to whoever is asked for it."""
+    if _FAR.match(file):
+        return any(PureWindowsPath(file).is_relative_to(PureWindowsPath(folder)) for folder in folders)
+    place = Path(file).resolve()
+    return any(place.is_relative_to(folder.resolve()) for folder in folders)
 
 
 def _folders(saved: Settings) -> Iterator[Path]:
