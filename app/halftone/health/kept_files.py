@@ -33,7 +33,7 @@ def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None
 
 
 def _is_below(file: str, folders: tuple[Path, ...]) -> bool:
-    """Of a file on a network the names alone decide: Windows would send the user's name and password to whoever is asked for it."""
+    """Of a file on a network the names alone decide: Windows would send the user's name and password to the machine it asks."""
     if _FAR.match(file):
         return any(PureWindowsPath(file).is_relative_to(PureWindowsPath(folder)) for folder in folders)
     place = Path(file).resolve()
