@@ -165,7 +165,7 @@ def test_words_of_times_and_errors() -> None:
     never = settings_effects.effect(declared("vae_float32"), Numerics(vae_float32="never"), kit.measured())
     assert never.note.startswith("Costs and saves nothing")
     full = settings_effects.effect(declared("precision"), Numerics(precision="float32"), kit.measured())
-    assert full.time_words == "The reference"
+    assert (full.time_words, full.close_words) == ("The reference", "FP32 itself")
 
 
 def test_a_backend_that_fails_here_cannot_be_chosen_and_says_why(qtbot: QtBot) -> None:

@@ -312,6 +312,18 @@ def test_the_window_is_chinese(qtbot: QtBot) -> None:
     assert told == set()
 
 
+ENGLISH_NAMES = {
+    "LoRA", "LoRAs", "VAE", "the VAE", "IP-Adapter", "ControlNet", "Lanczos", "Softmax", "Flash", "Efficient", "cuDNN", "Math",
+    "English",
+}  # fmt: skip
+"""What is called so in Chinese as well."""
+
+
+def test_only_names_stay_english() -> None:
+    kept = {words for words, said in table("zh_CN").items() if re.fullmatch(r"[A-Za-z -]*[a-z][A-Za-z -]*", said)}
+    assert kept <= ENGLISH_NAMES
+
+
 def test_chinese_says_ni_everywhere() -> None:
     assert [words for words in table("zh_CN").values() if "您" in words] == []
 

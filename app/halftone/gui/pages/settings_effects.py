@@ -134,7 +134,7 @@ def _precision(report: SelfTestReport, now: str) -> Effect:
     """Time and error against FP32; the time is the one that Auto decides by, as everywhere it is shown."""
     dtype = report.auto if now == "auto" else now
     if dtype == "float32":
-        return _quiet(tr("The reference"), tr("The reference"))
+        return _quiet(tr("The reference"), tr("FP32 itself"))
     own = effect_of(report, "precision", dtype)
     if own is None or (own.note and own.time_ratio is None):
         return _told(own)
