@@ -16,6 +16,7 @@ from halftone.health.refiners import AT_RANGE
 from halftone.library.extras import known_parts
 from halftone.library.families import REFINER
 from halftone.library.loras import known_loras, lora_folders, sort_tags
+from halftone.library.model_hash import is_hash, model_hash
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.samplers import sampler_called
 from halftone.library.upscalers import known_upscalers
@@ -65,6 +66,25 @@ def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence
 def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:
     """now: what stands in the form; of it stays what such a text does not tell."""
     return _Reader(said, now, known).taken()
+
+
+class OtherFile(NamedTuple):
+    """A model of the name that a text says, whose file is another one. own, said: their hashes."""
+
+    model: str
+    own: str
+    said: str
+
+
+def other_file(said: Parameters, model: ModelFacts, stop: Callable[[], bool]) -> OtherFile | None:
+    """The model in use, where the text has the hash of another file under its name; None too where that cannot be told, as of a
+    folder. It reads the whole file, as long as `stop` does not say otherwise.
+    """
+    wanted, name = said.fields.get("Model hash", "").lower(), _stem(said.fields.get("Model", model.name))
+    if not is_hash(wanted) or model.format != "single-file" or name not in (_stem(model.name), _stem(model.path)):
+        return None
+    own = model_hash(model.path, len(wanted), stop)
+    return OtherFile(model.name, own, wanted) if own and own != wanted else None
 
 
 class _Reader:

@@ -12,12 +12,14 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
+from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import PictureRequest
 from halftone.gui.pages.create_history import unsaved
 from halftone.gui.pages.create_taken import taken_words
 from halftone.health.taken_over import Taken
+from halftone.library.small_files import T5
 from halftone.metadata.picture import exif_of
 from halftone.settings.store import Settings
 
@@ -77,6 +79,21 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
     assert form.submit()
     assert form.taken.isHidden()
     assert form.request().seed == 42
+    stage.close()
+
+
+def test_a_model_of_the_same_name_with_another_hash_is_told(qtbot: QtBot, tmp_path: Path) -> None:
+    T5.place.parent.mkdir(parents=True)
+    T5.place.write_bytes(WHOLE)
+    path = str(save_flux(tmp_path / "flux.safetensors"))
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, model_folders=(path,), last_model=path))
+    data = QMimeData()
+    data.setText("a sun\nSteps: 5, Sampler: Euler, Seed: 4, Model hash: 1a2b3c4d5e, Model: flux")
+    stage.page.form.prompt.insertFromMimeData(data)
+    taken = stage.page.form.taken
+    stage.wait(lambda: "another file" in taken.text())
+    assert taken.text().startswith("All settings were taken over. flux is another file than the picture's: its hash is ")
+    assert taken.text().endswith(", and the text says 1a2b3c4d5e.")
     stage.close()
 
 

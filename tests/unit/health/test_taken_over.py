@@ -73,7 +73,7 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler a", {"sampler": "Euler a"}, ()),
         ("DPM++ 2M SDE Karras", {"sampler": "DPM++ 2M SDE Karras"}, ()),
         ("Euler, Schedule type: Automatic", {"sampler": "Euler"}, ()),
-        ("Euler, Schedule type: Beta", {"sampler": "Euler"}, ("Schedule type: Beta",)),
+        ("Euler, Schedule type: KL Optimal", {"sampler": "Euler"}, ("Schedule type: KL Optimal",)),
         ("Restart", {"sampler": None}, ("Sampler: Restart",)),
         ("Euler, Model: other", {"model": NOW.model}, ("Model: other",)),
         ("Euler, VAE: gone.pt", {"vae": None}, ("VAE: gone.pt",)),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QCoreApplication, QObject
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
@@ -16,7 +16,7 @@ from halftone.gui.pages.create_history import Made
 from halftone.gui.pages.create_start_fields import PictureDrop
 from halftone.gui.state import Noted
 from halftone.gui.text import error_remedy, error_sentence
-from halftone.health.taken_over import Known, Taken, known_here, take_over
+from halftone.health.taken_over import Known, OtherFile, Taken, known_here, other_file, take_over
 from halftone.metadata.reading import Parameters, parse_parameters
 from halftone.metadata.said import said_by
 
@@ -36,6 +36,8 @@ class FormFiller(QObject):
         self._turn = 0
         self._drop = PictureDrop(page)
         self._drop.dropped.connect(self.take_picture)
+        if (program := QCoreApplication.instance()) is not None:
+            program.aboutToQuit.connect(self._forget)
         for prompt in (form.prompt, form.negative):
             prompt.settings_pasted.connect(self.take_text)
 
@@ -80,7 +82,7 @@ class FormFiller(QObject):
         turn, filled = self._wait(), self._form.request()
         controller.background.run(
             lambda: take_over(said, now, known_here(settings, models, words)),
-            lambda taken: self._fill(taken, filled) if turn == self._turn else None,
+            lambda taken: self._fill(said, taken, filled) if turn == self._turn else None,
             lambda error: self._refused(error) if turn == self._turn else None,
             receiver=self,
         )
@@ -108,13 +110,33 @@ class FormFiller(QObject):
         facts = error.as_facts()
         self._say(sentences(error_sentence(facts), error_remedy(facts)))
 
-    def _fill(self, taken: Taken, filled: PictureRequest) -> None:
+    def _fill(self, said: Parameters, taken: Taken, filled: PictureRequest) -> None:
         """The files, where nobody chose others since the rest was filled in."""
         now, form = self._form.request(), self._form
         for part, name in ((form.lora_part, "loras"), (form.vae_part, "vae"), (form.hires_part, "hires")):
             if getattr(now, name) == getattr(filled, name) != getattr(taken.request, name):
                 part.take(taken.request)
         self._say(taken_words(taken))
+        self._compare(said)
+
+    def _compare(self, said: Parameters) -> None:
+        """The hash that the text has of its model with that of the file in use. That reads all of the file, so nothing waits."""
+        model, turn = self._controller.model, self._turn
+        if model is not None:
+            self._controller.background.run(
+                lambda: other_file(said, model, lambda: turn != self._turn),
+                lambda found: self._tell_other(found) if turn == self._turn else None,
+                receiver=self,
+            )
+
+    def _tell_other(self, found: OtherFile | None) -> None:
+        if found is not None:
+            words = tr("{0} is another file than the picture's: its hash is {1}, and the text says {2}.", *found)
+            self._form.taken.say(sentences(self._form.taken.text(), words))
+
+    def _forget(self) -> None:
+        """The program ends."""
+        self._turn += 1
 
     def _select(self, model: str) -> bool:
         """Whether it is here."""
