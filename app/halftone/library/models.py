@@ -13,7 +13,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.copies import is_repaired
 from halftone.library.denoiser_files import unreadable
-from halftone.library.families import BY_NAME, Family
+from halftone.library.families import BY_NAME
+from halftone.library.family import Family
 from halftone.library.fit import misfit
 from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
 from halftone.library.gguf_header import read_any

@@ -9,7 +9,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from halftone.library.families import BY_NAME, Family, Prediction
+from halftone.library.families import BY_NAME
+from halftone.library.family import Family, Prediction
 from halftone.library.folder import stored_dtype
 from halftone.library.header import Header
 from halftone.library.kinds.additions import ADDITIONS

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from halftone.library.families import Family, Prediction, of_pipeline
+from halftone.library.families import of_pipeline
+from halftone.library.family import Family, Prediction
 from halftone.library.folder import Part, stored_dtype
 from halftone.library.kinds.layouts import DIFFUSERS, Base
 from halftone.library.kinds.marks import view_of

@@ -3,7 +3,8 @@
 from typing import Final
 
 from halftone.library import families as of
-from halftone.library.families import BY_NAME, KIND_NAMES, Family
+from halftone.library.families import BY_NAME, KIND_NAMES
+from halftone.library.family import BERT, CHATGLM, CLIP_G, CLIP_H, CLIP_L, T5_XXL, Family
 from halftone.library.gguf_header import PACKED
 from halftone.library.recognise import Recognised
 
@@ -12,12 +13,12 @@ UNETS: Final = frozenset(
     for family in (of.SD1, of.SD2, of.SDXL, of.REFINER, of.KOLORS, of.KANDINSKY2, of.KANDINSKY3, of.SVD, of.ANIMATE_DIFF)
 )
 _VOCABULARIES: Final = {
-    of.CLIP_L: ("vocab.json", "merges.txt"),
-    of.CLIP_G: ("vocab.json", "merges.txt"),
-    of.CLIP_H: ("vocab.json", "merges.txt"),
-    of.BERT: ("vocab.txt",),
-    of.T5_XXL: ("spiece.model",),
-    of.CHATGLM: ("tokenizer.model",),
+    CLIP_L: ("vocab.json", "merges.txt"),
+    CLIP_G: ("vocab.json", "merges.txt"),
+    CLIP_H: ("vocab.json", "merges.txt"),
+    BERT: ("vocab.txt",),
+    T5_XXL: ("spiece.model",),
+    CHATGLM: ("tokenizer.model",),
 }
 """Files of a tokenizer; every other text encoder has a tokenizer.json."""
 
