@@ -44,7 +44,7 @@ RefinerModel = Annotated[
         "--refiner",
         metavar="MODEL",
         rich_help_panel=_REFINED,
-        help="A refiner of SDXL, which makes the last steps: its folder or .safetensors file. The two are in memory in turns.",
+        help="A refiner of SDXL, which makes the last steps: its folder or .safetensors file. Both stay in memory if they fit.",
         show_default=False,
     ),
 ]

@@ -1,14 +1,10 @@
 """The engine the worker talks to: one loaded model at a time, kept between jobs."""
 
-import logging
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-import torch
 
 from halftone.contract.engine import Control, Emit
 from halftone.contract.facts import (
@@ -20,7 +16,7 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import Examine, Generate, Load, ModelChanged, PhaseChanged, Repair, SelfTest, TestDone, Upscale
+from halftone.contract.messages import Examine, Generate, Load, ModelChanged, Repair, SelfTest, TestDone, Upscale
 from halftone.contract.request import Lora, PictureRequest
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
@@ -30,9 +26,10 @@ from halftone.engine.extras.controls import with_controls
 from halftone.engine.extras.denoiser import put_transformer
 from halftone.engine.extras.ip_adapter import put_ip_adapters
 from halftone.engine.extras.vae import put_vae
-from halftone.engine.inputs.memory import settle_at_rest
+from halftone.engine.inputs.memory import fit_together, settle_at_rest
 from halftone.engine.loading.compiling import take_all_compiled
-from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.loading.in_memory import Models
+from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import apply_plan, put_fp8, put_inversions, put_loras
 from halftone.engine.making.enlarging import Enlarging
 from halftone.engine.making.generate import Generation
@@ -50,29 +47,26 @@ from halftone.library.drawn_loras import may_draw_loras
 from halftone.library.fitting import check_extras_fit
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.loras import check_loras
-from halftone.library.models import describe, runnable
+from halftone.library.models import describe
 from halftone.library.records import SelfTests
 from halftone.library.tasks import check_given
 from halftone.library.vaes import check_fit as check_vae_fit
 from halftone.measure.devices import find_device, list_devices, memory
-from halftone.measure.giving_back import give_back
 from halftone.measure.selftest import run_self_test
-
-log = logging.getLogger(__name__)
 
 
 class DiffusersEngine:
     """Implements `contract.engine.Engine` with torch and diffusers."""
 
     def __init__(self) -> None:
-        self._loaded: Loaded | None = None
+        self._models = Models()
         self._used = ""
         self._self_tests = SelfTests()
 
     @property
     def loaded(self) -> Loaded | None:
-        """The model in memory."""
-        return self._loaded
+        """The model in memory; of several the one in use."""
+        return self._models.last
 
     def devices(self) -> tuple[DeviceFacts, ...]:
         return list_devices()
@@ -116,7 +110,7 @@ class DiffusersEngine:
             check_extras_fit(request.extras, facts)
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
-        job = Job(request, device, self._self_tests.of(device), emit, control, drawn)
+        job = Job(request, device, self._self_tests.of(device), emit, control, drawn, self._models.others_leave)
         with quiet_libraries():
             if only_decode:
                 maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
@@ -124,13 +118,13 @@ class DiffusersEngine:
                 handover = Handover(model=facts)
                 return Generation(loaded, job, handover=handover).run()
             if request.refiner is not None:
-                refiner = describe(request.refiner.path)
+                refiner, last = describe(request.refiner.path), alone(request)
+                together = fit_together(((facts, request), (refiner, last)), device, job.tested, self._models.all)
 
                 def bring(one: ModelFacts, asked: PictureRequest) -> Callable[[], Loaded]:
-                    return lambda: self._equipped(self._ready(one, device, emit), asked)
+                    return lambda: self._equipped(self._ready(one, device, emit, beside=together), asked)
 
-                models = bring(facts, request), bring(refiner, alone(request))
-                return Refining(*models, facts, job).run()
+                return Refining(bring(facts, request), bring(refiner, last), facts, job, together=together).run()
             loaded = self._equipped(self._ready(facts, device, emit), request)
             make = Passes if in_passes(request) else Generation
             return make(loaded, job).run()
@@ -187,7 +181,7 @@ class DiffusersEngine:
         device = find_device(command.request.device)
 
         def make_room() -> bool:
-            there = self._loaded is not None
+            there = self.loaded is not None
             if there:
                 self.unload()
                 emit(ModelChanged(model=None))
@@ -199,7 +193,7 @@ class DiffusersEngine:
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         facts = describe(command.model)
         device = find_device(command.device)
-        loaded = self._ready(facts, device, emit)
+        loaded = self._ready(facts, device, emit, beside=self._models.holds(facts, device))
         dtype, _ = granted_precision(command.numerics.precision, self._self_tests.of(device), device)
         with quiet_libraries():
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
@@ -208,34 +202,13 @@ class DiffusersEngine:
         return facts
 
     def unload(self) -> None:
-        self._loaded = None
-        give_back()
-        if torch.accelerator.is_available():
-            torch.accelerator.empty_cache()
+        self._models.unload()
 
     def memory(self) -> MemoryFacts | None:
         return memory(self._used) if self._used else None
 
-    def _ready(self, facts: ModelFacts, device: DeviceFacts, emit: Emit) -> Loaded:
-        """The model in memory, loaded now if another one, another version or another device was there."""
-        kept = self._loaded
-        if (
-            kept is not None
-            and kept.facts.fingerprint == facts.fingerprint
-            and kept.facts.path == facts.path
-            and str(kept.device) == device.id
-        ):
-            return kept
-        runnable(facts)
-        del kept  # else it would be in memory until the other one is
-        self.unload()
-        started = time.perf_counter()
-        emit(PhaseChanged(phase="load", done=0, total=facts.size_bytes, detail=Path(facts.path).name))
-        with quiet_libraries():
-            self._loaded = load_pipeline(facts, torch.device(device.id))
-        self._used = str(self._loaded.device)
-        emit(PhaseChanged(phase="load", done=facts.size_bytes, total=facts.size_bytes))
-        seconds = time.perf_counter() - started
-        emit(ModelChanged(model=facts, device=device.id, seconds=seconds))
-        log.info("model ready after %.1f s", seconds)
-        return self._loaded
+    def _ready(self, facts: ModelFacts, device: DeviceFacts, emit: Emit, *, beside: bool = False) -> Loaded:
+        """The model in memory, loaded now if it is not there. beside: others may stay."""
+        loaded = self._models.ready(facts, device, emit, beside=beside)
+        self._used = str(loaded.device)
+        return loaded

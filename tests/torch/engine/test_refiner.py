@@ -16,13 +16,17 @@ from tests.helpers.engine_runs import Recorder, Steady, faulty_copy, generate, p
 from tests.helpers.interrupted import LAYER, failing
 from tests.helpers.read_back import read_picture
 from tests.helpers.tiny import load_tiny
+from tests.torch.engine.test_out_of_memory import FULL, full
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
-from halftone.contract.messages import AnyEvent, JobStarted, ModelChanged, StepDone
-from halftone.contract.request import Control, Hires, Refiner, Start
+from halftone.contract.messages import AnyEvent, JobEnded, JobStarted, ModelChanged, PhaseChanged, StepDone
+from halftone.contract.request import Control, Hires, Numerics, PictureRequest, Refiner, Start
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs.memory import fit_together
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import read_kept
+from halftone.library.models import describe
+from halftone.measure.devices import find_device
 
 STEPS = 5
 AT = 0.6
@@ -59,8 +63,11 @@ def test_the_picture_is_that_of_the_chain_that_diffusers_documents(
     }
 
 
-def test_the_base_leaves_the_memory_before_the_refiner_comes(models: dict[str, Path], refiner: Path) -> None:
+def test_the_base_leaves_the_memory_before_the_refiner_comes_where_both_do_not_fit(
+    models: dict[str, Path], refiner: Path
+) -> None:
     """All pictures of a job are begun before, and each is the one that its seed gives alone."""
+    ask: dict[str, Any] = {"offload": "model"}  # which is there for models that do not fit whole
     engine = DiffusersEngine()
     generate(engine, models["sdxl"], steps=1)
     assert engine.loaded is not None
@@ -73,16 +80,62 @@ def test_the_base_leaves_the_memory_before_the_refiner_comes(models: dict[str, P
                 there.append(base() is not None)
             super().__call__(event, blob)
 
-    both, told = refined(engine, models, refiner, batch=2, emit=Watching())
+    both, told = refined(engine, models, refiner, batch=2, emit=Watching(), **ask)
     assert there == [False]
     assert [picture.index for picture in both.images] == [0, 1]
     assert len(told.of(ModelChanged)) == 1
-    alone, _ = refined(engine, models, refiner, seed=6)
+    alone, _ = refined(engine, models, refiner, seed=6, **ask)
     assert (pixels(both, 1) == pixels(alone)).all()
+    request = json.loads(read_picture(Path(alone.images[0].path)).receipt or "")["request"]
+    assert any("left the memory" in reason for reason in request["reasons"])
+
+
+def loads(told: Recorder) -> int:
+    return sum(event.phase == "load" and not event.done for event in told.of(PhaseChanged))
+
+
+def test_both_stay_in_memory_where_they_fit_and_another_picture_loads_none(models: dict[str, Path], refiner: Path) -> None:
+    engine = DiffusersEngine()
+    first, told = refined(engine, models, refiner)
+    assert loads(told) == 2
+    again, told = refined(engine, models, refiner)
+    assert loads(told) == 0
+    assert (pixels(first) == pixels(again)).all()
+    assert [event.model and event.model.name for event in told.of(ModelChanged)] == ["sdxl", "refiner"]
+    _, told = generate(engine, models["sdxl"], steps=1)
+    _, told = refined(engine, models, refiner)
+    assert loads(told) == 1, "a picture without it has the memory for itself"
+
+
+def test_the_base_leaves_where_the_memory_ends_all_the_same(models: dict[str, Path], refiner: Path) -> None:
+    engine = DiffusersEngine()
+    whole, _ = refined(engine, models, refiner)
+    assert engine.loaded is not None
+    calls: list[int] = []
+    with full(engine.loaded.modules["unet"].get_submodule("conv_in"), FULL[0], lambda _: calls.append(1) or len(calls) == 2):
+        report, _ = refined(engine, models, refiner)
+    (picture,) = report.images
+    assert (picture.state, picture.shortages) == ("clean", ())
+    assert (pixels(report) == pixels(whole)).all()
+    _, told = refined(engine, models, refiner)
+    assert loads(told) == 1
+
+
+def test_models_that_would_not_fit_together_are_told(models: dict[str, Path], refiner: Path) -> None:
+    base, other = describe(str(models["sdxl"])), describe(str(refiner))
+    cpu = find_device("cpu")
+
+    def together(**changes: Any) -> bool:
+        request = PictureRequest(prompt="", **changes)
+        return fit_together(((base, request), (other, request)), cpu, None, ())
+
+    assert together()
+    assert not together(width=2**17, height=2**17)
+    assert not together(numerics=Numerics(offload="group"))
 
 
 class Failing(Recorder):
-    """The refiner fails in float16 from a call on, as soon as it is in memory."""
+    """The refiner fails in float16 from a call on, as soon as it is in use, until the job ends."""
 
     def __init__(self, engine: DiffusersEngine, after: int) -> None:
         super().__init__()
@@ -92,6 +145,8 @@ class Failing(Recorder):
         super().__call__(event, blob)
         if isinstance(event, ModelChanged) and event.model is not None and event.model.family == "SDXL refiner":
             self._stack.enter_context(failing(self._engine, self._after))
+        elif isinstance(event, JobEnded):
+            self._stack.close()
 
 
 def test_a_fault_of_the_refiner_is_found_named_and_cured_or_gone_on_from(
@@ -106,7 +161,8 @@ def test_a_fault_of_the_refiner_is_found_named_and_cured_or_gone_on_from(
     (stopped,) = left.images
     assert stopped.latents is not None
     assert (stopped.kept_step, read_kept(Path(stopped.latents)).in_pass) == (1, 2)
-    again, told = generate(engine, models["sdxl"], "float16", emit=Failing(engine, 0), resume_latents=stopped.latents)
+    fresh = DiffusersEngine()
+    again, told = generate(fresh, models["sdxl"], "float16", emit=Failing(fresh, 0), resume_latents=stopped.latents)
     assert (pixels(again) == pixels(whole)).all()
     assert [one.kind for one in again.images[0].passes] == ["first", "second"]
     assert {event.in_pass for event in told.of(StepDone)} == {2}
@@ -136,7 +192,7 @@ def test_the_receipt_names_the_refiner(engine: DiffusersEngine, models: dict[str
     request = json.loads(read.receipt or "")["request"]
     assert request["refiner"] == {"path": "refiner", "at": AT}
     assert "denoising_end" not in request["options"]
-    assert any("left the memory" in reason for reason in request["reasons"])
+    assert "The last 2 steps are those of the refiner." in request["reasons"]
 
 
 def test_stop_and_keep_while_the_base_runs_shows_what_there_is(

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import DeviceFacts, Shortage
+from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport, Shortage
 from halftone.contract.request import Numerics, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType, OffloadMode, Phase
 from halftone.engine.inputs.video_inputs import expected_frames
@@ -28,12 +28,14 @@ from halftone.health.memory import (
     bytes_in,
     choose,
     decoder_scale,
+    fit,
     kept_in_eight,
     largest_size,
     need,
     tile_edge,
 )
 from halftone.health.passes import last_size
+from halftone.health.precision import granted_precision
 from halftone.library.networks import Network, known_networks
 from halftone.measure.devices import memory
 from halftone.measure.giving_back import give_back
@@ -48,7 +50,9 @@ _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "se
 
 @dataclass
 class Room:
-    """Of one job. way: how its pictures are made now."""
+    """Of one job. way: how its pictures are made now; others_leave: lets go of other models in memory, and tells whether there
+    were any.
+    """
 
     loaded: Loaded
     device: DeviceFacts
@@ -58,6 +62,7 @@ class Room:
     dtypes: Mapping[str, DType]
     way: Way = field(default_factory=Way)
     tried: set[Way] = field(default_factory=set[Way])
+    others_leave: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         self.networks = known_networks(self.loaded.facts, self.loaded.extras)
@@ -85,7 +90,7 @@ class Room:
                 if not told_too_large(error):
                     raise
                 free_after(error)
-                if not self.offload_more():
+                if not self.others_leave() and not self.offload_more():
                     raise
 
     def offload_more(self) -> bool:
@@ -199,6 +204,30 @@ def settle_at_rest(
     size = Size(facts.native_width, facts.native_height, expected_frames(loaded.pipe, None))
     request = PictureRequest(prompt="", numerics=numerics)
     Room(loaded, device, request, size, guided=facts.default_guidance > 1, dtypes=dtypes).settle(free_bytes(loaded), place)
+
+
+def fit_together(
+    models: Sequence[tuple[ModelFacts, PictureRequest]],
+    device: DeviceFacts,
+    tested: SelfTestReport | None,
+    there: Sequence[Loaded],
+) -> bool:
+    """Whether all of the models can stay in memory while pictures are made with them in turns: their weights, and what the one in
+    use computes. What is not known does not fit. models: each with what it is asked; there: what is in memory now.
+    """
+    numerics = models[0][1].numerics
+    dtype, _ = granted_precision(numerics.precision, tested, device)
+    needs: list[Need] = []
+    for facts, request in models:
+        networks = known_networks(facts, request.extras)
+        size = Size(*last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height))
+        needs.append(need(networks, Job(size), lambda _: dtype, device.backend, packed=kept_in_eight(request)))
+    now = memory(device.id)
+    free = now.total - now.others
+    if device.backend == "cpu":
+        free += sum(map(weight_bytes, there)) - now.own
+    known = all(one.resident for one in needs) and numerics.offload in ("auto", "none")
+    return known and fit(sum(one.resident for one in needs) + max(one.activations for one in needs), free) == "fits"
 
 
 def can_tile(decoder: nn.Module | None) -> bool:

@@ -127,6 +127,7 @@ class Generation:
         self._delivery = delivery or Delivery(request, self._loaded.facts, emit, self._unfinished)
         self._more_reasons: tuple[str, ...] = ()
         self._room = room_of(self._loaded, device, request, self._resolved, self._expected, self._plan.dtypes)
+        self._room.others_leave = job.others_leave
         self._compiling = Compiling(self._loaded, wanted=request.numerics.compile)
         self._switches = ExitStack()
 
@@ -303,6 +304,8 @@ class Generation:
             raise error
         log.info("the memory ended in %s: %s", self._picture.phase or "the beginning", first_line(error))
         free_after(error)
+        if self._room.others_leave():
+            return
         step = self._picture.steps + 1 if self._picture.phase == "denoise" else None
         self._picture.shortages.append(self._room.make(self._picture.phase, step))
         self._tell(*self._compiling.put())  # the weights may come part by part now

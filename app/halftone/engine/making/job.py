@@ -1,5 +1,6 @@
 """What makes pictures is told of its job."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from halftone.contract.engine import Control, Emit
@@ -10,7 +11,7 @@ from halftone.contract.request import Lora, PictureRequest
 @dataclass(frozen=True)
 class Job:
     """A generate job, or a part of one. tested: of the device, None before it was; drawn: those of the request's LoRAs that the
-    drawn words named.
+    drawn words named; others_leave: lets go of other models in memory, and tells whether there were any.
     """
 
     request: PictureRequest
@@ -19,3 +20,4 @@ class Job:
     emit: Emit
     control: Control
     drawn: tuple[Lora, ...] = ()
+    others_leave: Callable[[], bool] = lambda: False

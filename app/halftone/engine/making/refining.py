@@ -1,7 +1,7 @@
 """Pictures whose last steps another model makes: the "ensemble of expert denoisers" of diffusers, base and refiner of SDXL.
 
-The base ends at a share of the noise schedule and hands its latents on, the refiner goes on from there. The two are in memory one
-after the other: first the base makes its part of every picture of the job, then it leaves and the refiner makes the rest of all.
+The base ends at a share of the noise schedule and hands its latents on, the refiner goes on from there. First the base makes its
+part of every picture of the job, then the refiner makes the rest of all: where there is no room for both, the base leaves before.
 """
 
 import inspect
@@ -61,11 +61,13 @@ class Refining(Chain):
         refiner: Callable[[], Loaded],
         facts: ModelFacts,
         job: Job,
+        *,
+        together: bool,
     ) -> None:
-        """base, refiner: bring it into memory, in the place of what is there. facts: of the base."""
+        """base, refiner: bring it into memory, in the place of what is there or, if together, beside it. facts: of the base."""
         assert job.request.refiner is not None
         super().__init__(facts, job)
-        self._base, self._refiner = base, refiner
+        self._base, self._refiner, self._together = base, refiner, together
         self._wanted: Refiner = job.request.refiner
         self._factor = 8
 
@@ -120,7 +122,7 @@ class Refining(Chain):
         while waiting:
             self._control.check()
             half = waiting[0]
-            earlier = replace(half.earlier, started=time.perf_counter() - half.spent, resolved=_with_refiner(half))
+            earlier = replace(half.earlier, started=time.perf_counter() - half.spent, resolved=self._with_refiner(half))
             self._run(refiner, Pass(self._second(half, refiner), _REFINER, earlier, half.handover, half.kept))
             waiting.popleft()
             if self._out_of_room():
@@ -139,6 +141,16 @@ class Refining(Chain):
 
     def _first(self, index: int) -> Handover:
         return Handover(index, ends_in_latents=lambda: not self._control.kept, factor=self._factor, is_last=False)
+
+    def _with_refiner(self, half: _Half) -> ResolvedRequest | None:
+        """The request of the picture, with what is to be said now that the refiner is there."""
+        resolved = half.earlier.resolved
+        if resolved is None or half.left is None:
+            return resolved
+        said = f"The last {half.left} steps are those of the refiner"
+        said += "." if self._together else ", which came when the base model had left the memory."
+        more = (_ONLY_BASE,) if _has_more(half.request) else ()
+        return msgspec.structs.replace(resolved, reasons=(*resolved.reasons, said, *more))
 
     def _completed(self, resolved: ResolvedRequest) -> ResolvedRequest:
         options = {name: value for name, value in resolved.options.items() if name != END}
@@ -177,7 +189,7 @@ class Refining(Chain):
         inputs = of_request(request, loaded.facts)
         pipe = task_pipeline(loaded, inputs)
         if END not in _arguments_of(pipe):
-            raise _refused("The refiner", "used with this pipeline", "it without ControlNets and without a start picture")
+            raise _refused("The refiner", "used with this pipeline", "it with ControlNets or with a start picture, not with both")
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
         begun, left = _steps_of(make_scheduler(loaded.native_scheduler, request.sampler), steps, self._wanted.at)
@@ -189,17 +201,6 @@ class Refining(Chain):
             said = f"{self._wanted.at:g} with {steps} steps: none would be left for {lacking}"
             raise _refused("--refiner-at", said, "more steps, or another value")
         return left
-
-
-def _with_refiner(half: _Half) -> ResolvedRequest | None:
-    """The request of the picture, with what is to be said now that the refiner is there."""
-    resolved = half.earlier.resolved
-    if resolved is None or half.left is None:
-        return resolved
-    said = f"The last {half.left} steps are those of the refiner, which came when the base model had left the memory."
-    return msgspec.structs.replace(
-        resolved, reasons=(*resolved.reasons, said, *((_ONLY_BASE,) if _has_more(half.request) else ()))
-    )
 
 
 def _has_more(request: PictureRequest) -> bool:

@@ -35,7 +35,7 @@ class RefinerPart(ReplacedPart):
     extra = False
 
     def __init__(self, controller: Controller) -> None:
-        tip = tr("A refiner of SDXL makes the last steps: finer detail. The base model leaves the memory before it comes.")
+        tip = tr("A refiner of SDXL makes the last steps: finer detail. Where both do not fit, the base model leaves the memory.")
         kind = Replaced(
             field="refiner",
             title=tr("Refiner"),
