@@ -452,7 +452,7 @@ def larger(stage: Stage) -> None:
     done(stage)
     shown = stage.page.centre.shown
     assert shown is not None
-    stage.page._upscaling.start(shown.facts.path, UPSCALER)
+    stage.page.acts.upscaling.start(shown.facts.path, UPSCALER)
     job = stage.controller.state.jobs[0].id
     stage.play(JobStarted(kind="upscale", job=job))
     stage.play(PhaseChanged(phase="upscale", done=7, total=16, job=job))

@@ -43,7 +43,7 @@ def _strings(node: ast.expr) -> Iterator[str]:
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.errors import WORDS
-    from halftone.gui.pages.create_form import examples
+    from halftone.gui.pages.create_prompts import examples
     from halftone.gui.reasons import FRAGMENTS, LISTS, PARTS, TEMPLATES
     from halftone.health import report_words
     from halftone.health.headroom import PART_NAMES

@@ -30,8 +30,9 @@ from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.small_files import SmallFiles
 from halftone.gui.control.words import KnownWords
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
+from halftone.gui.own_events import Noted, Starting
 from halftone.gui.process import Link
-from halftone.gui.state import AppState, Noted, Starting
+from halftone.gui.state import AppState
 from halftone.settings import store
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings

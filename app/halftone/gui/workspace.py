@@ -123,7 +123,7 @@ class Workspace(QObject):
             ("Ctrl+Enter", self._generate),
             ("Ctrl+L", self._focus_prompt),
             ("Ctrl+D", lambda: self._on_create(self.create_page.new_seed)),
-            ("Ctrl+S", lambda: self._on_create(self.create_page.save_as)),
+            ("Ctrl+S", lambda: self._on_create(self.create_page.acts.save_as)),
             ("Ctrl+R", lambda: self._on_create(self.create_page.reuse_settings)),
             ("F6", lambda: self._on_create(self.create_page.toggle_left)),
             ("F7", lambda: self._on_create(self.create_page.toggle_right)),

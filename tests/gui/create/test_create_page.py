@@ -339,7 +339,7 @@ def test_variations_of_a_rescued_picture_are_pictures_of_their_own(qtbot: QtBot)
     stage.controller.recover(kept, PictureRequest(prompt="hills"))
     stage.idle()
     stage.wait(lambda: len(stage.page.history.paths()) == 1)
-    stage.page._toolbar_act("vary")
+    stage.page.acts.from_toolbar("vary")
     command = stage.controller.state.jobs[0].command
     assert isinstance(command, Generate)
     assert (command.request.resume_latents, command.request.batch, command.request.seed) == (None, 4, 7)
@@ -401,7 +401,7 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     stage = Stage(qtbot)
     stage.picture()
     path = Path(stage.controller.state.pictures[0].path)
-    stage.page.delete()
+    stage.page.acts.delete()
     if path.exists():
         stage.idle()
         stage.close()
@@ -425,7 +425,7 @@ def test_a_picture_in_the_bin_comes_back_though_the_list_was_read_meanwhile(
     stage.picture()
     shown, (binned,) = page.centre.shown, page.history.paths()
     assert shown is not None
-    page.delete()
+    page.acts.delete()
     notice = stage.controller.state.notices[-1]
     if notice.kind != "deleted":
         pytest.skip("no bin here")
@@ -452,7 +452,7 @@ def test_a_picture_that_comes_back_counts_once_in_the_estimate(
     facts = stage.controller.state.pictures[0]
     page.form.size_field.set_size(facts.width, facts.height)
     page.form.steps.set_value(facts.steps)
-    page.delete()
+    page.acts.delete()
     notice = stage.controller.state.notices[-1]
     if notice.kind != "deleted":
         pytest.skip("no bin here")

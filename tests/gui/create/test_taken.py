@@ -169,7 +169,7 @@ def test_a_video_says_that_it_is_no_start_picture(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     request = PictureRequest(prompt="a")
     facts = msgspec.structs.replace(samples.picture_facts("/p/waves.mp4"), frames=9)
-    stage.page._start_from(unsaved(facts, request, b""))
+    stage.page.acts.start_from(unsaved(facts, request, b""))
     assert stage.page.form.taken.text().startswith("waves.mp4 is a video, and a start picture has to be a picture. ")
     assert stage.page.form.request().image is None
     stage.close()

@@ -531,7 +531,7 @@ def test_an_export_replaces_only_the_file_that_was_asked_about(qtbot: QtBot, tmp
     page, _ = open_page(qtbot, kit.report())
     (tmp_path / asked).write_text("OLD")
     (tmp_path / beside).write_text("MINE")
-    page.export(str(tmp_path / asked))
+    page.writing.export(str(tmp_path / asked))
     qtbot.waitUntil(lambda: page.cure.note.text() != "")
     assert (tmp_path / beside).read_text() == "MINE"
     assert (tmp_path / asked).read_text("utf-8") != "OLD"
@@ -542,7 +542,7 @@ def test_an_export_replaces_only_the_file_that_was_asked_about(qtbot: QtBot, tmp
 
 def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, tmp_path: Path) -> None:
     page, _ = open_page(qtbot, kit.report())
-    page.export(str(tmp_path / "none" / "out.html"))
+    page.writing.export(str(tmp_path / "none" / "out.html"))
     qtbot.waitUntil(lambda: page.cure.note.text() != "")
     assert page.cure.note.text().startswith("The report could not be written")
 

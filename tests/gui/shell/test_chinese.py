@@ -27,7 +27,7 @@ from halftone.gui import reasons, text
 from halftone.gui.control.model_list import Found
 from halftone.gui.i18n import set_language, table, tr
 from halftone.gui.pages import health_files, health_report, health_view, health_words, settings_effects
-from halftone.gui.pages.create_form import examples
+from halftone.gui.pages.create_prompts import examples
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.health import HealthPage
 from halftone.gui.pages.known import known_text

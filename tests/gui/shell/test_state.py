@@ -23,21 +23,9 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.request import PictureRequest
-from halftone.gui.state import (
-    AppState,
-    Dismissed,
-    Job,
-    Making,
-    Moved,
-    Noted,
-    OwnEvent,
-    Paused,
-    Queued,
-    Removed,
-    Sent,
-    Stopping,
-    apply,
-)
+from halftone.gui.own_events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, Sent, Stopping
+from halftone.gui.state import AppState, Job
+from halftone.gui.state_steps import apply
 
 
 def job(name: str) -> Job:

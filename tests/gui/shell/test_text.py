@@ -8,7 +8,9 @@ from halftone.contract.messages import AnyEvent, Generate, JobEnded, PhaseChange
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import Outcome, Precision
 from halftone.gui.i18n import set_language, tr
-from halftone.gui.state import AppState, Job, Making, Noted, OwnEvent, Queued, Sent, apply
+from halftone.gui.own_events import Making, Noted, OwnEvent, Queued, Sent
+from halftone.gui.state import AppState, Job
+from halftone.gui.state_steps import apply
 from halftone.gui.text import activity, precision_words
 from halftone.gui.widgets import figures
 

@@ -16,13 +16,14 @@ from halftone.gui import text, theme
 from halftone.gui.i18n import set_language
 from halftone.gui.pages.create_empty import EmptyCanvas
 from halftone.gui.pages.create_fields import combo
-from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.create_model import ModelRow, model_line
+from halftone.gui.pages.create_prompts import examples
 from halftone.gui.pages.create_side import day_name
 from halftone.gui.widgets.banner import Message, Toasts, rich
-from halftone.gui.widgets.common import ElidedLabel, Segmented, Switch
+from halftone.gui.widgets.common import ElidedLabel
 from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
 from halftone.gui.widgets.meters import MemoryMeter
+from halftone.gui.widgets.switches import Segmented, Switch
 
 
 @pytest.mark.parametrize(("bits", "tone"), [(None, "unknown"), (-0.1, "danger"), (0.0, "warn"), (1.9, "warn"), (2.0, "ok")])

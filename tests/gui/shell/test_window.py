@@ -16,9 +16,9 @@ from halftone.client.command import worker_environment
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import PageName
+from halftone.gui.own_events import Noted
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.settings import SettingsPage
-from halftone.gui.state import Noted
 from halftone.gui.widgets.topbar import chip_part, memory_text, short_name
 from halftone.settings import store
 from halftone.settings.store import Settings

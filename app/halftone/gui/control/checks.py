@@ -14,7 +14,8 @@ from halftone.gui.control.devices import DeviceChoice
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
-from halftone.gui.state import Ended, Noted
+from halftone.gui.own_events import Noted
+from halftone.gui.state import Ended
 from halftone.health.judge import Badge, badge, still_applied, tried
 from halftone.library import learned, records
 from halftone.library.extras import extras_key

@@ -9,7 +9,7 @@ from halftone.contract.words import DType
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.state import DeviceChosen
+from halftone.gui.own_events import DeviceChosen
 from halftone.health.precision import resolve_precision
 from halftone.library import records
 

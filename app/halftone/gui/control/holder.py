@@ -5,7 +5,9 @@ import time
 from PySide6.QtCore import QObject, Signal
 
 from halftone.contract.messages import AnyEvent
-from halftone.gui.state import AppState, OwnEvent, apply
+from halftone.gui.own_events import OwnEvent
+from halftone.gui.state import AppState
+from halftone.gui.state_steps import apply
 
 
 class StateHolder(QObject):

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
-from halftone.gui import state as words
+from halftone.gui import own_events as words
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.process import Link
 from halftone.gui.state import Ended, Job

@@ -7,8 +7,9 @@ from halftone.contract.messages import Load, Unload
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.writing import SettingsKeeper
+from halftone.gui.own_events import Warming
 from halftone.gui.process import Link
-from halftone.gui.state import AppState, Warming
+from halftone.gui.state import AppState
 
 _QUIET_MS = 1000
 """So long nothing else must come up before a model is loaded: who looks through the list, or starts at once, waits for none."""

@@ -13,7 +13,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.gui.background import Background
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.writing import SettingsKeeper
-from halftone.gui.state import Noted
+from halftone.gui.own_events import Noted
 from halftone.library import models
 from halftone.library.denoisers import host_of
 from halftone.library.small_files import lacking

@@ -12,7 +12,7 @@ from halftone.contract.words import Precision
 from halftone.gui.background import Background
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue
-from halftone.gui.state import Noted
+from halftone.gui.own_events import Noted
 from halftone.settings import store
 from halftone.settings.store import Settings
 

@@ -2,10 +2,9 @@
 
 import logging
 from functools import partial
-from pathlib import Path
 
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import PictureFacts
@@ -14,21 +13,20 @@ from halftone.contract.request import ALONE, PictureRequest
 from halftone.gallery.upscaled import made_as
 from halftone.gui import stopping, theme
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import sentences, tr
-from halftone.gui.pages import create_actions
+from halftone.gui.own_events import Noted
 from halftone.gui.pages.create_centre import Centre
 from halftone.gui.pages.create_form import CreateForm
 from halftone.gui.pages.create_history import HistoryWatch, Made, Shelf, request_of, unsaved
 from halftone.gui.pages.create_model import ask_model
+from halftone.gui.pages.create_picture_acts import PictureActs
 from halftone.gui.pages.create_queue import QueuePanel
 from halftone.gui.pages.create_side import HistoryPanel
 from halftone.gui.pages.create_taken import FormFiller
-from halftone.gui.pages.create_upscale import UpscaleMenu
 from halftone.gui.picture_report import copy_details
-from halftone.gui.state import Ended, Noted
+from halftone.gui.state import Ended
 from halftone.gui.widgets.common import column, surface
 from halftone.gui.widgets.splitter import LineSplitter
-from halftone.library.spoken import as_made, variations
+from halftone.library.spoken import as_made
 from halftone.settings.glance import widths
 
 _log = logging.getLogger(__name__)
@@ -44,9 +42,10 @@ class CreatePage(QWidget):
         self._first_time = False
         self._compact = (False, False)
         self._build()
-        self._connect()
         self._filler = FormFiller(self, controller, self.form, self._shelf.get)
-        self._upscaling = UpscaleMenu(self, controller, self._follow)
+        parts = self.form, self.centre, self.history, self._shelf
+        self.acts = PictureActs(self, controller, parts, self._filler.reuse, self._show_left)
+        self._connect()
         self._watch = HistoryWatch(self)
         self._watch.changed.connect(lambda: self._shelf.load_new(self._history_grown))
         self._shelf.start(self._history_read)
@@ -85,18 +84,18 @@ class CreatePage(QWidget):
         self.form.model_part.check_requested.connect(self._check)
         centre = self.centre
         centre.picked.connect(self.history.select)
-        centre.toolbar.acted.connect(self._toolbar_act)
+        centre.toolbar.acted.connect(self.acts.from_toolbar)
         centre.toolbar.left_panel.clicked.connect(self.toggle_left)
         centre.toolbar.right_panel.clicked.connect(self.toggle_right)
         centre.banner.acted.connect(self._banner_act)
         centre.canvas.step_requested.connect(self._step)
-        centre.canvas.delete_requested.connect(self.delete)
+        centre.canvas.delete_requested.connect(self.acts.delete)
         centre.empty.example_chosen.connect(self._example)
         centre.empty.models_wanted.connect(lambda: ask_model(self, controller))
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
-        self.history.menu_requested.connect(self._open_menu)
+        self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
 
     def request(self) -> PictureRequest:
@@ -112,10 +111,6 @@ class CreatePage(QWidget):
     def _submitted(self, request: PictureRequest, endless: bool) -> None:
         self.centre.following = True
         self._controller.generate(request, endless=endless)
-
-    def _follow(self) -> None:
-        """What is made next is shown as soon as it is there."""
-        self.centre.following = True
 
     def _example(self, prompt: str) -> None:
         self.form.prompt.setPlainText(prompt)
@@ -251,94 +246,6 @@ class CreatePage(QWidget):
         if self.centre.shown is not None:
             self.form.take_extras(as_made(self.centre.shown.request, self.centre.shown.facts))
 
-    def _toolbar_act(self, key: str) -> None:
-        match key:
-            case "fit":
-                self.centre.canvas.fit()
-            case "vary":
-                self._vary()
-            case "upscale" if self.centre.shown is not None:
-                self._upscaling.offer(self.centre.shown, below=self.centre.toolbar.upscale)
-            case "start" if self.centre.shown is not None:
-                self._start_from(self.centre.shown)
-            case "save":
-                self.save_as()
-            case "copy":
-                self._copy(self.centre.canvas.image())
-            case "show":
-                if self.centre.shown is not None:
-                    create_actions.show_folder(self.centre.shown.facts.path)
-            case _:
-                self.delete()
-
-    def _open_menu(self, path: str, at: QPoint) -> None:
-        """What there is to do with one picture of the history: with that one, whatever is shown when it is chosen."""
-        made = self._shelf.get(path)
-        if made is None:
-            return
-        self.centre.pick(made)
-        copied = lambda: self._shelf.image(path, self._copy)  # noqa: E731 - read first: the canvas may not have it yet
-        still = made.facts.frames == 1
-        larger = ((tr("Upscale…"), lambda: self._upscaling.offer(made, at=at)),) if still else ()
-        entries = (
-            (tr("Open"), lambda: create_actions.open_file(path)),
-            (tr("Show file"), lambda: create_actions.show_folder(path)),
-            (tr("Copy the picture"), copied),
-            (tr("Use its settings (Ctrl+R)"), lambda: self._filler.reuse(made)),
-            (tr("Use as start picture"), lambda: self._start_from(made)),
-            *larger,
-            (tr("Save as…"), lambda: self._save(made)),
-            (tr("Move to the bin"), lambda: self._move_to_bin(made)),
-        )
-        create_actions.open_menu(self, at, entries)
-
-    def _copy(self, image: QImage) -> None:
-        QGuiApplication.clipboard().setImage(image)
-        self._controller.take(Noted(kind="copied"))
-
-    def _start_from(self, made: Made) -> None:
-        """A picture that is no file is none to start from, and a video is told to be none."""
-        if self.form.isHidden():
-            self.toggle_left()
-        if made.facts.frames > 1:
-            said = tr("{0} is a video, and a start picture has to be a picture.", Path(made.facts.path).name)
-            self.form.taken.say(sentences(said, tr("Choose one, for example a frame of it that you saved.")))
-        elif made.is_file:
-            self.form.start_part.use(made.facts.path)
-
-    def _vary(self) -> None:
-        made = self.centre.shown
-        if made is not None:
-            self.centre.following = True
-            self._controller.generate(variations(made.request, made.facts))
-
-    def save_as(self) -> None:
-        """Copy the shown picture, with its settings inside, wherever the user likes."""
-        if self.centre.shown is not None and self.centre.toolbar.save.isEnabled():
-            self._save(self.centre.shown)
-
-    def _save(self, made: Made) -> None:
-        create_actions.save_as(self, self._controller, Path(made.facts.path))
-
-    def delete(self) -> None:
-        """Move the shown picture to the system's bin; the message offers to undo it."""
-        if self.centre.shown is not None and self.centre.toolbar.delete.isEnabled():
-            self._move_to_bin(self.centre.shown)
-
-    def _move_to_bin(self, made: Made) -> None:
-        """The next picture takes its place if it is the shown one."""
-        path = made.facts.path
-        if not create_actions.move_to_bin(self._controller, path):
-            return
-        after = self.history.neighbour(path, 1) or self.history.neighbour(path, -1)
-        self.history.remove(path)
-        if self.centre.shown is None or self.centre.shown.facts.path != path:
-            return
-        if after:
-            self.pick(after)
-        else:
-            self.centre.show_nothing()
-
     def picture_restored(self, path: str) -> None:
         """A picture came back from the bin."""
         self._shelf.load(partial(self._show_restored, path))
@@ -370,6 +277,10 @@ class CreatePage(QWidget):
         if self.right.isHidden():
             self.toggle_right()
         self.queue.more.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _show_left(self) -> None:
+        if self.form.isHidden():
+            self.toggle_left()
 
     def toggle_left(self) -> None:
         self.form.setVisible(self.form.isHidden())

@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.state import Noted
+from halftone.gui.own_events import Noted
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
 

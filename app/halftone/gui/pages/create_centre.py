@@ -16,10 +16,10 @@ from halftone.gui import picture_text
 from halftone.gui.controller import Controller
 from halftone.gui.pages.create_banner import PictureBanner
 from halftone.gui.pages.create_empty import EmptyCanvas
-from halftone.gui.pages.create_form import examples
 from halftone.gui.pages.create_full import FullScreen
 from halftone.gui.pages.create_history import Made, Shelf
 from halftone.gui.pages.create_notes import NextSteps, UnwatchedNote
+from halftone.gui.pages.create_prompts import examples
 from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.pages.create_toolbar import CanvasToolbar
 from halftone.gui.pages.create_transport import TransportPanel

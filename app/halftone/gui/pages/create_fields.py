@@ -22,7 +22,8 @@ from halftone.contract.limits import RANDOM_SEED, SEED_RANGE, SIZE_MULTIPLE, SIZ
 from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import Segmented, column, icon_button, label, repolish, row
+from halftone.gui.widgets.common import column, icon_button, label, repolish, row
+from halftone.gui.widgets.switches import Segmented
 
 SEED_MAX: Final = 2**32 - 1
 _DIGITS: Final = 9

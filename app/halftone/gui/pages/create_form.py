@@ -3,8 +3,8 @@
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import Numerics, PictureRequest
@@ -13,7 +13,6 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
 from halftone.gui.pages.create_controls import ControlPart
-from halftone.gui.pages.create_counter import PromptCounter
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, estimate, size_warning
 from halftone.gui.pages.create_fields import SizeField
@@ -26,7 +25,7 @@ from halftone.gui.pages.create_model import problem_words
 from halftone.gui.pages.create_model_part import ModelPart
 from halftone.gui.pages.create_numerics import NumericsPart
 from halftone.gui.pages.create_options import OptionsPart
-from halftone.gui.pages.create_parts import PromptEdit
+from halftone.gui.pages.create_prompts import PromptsPart, examples
 from halftone.gui.pages.create_refiner import RefinerPart
 from halftone.gui.pages.create_sampling import SamplingPart
 from halftone.gui.pages.create_start import StartPart
@@ -35,16 +34,9 @@ from halftone.gui.pages.create_transformer import TransformerPart
 from halftone.gui.pages.create_vae import VaePart
 from halftone.gui.pages.create_variation import VariationPart
 from halftone.gui.pages.create_video import VideoPart
-from halftone.gui.pages.create_words import TakenNote, WordsNote
-from halftone.gui.widgets.common import column, hline, label, row, scrolling, set_tone, surface
+from halftone.gui.widgets.common import column, hline, label, scrolling, set_tone, surface
 from halftone.health.forecast import Forecast
 from halftone.health.passes import larger
-from halftone.settings.places import resources
-
-
-def examples() -> tuple[str, ...]:
-    """The prompts that the demo model is good at."""
-    return tuple(msgspec.json.decode((resources() / "pocket" / "examples.json").read_bytes(), type=list[str]))
 
 
 class CreateForm(QWidget):
@@ -70,6 +62,9 @@ class CreateForm(QWidget):
     def _build(self) -> None:
         self.model_part = ModelPart(self._controller)
         size_part, sampling_part = self._size_part(), SamplingPart()
+        prompts = self.prompts = PromptsPart(self._controller.background)
+        self.prompt, self.negative, self.counter = prompts.prompt, prompts.negative, prompts.counter
+        self.words_note, self.taken = prompts.words_note, prompts.taken
         self.steps, self.guidance, self.sampler = sampling_part.steps, sampling_part.guidance, sampling_part.sampler
         self.seed, self.batch, self.batch_note = sampling_part.seed, sampling_part.batch, sampling_part.batch_note
         self.lora_part, self.vae_part = LoraPart(self._controller), VaePart(self._controller)
@@ -102,7 +97,7 @@ class CreateForm(QWidget):
                 self.model_part,
                 self.own_values,
                 hline(),
-                self._prompt_part(),
+                prompts,
                 hline(),
                 size_part,
                 hline(),
@@ -120,38 +115,14 @@ class CreateForm(QWidget):
         frame.setLayout(column(self.area, hline(), self.footer, spacing=0))
         self.setLayout(column(frame, spacing=0))
 
-    def _prompt_part(self) -> QWidget:
-        self.prompt = PromptEdit(
-            tr("Prompt"),
-            tr("Describe what you want to see. The counter shows how much of the model's reading length is used."),
-            tr("Describe a picture, for example: {0}", examples()[0]),
-        )
-        self.prompt.setFixedHeight(104)
-        self.counter = PromptCounter(self._controller.background)
-        self.negative = PromptEdit(
-            tr("Negative prompt"),
-            tr("What to leave out. Has no effect at guidance 1."),
-            tr("What to leave out (optional)"),
-        )
-        self.negative.setFixedHeight(38)
-        self.negative.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.words_note, self.taken = WordsNote(), TakenNote()
-        return _part(
-            row(label(tr("Prompt"), "small", "secondary"), -1, self.counter),
-            self.prompt,
-            2,
-            label(tr("Negative prompt"), "small", "secondary"),
-            self.negative,
-            self.words_note,
-            self.taken,
-            spacing=6,
-        )
-
     def _size_part(self) -> QWidget:
         self.size_field = SizeField()
         self.size_note = label("", "caption", "warn", wrap=True)
         self.size_note.hide()
-        return _part(label(tr("Size"), "small", "secondary"), self.size_field, self.size_note, spacing=6)
+        made = QWidget()
+        words = label(tr("Size"), "small", "secondary")
+        made.setLayout(column(words, self.size_field, self.size_note, spacing=6, margins=(14, 10, 14, 12)))
+        return made
 
     def _connect(self) -> None:
         controller = self._controller
@@ -385,16 +356,7 @@ class CreateForm(QWidget):
             self._controller.later(partial(self._show_opened, part))
 
     def set_low(self, low: bool) -> None:
-        """In a low window the prompt is 66 high."""
-        self.prompt.setFixedHeight(66 if low else 104)
-        self.prompt.set_tight(low)
+        self.prompts.set_low(low)
 
     def set_narrow(self, narrow: bool) -> None:
         self.model_part.row.set_compact(narrow)
-
-
-def _part(*items: QWidget | QLayout | int, spacing: int = 6) -> QWidget:
-    """A block of the form with its margins."""
-    made = QWidget()
-    made.setLayout(column(*items, spacing=spacing, margins=(14, 10, 14, 12)))
-    return made

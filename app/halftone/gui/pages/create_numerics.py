@@ -5,7 +5,8 @@ from halftone.gui import text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.pages.create_folded import FoldedPart
-from halftone.gui.widgets.common import Segmented, column, label
+from halftone.gui.widgets.common import column, label
+from halftone.gui.widgets.switches import Segmented
 
 
 class NumericsPart(FoldedPart):

@@ -11,10 +11,10 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
+from halftone.gui.own_events import Noted
 from halftone.gui.pages.create_form import CreateForm
 from halftone.gui.pages.create_history import Made
 from halftone.gui.pages.create_start_fields import PictureDrop
-from halftone.gui.state import Noted
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.health.taken_over import Known, OtherFile, Taken, known_here, other_file, take_over
 from halftone.metadata.reading import Parameters, parse_parameters

@@ -17,13 +17,14 @@ from PySide6.QtWidgets import (
 from halftone.contract.messages import SelfTest
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
+from halftone.gui.own_events import Noted
 from halftone.gui.pages import device_report, device_view, health_files
 from halftone.gui.pages.create_actions import not_written
 from halftone.gui.pages.device_cards import DeviceCard, PromiseCard, VerdictCard
 from halftone.gui.pages.device_measured import BitsCard, SpeedCard, TestsCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.page import NARROW, Page
-from halftone.gui.state import Job, Noted
+from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, clear, column, label, row, scrolling, surface
 

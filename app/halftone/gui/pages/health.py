@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence, QResizeEvent, QShortcut
@@ -14,14 +13,15 @@ from halftone.contract.words import DType
 from halftone.gui import reasons, text
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.pages import health_files, health_report, health_view
+from halftone.gui.pages import health_files, health_view
 from halftone.gui.pages.health_bits import CureCard, FindingsCard, HealthHeader
 from halftone.gui.pages.health_cards import ChartCard, VerdictCard
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.health_view import Figure, HealthView, Progress
+from halftone.gui.pages.health_writing import Writing
 from halftone.gui.pages.known import KnownCard
 from halftone.gui.pages.page import NARROW, Page
-from halftone.gui.state import Ended, Job, Noted
+from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import column, hline, row, scrolling
 from halftone.gui.widgets.headroom_chart_words import type_name
@@ -40,7 +40,6 @@ class HealthPage(Page):
         self._in: DType | None = None  # the precision looked at, None for the one in use
         self._measured = (0, 0)
         self._unfinished: dict[str, Ended] = {}
-        self._notes: dict[str, str] = {}
         self._view = health_view.of_unchecked(None)
         self._narrow: bool | None = None
         self._known: tuple[CheckReport, str | None, HealthView] | None = None
@@ -51,6 +50,7 @@ class HealthPage(Page):
         self.findings = FindingsCard()
         self.cure = CureCard()
         self.known = KnownCard()
+        self.writing = Writing(self, controller, self.cure, lambda: self.model, lambda: self._view.report)
         self._build()
         self._connect()
         apply_style(self)
@@ -96,12 +96,12 @@ class HealthPage(Page):
         self.chart.chart.finding_selected.connect(self.findings.view.select_number)
         self.cure.cures.changed.connect(lambda: self.cure.refresh_buttons(self._view, busy=self._busy()))
         self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
-        self.cure.copy.clicked.connect(lambda _on=False: self.ask_copy())
-        self.cure.export.clicked.connect(lambda _on=False: self.ask_export())
+        self.cure.copy.clicked.connect(lambda _on=False: self.writing.ask_copy())
+        self.cure.export.clicked.connect(lambda _on=False: self.writing.ask_export())
         save = QShortcut(QKeySequence("Ctrl+Shift+S"), self)
         save.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         save.activated.connect(self.cure.copy.click)
-        self.cure.cancel_copy.clicked.connect(lambda _on=False: self._cancel_copy())
+        self.cure.cancel_copy.clicked.connect(lambda _on=False: self.writing.cancel())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -204,9 +204,7 @@ class HealthPage(Page):
             else:
                 self._unfinished[command.model] = ended
         elif isinstance(command, Repair):
-            self._notes[command.model] = health_files.copy_words(ended)
-            if ended.outcome == "done":
-                self._say_saved(Path(command.output), self._notes[command.model])
+            self.writing.ended(ended, command)
         self.soon()
 
     def _holds_after(self, ended: Ended) -> bool:
@@ -221,15 +219,8 @@ class HealthPage(Page):
             (job for job in jobs if model is not None and isinstance(job.command, Examine) and job.model == model.id), None
         )
 
-    def _copy_job(self) -> Job | None:
-        model = self.model
-        jobs = self._controller.state.jobs
-        return next(
-            (job for job in jobs if model is not None and isinstance(job.command, Repair) and job.model == model.id), None
-        )
-
     def _busy(self) -> bool:
-        return self._check_job() is not None or self._copy_job() is not None
+        return self._check_job() is not None or self.writing.job() is not None
 
     def _show(self) -> None:
         model, job = self.model, self._check_job()
@@ -249,7 +240,7 @@ class HealthPage(Page):
         self.cure.set_view(self._view, busy=self._busy())
         self.known.set_troubles(self._troubles(model))
         self.chart.chart.select_finding(self.findings.view.selected_number())
-        self._show_copy()
+        self.writing.show()
         self.tick(job is not None and job.running)
         self._set_heights()
 
@@ -331,14 +322,6 @@ class HealthPage(Page):
             self._view.checked, can_check=model is not None and job is None, again=bool(self._view.checked), tip=tip
         )
 
-    def _show_copy(self) -> None:
-        model, job = self.model, self._copy_job()
-        if job is not None:
-            share = "" if job.fraction is None else f" {round(job.fraction * 100)}{figures.HARD}%"
-            self.cure.set_note(tr("Writing the repaired copy…") + share, cancel=True)
-        else:
-            self.cure.set_note(self._notes.get(model.id if model is not None else "", ""), cancel=False)
-
     # actions
 
     def start_check(self, depth: str = "quick") -> None:
@@ -363,62 +346,9 @@ class HealthPage(Page):
         if self._view.report is not None:
             self._controller.undo_cure(self._view.report)
 
-    def _cancel_copy(self) -> None:
-        job = self._copy_job()
-        if job is not None:
-            self._controller.cancel(job.id)
-
     def copy_details(self) -> None:
         """Plain text without prompt and paths."""
         model = self.model
         ended = self._unfinished.get(model.id) if model is not None else None
         error = ended.error if ended is not None else self._controller.model_error
         QGuiApplication.clipboard().setText(health_files.details(self._controller.state, model, ended, error))
-
-    # files
-
-    def ask_copy(self) -> None:
-        """Where the repaired copy goes; never over an existing file."""
-        model = self.model
-        if model is None:
-            return
-        place, kind, ending = health_files.copy_place(model)
-        health_files.ask_save(self, tr("Save repaired copy"), place, kind, ending, self.save_copy)
-
-    def save_copy(self, path: str) -> None:
-        model = self.model
-        if model is not None:
-            self._notes.pop(model.id, None)
-            self._controller.repair(model, path)
-
-    def ask_export(self) -> None:
-        report = self._view.report
-        if report is None:
-            return
-        place = Path.home() / f"{health_files.report_name(report)}.html"
-        health_files.ask_save(self, tr("Export report"), place, tr("Report (*.html)"), "html", self.export)
-
-    def export(self, path: str) -> None:
-        report = self._view.report
-        if report is None:
-            return
-        name, tested = report.model.id, self._controller.state.self_test
-        self._controller.background.run(
-            lambda: health_report.save(report, tested, Path(path)),
-            lambda files: self._exported(name, *files),
-            lambda error: self._note(name, tr("The report could not be written: {0}.", reasons.problem(error))),
-        )
-
-    def _exported(self, model: str, page: Path, data: Path) -> None:
-        words = tr("Report saved: {0} and {1}.", page.name, data.name)
-        self._note(model, words)
-        self._say_saved(page, words)
-
-    def _say_saved(self, file: Path, words: str) -> None:
-        """A message as well: the note below the cures may be out of sight."""
-        self._controller.take(Noted(kind="saved", facts=(file.name, str(file), words)))
-
-    def _note(self, model: str, words: str) -> None:
-        """Below the cures of this model, until something newer is to be said."""
-        self._notes[model] = words
-        self._show_copy()

@@ -18,20 +18,10 @@ from halftone.gui import theme
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages.health_view import CARDS, Figure, HealthView
 from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import (
-    IconLabel,
-    Segmented,
-    button,
-    clear,
-    column,
-    icon_button,
-    label,
-    repolish,
-    row,
-    set_tone,
-)
+from halftone.gui.widgets.common import IconLabel, button, clear, column, icon_button, label, repolish, row, set_tone
 from halftone.gui.widgets.headroom_chart import HeadroomChart
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.gui.widgets.switches import Segmented
 from halftone.health.headroom import log2_peak, room_bits
 from halftone.health.words import rounded_room
 

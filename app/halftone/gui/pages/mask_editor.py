@@ -6,8 +6,9 @@ from PySide6.QtWidgets import QDialog, QSlider, QWidget
 
 from halftone.gui import theme
 from halftone.gui.i18n import tr
-from halftone.gui.widgets.common import Segmented, button, column, icon_button, label, row
+from halftone.gui.widgets.common import button, column, icon_button, label, row
 from halftone.gui.widgets.mask_canvas import BRUSH, MaskCanvas
+from halftone.gui.widgets.switches import Segmented
 
 
 class MaskEditor(QDialog):

@@ -8,8 +8,9 @@ from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSize
 
 from halftone.gui import theme
 from halftone.gui.i18n import tr
-from halftone.gui.widgets.common import Segmented, Switch, column, hline, icon_button, label, row
+from halftone.gui.widgets.common import column, hline, icon_button, label, row
 from halftone.gui.widgets.effect_cell import CLOSENESS, TIME, Effect, EffectCell
+from halftone.gui.widgets.switches import Segmented, Switch
 from halftone.settings.declared import Setting
 
 CONTROL = 248
