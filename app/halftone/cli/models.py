@@ -1,6 +1,6 @@
 """The command that lists the models of the user's folders."""
 
-from typing import Any
+from typing import Any, Final
 
 import typer
 
@@ -12,6 +12,8 @@ from halftone.library.listing import Listed, listed
 from halftone.library.why import UNETS
 from halftone.settings.disk import size_text
 from halftone.settings.store import load
+
+_TYPES: Final[dict[str, str]] = {**DTYPE_NAMES}
 
 
 def models(json: given.Json = False) -> None:
@@ -31,7 +33,7 @@ def models(json: given.Json = False) -> None:
 
 def _line(one: Listed) -> str:
     facts = one.facts
-    stored = DTYPE_NAMES.get(facts.stored_dtype, facts.stored_dtype)
+    stored = _TYPES.get(facts.stored_dtype, facts.stored_dtype)
     kind = facts.base or facts.family
     if one.state == "needs-parts":
         kind = f"{'UNet' if facts.family in UNETS else 'Transformer'} of {kind}"

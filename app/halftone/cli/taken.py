@@ -51,7 +51,7 @@ class FromPicture(NamedTuple):
 def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model: str | None, saved: Settings) -> FromPicture:
     """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`."""
     path = Path(absolute(picture))
-    given = {name: value for name, value in asked.items() if value is not None or name in meant}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
     said = _unasked(said_by(path), {*given, *_skip(given), *(() if model is None else ("model",))})
     own = known_model(None, saved) if model is None else describe(model)
     models = (own, *(one.facts for one in listed(saved.model_folders) if one.facts.id != own.id))

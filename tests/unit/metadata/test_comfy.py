@@ -156,7 +156,10 @@ def save(path: Path, graph: str) -> Path:
     image, chunks, exif = Image.new("RGB", (8, 8)), PngInfo(), Image.Exif()
     chunks.add_text("prompt", graph)
     exif[0x0110] = "prompt:" + graph
-    image.save(path, **({"pnginfo": chunks} if path.suffix == ".png" else {"exif": exif}))
+    if path.suffix == ".png":
+        image.save(path, pnginfo=chunks)
+    else:
+        image.save(path, exif=exif)
     return path
 
 
