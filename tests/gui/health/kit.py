@@ -232,8 +232,15 @@ def healthy() -> CheckReport:
 def in_float32(measured: Sequence[LayerPeak] | None = None) -> CheckReport:
     """Of a healthy check in FP32; measured: the peaks, those that FP16 cannot hold among them where none are given."""
     plan = Plan(dtypes={"unet": "float32", "vae": "float32"}, total_parameters=10, verified=True)
-    changes = {"precision": "float32", "numerics": Numerics(precision="float32"), "verdict": "healthy"}
-    return report(**changes, findings=(), cures=(), plan=plan, layers=layers() if measured is None else tuple(measured))
+    return report(
+        precision="float32",
+        numerics=Numerics(precision="float32"),
+        verdict="healthy",
+        findings=(),
+        cures=(),
+        plan=plan,
+        layers=layers() if measured is None else tuple(measured),
+    )
 
 
 OPERATIONS = (
