@@ -2,9 +2,10 @@
 
 import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import msgspec
+from PySide6.QtWidgets import QApplication, QMainWindow
 from pytestqt.qtbot import QtBot
 from tests.helpers import samples, scripted
 
@@ -27,6 +28,12 @@ def link(script: Mapping[str, Sequence[scripted.AnyAction]] | None = None, grace
     return WorkerLink("--engine", scripted.ENGINE, environment=scripted.environment(script or {}), grace=grace)
 
 
+def undress() -> None:
+    """As a program is before its first window; while there is one, its style sheet stays."""
+    if not any(isinstance(widget, QMainWindow) for widget in QApplication.topLevelWidgets()):
+        cast("QApplication", QApplication.instance()).setStyleSheet("")
+
+
 class Stage:
     """Window, controller and worker; `close` leaves nothing behind."""
 
@@ -43,7 +50,8 @@ class Stage:
         """early: messages that come before the workspace moves in."""
         self.qtbot = qtbot
         set_language("en")
-        theme.set_theme("dark")
+        undress()
+        theme.begin("dark")
         if measured:
             report = samples.self_test_report()
             records.save_selftest(msgspec.structs.replace(report, device=samples.CPU))

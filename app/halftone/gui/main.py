@@ -133,7 +133,7 @@ class Opening(QObject):
         from halftone.gui.workspace import Workspace
 
         set_language(settings.language)
-        theme.set_theme(settings.theme)
+        theme.begin(settings.theme)
         self._window.setWindowIcon(icons.app_icon())
         yield
         yield from Workspace(self._window, controller).move_in()

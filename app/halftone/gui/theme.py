@@ -164,8 +164,8 @@ class ThemeWatcher(QObject):
         self.theme = Theme(_system_theme() if choice == "system" else choice)
 
     def set(self, choice: ThemeChoice) -> None:
-        self.choose(choice)
-        _dress(self.theme)
+        begin(choice)
+        dress()
         self.changed.emit()
 
 
@@ -189,18 +189,28 @@ def set_theme(choice: ThemeChoice) -> None:
     watcher().set(choice)
 
 
-def _system_theme() -> ThemeName:
-    scheme = QGuiApplication.styleHints().colorScheme()
-    return "light" if scheme == Qt.ColorScheme.Light else "dark"
-
-
-def _dress(theme: Theme) -> None:
+def begin(choice: ThemeChoice) -> None:
+    """For a window that is not built yet: all of a theme but the style sheet, which `dress` puts on when the widgets stand. Under
+    it, every widget that is put into another has all below it dressed anew.
+    """
+    watcher().choose(choice)
     load_fonts()
     app = QApplication.instance()
     if isinstance(app, QApplication):
-        app.setPalette(theme.palette())
-        app.setFont(theme.font("body"))
-        app.setStyleSheet(theme.qss())
+        app.setPalette(current().palette())
+        app.setFont(current().font("body"))
+
+
+def dress() -> None:
+    """Put the style sheet on, unless it is."""
+    app = QApplication.instance()
+    if isinstance(app, QApplication) and app.styleSheet() != (sheet := current().qss()):
+        app.setStyleSheet(sheet)
+
+
+def _system_theme() -> ThemeName:
+    scheme = QGuiApplication.styleHints().colorScheme()
+    return "light" if scheme == Qt.ColorScheme.Light else "dark"
 
 
 @cache

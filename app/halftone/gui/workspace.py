@@ -96,6 +96,7 @@ class Workspace(QObject):
         self._refresh()
         yield
         self.window.setCentralWidget(middle)
+        theme.dress()
 
     def _connect(self) -> None:
         for name, tab in self.top.tabs.items():

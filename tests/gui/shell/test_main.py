@@ -50,10 +50,11 @@ def run(hook: str, tmp_path: Path, *, before: str = "", start: str = "code = mai
 def test_the_workspace_moves_in_after_the_first_paint(tmp_path: Path) -> None:
     hook = (
         'window.painted.connect(lambda: print("painted", "halftone.gui.workspace" in sys.modules)); '
-        'self.ready.connect(lambda: (print("ready", opened(window)), QTimer.singleShot(50, QApplication.instance().exit)))'
+        'self.ready.connect(lambda: (print("ready", opened(window), "QPushButton" in QApplication.instance().styleSheet()), '
+        "QTimer.singleShot(50, QApplication.instance().exit)))"
     )
     done = run(hook, tmp_path)
-    assert done.stdout.splitlines() == ["painted False", "ready True", "end 0"], done.stderr
+    assert done.stdout.splitlines() == ["painted False", "ready True True", "end 0"], done.stderr
     assert "window open" in (tmp_path / "logs" / "window.log").read_text()
 
 

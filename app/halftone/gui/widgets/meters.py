@@ -74,6 +74,7 @@ class FocusRing(QFocusFrame):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        self._surrounded: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         theme.watcher().changed.connect(self.update)
         app = QApplication.instance()
@@ -82,18 +83,26 @@ class FocusRing(QFocusFrame):
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.FocusIn and isinstance(event, QFocusEvent) and isinstance(watched, QWidget):
-            if watched.window() is self.window():
-                self._surround(watched if event.reason() in _KEYBOARD and not isinstance(watched, _FIELDS) else None)
-        elif event.type() == QEvent.Type.FocusOut and watched is self.widget():
-            self._surround(None)
+        """Every event of the program comes through here, so those that concern no focus leave first."""
+        if isinstance(event, QFocusEvent):
+            self._focus_moved(watched, event)
+        if self._surrounded is None:
+            return False
         handled = super().eventFilter(watched, event)
-        if watched is self.widget():
+        if watched is self._surrounded:
             self.clearMask()  # Qt cuts out what lies over the widget, and with it a ring that has no room outside
         return handled
 
+    def _focus_moved(self, watched: QObject, event: QFocusEvent) -> None:
+        if event.type() == QEvent.Type.FocusIn and isinstance(watched, QWidget):
+            if watched.window() is self.window():
+                self._surround(watched if event.reason() in _KEYBOARD and not isinstance(watched, _FIELDS) else None)
+        elif event.type() == QEvent.Type.FocusOut and watched is self._surrounded:
+            self._surround(None)
+
     def _surround(self, widget: QWidget | None) -> None:
         """Fields have a focus border of their own."""
+        self._surrounded = widget
         self.setWidget(widget)  # pyright: ignore[reportArgumentType] - None takes the ring away
         self.clearMask()
         self.setVisible(widget is not None)
