@@ -17,5 +17,13 @@ def garbage_goes_here(request: pytest.FixtureRequest, what_stays_is_not_searched
     gc.collect()
     gc.disable()
     yield
+    _end_closed_windows()
     gc.enable()
     gc.collect()
+
+
+def _end_closed_windows() -> None:
+    """They wait for an event loop, which only the next test runs: it would dress the window of the one before once more."""
+    from PySide6.QtCore import QCoreApplication, QEvent
+
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
