@@ -40,14 +40,19 @@ class Watch(TorchDispatchMode):
         self.size = sum(tensor.nbytes for tensor in self._home.values())
         self.astray: set[str] = set()
         self.most = 0
+        self._moved = True
+        """Whether weights were onloaded since they were counted; nothing else makes them more."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().partition(".")[0]
-        if name not in _MOVES:
-            given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-            if any(value.untyped_storage().data_ptr() in self._home for value in given if value.numel()):
-                self.astray.add(name)
-            if any(word in name for word in ("convolution", "addmm", "aten::mm", "linear")):
-                there = (tensor.nbytes for place, tensor in _weights(self._loaded).items() if place not in self._home)
-                self.most = max(self.most, sum(there))
+        given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        reads = any(value.untyped_storage().data_ptr() in self._home for value in given if value.numel())
+        if name in _MOVES:
+            self._moved |= reads
+        elif reads:
+            self.astray.add(name)
+        elif self._moved and any(word in name for word in ("convolution", "addmm", "aten::mm", "linear")):
+            there = (tensor.nbytes for place, tensor in _weights(self._loaded).items() if place not in self._home)
+            self.most = max(self.most, sum(there))
+            self._moved = False
         return func(*args, **(kwargs or {}))
