@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import diffusers
 import pytest
 import torch
 from accelerate import init_empty_weights
@@ -57,6 +58,20 @@ PUBLISHED: dict[str, tuple[Callable[[], Any], dict[str, Any], Way]] = {
     ),
 }
 
+HEADS = {"num_attention_heads": 2, "attention_head_dim": 16}
+BARE: dict[str, tuple[str, dict[str, Any], names.Way]] = {
+    "Krea 2": ("Krea2Transformer2DModel", {"num_attention_heads": 2, "num_layers": 2, "num_key_value_heads": 1}, names.KREA2),
+    "LTX-2": ("LTX2VideoTransformer3DModel", {"num_layers": 2}, names.LTX2),
+    "Cosmos Predict2": ("CosmosTransformer3DModel", {**HEADS, "num_layers": 2, "extra_pos_embed_type": None}, names.COSMOS2),
+    "Mochi": ("MochiTransformer3DModel", HEADS, names.MOCHI),
+    "HunyuanVideo": (
+        "HunyuanVideoTransformer3DModel",
+        {"num_layers": 1, "num_single_layers": 1, "num_refiner_layers": 1},
+        names.HUNYUAN_VIDEO,
+    ),
+}
+"""Their names alone: class, configuration, way."""
+
 
 def as_made(module: Any, way: Way) -> dict[str, torch.Tensor]:
     return names.theirs(module, way) if isinstance(way, names.Way) else way(module)
@@ -81,6 +96,15 @@ def test_every_tensor_of_the_published_width_comes_to_its_place(case: str) -> No
         warnings.simplefilter("ignore")  # the libraries about themselves
         module = remade(build(), **changes)
     assert misfit(module, converted(module, as_made(module, way))) is None
+
+
+@pytest.mark.parametrize("case", BARE)
+def test_every_tensor_of_a_network_without_numbers_comes_to_its_place(case: str) -> None:
+    kind, changes, way = BARE[case]
+    with warnings.catch_warnings(), init_empty_weights(include_buffers=False):
+        warnings.simplefilter("ignore")  # the libraries about themselves
+        module = getattr(diffusers, kind)(**changes)
+    assert misfit(module, converted(module, names.theirs(module, way))) is None
 
 
 def test_a_style_that_only_older_files_have_is_the_first_row_of_its_table() -> None:
