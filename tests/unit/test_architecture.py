@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 APP = ROOT / "app"
 HEAVY = ("torch", "diffusers", "transformers", "accelerate", "peft")
-NEEDS_TORCH = ("engine", "measure")
+NEEDS_TORCH = ("engine", "measure", "training")
 
 with_qt = pytest.mark.skipif(find_spec("PySide6") is None, reason="PySide6 is not installed")
 

@@ -227,7 +227,7 @@ class Probe:
     def _gave(self, frame: _Frame, output: object) -> None:
         if self._roles:
             self._watch_scores(self._names[frame.index], output)
-        slots = [self._slot(tensor)[0] for tensor in _outputs(output)]
+        slots = [self._slot(tensor)[0] for tensor in floating_outputs(output)]
         self._uses.append(_Use(frame.index, self._call, frame.inputs, frame.inside, slots))
         if self._until_origin and self._went_bad(self._uses[-1]):
             self.stopped = True
@@ -354,14 +354,14 @@ def _largest(values: list[float], slots: list[int]) -> float:
 
 
 def _inputs(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Sequence[torch.Tensor]:
-    found = _outputs(args[0] if len(args) == 1 else args)
+    found = floating_outputs(args[0] if len(args) == 1 else args)
     if not kwargs:
         return found
     named = [value for name, value in kwargs.items() if value is not None and not any(word in name for word in _NOT_VALUES)]
     return [*found, *_floating(named)]
 
 
-def _outputs(value: object) -> Sequence[torch.Tensor]:
+def floating_outputs(value: object) -> Sequence[torch.Tensor]:
     """Floating tensors of one value or several; of several, none with more dimensions than the first.
 
     (What has more is no signal: attention weights, position biases with -inf in them.)

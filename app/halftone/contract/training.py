@@ -1,0 +1,230 @@
+"""The words of training: what is wanted, what the guard found and did, what was foreseen, what a run leaves.
+
+Everything here is plain facts; sentences are composed by `halftone.health`.
+"""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from halftone.contract.words import DType, Precision
+
+Optimizer = Literal["adamw", "adamw8bit", "prodigy"]
+Schedule = Literal["constant", "linear", "cosine"]
+LossScale = Literal["auto", "off"]
+Guarding = Literal["every-step", "off"]
+
+Watched = Literal["loss", "activations", "gradients", "optimizer", "weights"]
+"""The rows of the guard's strip."""
+WATCHED: Final[tuple[Watched, ...]] = get_args(Watched)
+
+Cause = Literal[
+    "data-nonfinite",
+    "weights-nonfinite",
+    "weights-changed",
+    "activation-overflow",
+    "activation-nonfinite",
+    "loss-overflow",
+    "loss-nonfinite",
+    "gradient-overflow",
+    "gradient-nonfinite",
+    "loss-scale",
+    "optimizer-epsilon",
+    "optimizer-state",
+    "optimizer-overflow",
+    "learning-rate",
+    "cast-outside",
+    "mode-outside",
+    "frozen-outside",
+    "random-outside",
+    "autocast-outside",
+    "state-outside",
+]
+"""Why a step was stopped, or what other code did between two steps.
+
+data-nonfinite: what the script fed the model; weights-nonfinite: a parameter that was bad before the step; weights-changed: other
+code wrote into a parameter between two steps; activation-overflow: a module made a number above its dtype's limit from finite
+inputs; activation-nonfinite: it made one that no dtype would hold (0/0, a logarithm of nothing); loss-*: the loss function, of
+finite outputs; gradient-*: the way back; loss-scale: only the factor of the loss made a gradient overflow; optimizer-epsilon: the
+denominator of the update is zero in the dtype of the weights; optimizer-state: a moment was bad before the step; optimizer-
+overflow: a moment or the update leaves the range of its dtype; learning-rate: the update is too large by the rate alone;
+*-outside: dtype or place of parameters, train / eval mode, requires-grad, random numbers, autocast, moments changed
+between steps.
+"""
+
+Deed = Literal["warned", "skipped", "repeated", "restored", "stopped"]
+"""What the guard did: told only; the step was left out; the step was made again under a cure; the last good state was put back;
+training was stopped."""
+
+TrainCure = Literal[
+    "none",
+    "float32-module",
+    "float32-block",
+    "bfloat16-all",
+    "float32-all",
+    "loss-scale-down",
+    "clip",
+    "epsilon-up",
+    "float32-states",
+    "put-back",
+]
+"""What made a repeated step good, from the cheapest. put-back: what other code changed was set as it had been."""
+
+TrainChoice = Literal["keep-cure", "leave-out", "float32-block", "stop"]
+"""What the user may answer to a stop."""
+
+Foreseen = Literal[
+    "epsilon-zero",
+    "epsilon-subnormal",
+    "second-moment-underflow",
+    "no-master-weights",
+    "rate-below-resolution",
+    "rate-too-high",
+    "no-loss-scale",
+    "loss-scale-range",
+    "loss-scale-useless",
+    "no-clipping",
+    "clip-too-large",
+    "norm-epsilon-zero",
+    "weights-nonfinite",
+    "data-nonfinite",
+    "data-not-normalised",
+]
+Remedy = Literal[
+    "epsilon-1e-4",
+    "amsgrad",
+    "float32-states",
+    "float32-master",
+    "grad-scaler",
+    "bfloat16",
+    "clip-1",
+    "warm-up",
+    "cosine",
+    "lower-rate",
+    "norm-epsilon-up",
+    "normalise",
+    "mend-file",
+]
+
+
+class Omen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that is known before the first step. certain: it will go wrong; else it may. name: of the parameter, group or
+    module; value, limit: the number that is wrong and the one it is held against; remedies: the cheapest first.
+    """
+
+    code: Foreseen
+    certain: bool
+    name: str = ""
+    dtype: DType | None = None
+    value: float | None = None
+    limit: float | None = None
+    count: int = 1
+    remedies: tuple[Remedy, ...] = ()
+
+
+class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One bad number, stopped before it reached the weights, or one interference.
+
+    step: from 1. watched: the row of the strip it stands in. name: the module (forward) or the parameter (backward, optimizer).
+    peak: the largest number seen where it arose, in a type that holds it; limit: of `dtype`. tries: repeats until it was good.
+    seconds: what the repeats took; time_ratio: of later steps over earlier ones, None before it is known; memory: further bytes.
+    items: what was fed in this step (names of pictures), as far as the script told. was, now: of an interference.
+    """
+
+    step: int
+    cause: Cause
+    watched: Watched
+    name: str
+    did: Deed
+    kind: str = ""
+    """Class of the module, or of the optimizer."""
+    dtype: DType | None = None
+    peak: float | None = None
+    limit: float | None = None
+    cure: TrainCure = "none"
+    tries: int = 0
+    seconds: float = 0.0
+    time_ratio: float | None = None
+    memory: int = 0
+    items: tuple[str, ...] = ()
+    was: str = ""
+    now: str = ""
+    restored_to: int | None = None
+    further: tuple[str, ...] = ()
+    """More modules or parameters that were bad at the same time, in running order."""
+
+
+class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Everything a LoRA training depends on. Paths as the user gave them.
+
+    size: pixels of the longer edge of a square picture, 0: the model's own; shapes: how many shapes of that area pictures are
+    brought to. learning_rate: of Prodigy, a factor. snr_gamma: 0: off (Min-SNR, arXiv 2303.09556). word: put before every
+    caption. left_out: names of pictures that are not used. alpha: the LoRA counts alpha / rank.
+    """
+
+    model: str
+    pictures: str
+    output: str
+    name: str = "lora"
+    device: str = "auto"
+    size: int = 0
+    shapes: int = 3
+    repeats: int = 1
+    rank: int = 16
+    alpha: float = 16.0
+    steps: int = 1600
+    batch: int = 2
+    accumulate: int = 1
+    learning_rate: float = 1e-4
+    schedule: Schedule = "cosine"
+    warm_up: int = 0
+    optimizer: Optimizer = "adamw"
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    precision: Precision = "auto"
+    loss_scale: LossScale = "auto"
+    guard: Guarding = "every-step"
+    checkpointing: bool = False
+    snr_gamma: float = 5.0
+    caption_dropout: float = 0.05
+    flip: bool = False
+    word: str = ""
+    save_every: int = 200
+    test_every: int = 200
+    test_prompt: str = ""
+    test_seed: int = 7
+    seed: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What a run left. loss: the mean of the last tenth. stopped: bad numbers that were stopped; path: the LoRA's file."""
+
+    name: str
+    path: str
+    folder: str
+    steps: int
+    steps_wanted: int
+    loss: float
+    seconds: float
+    caught: tuple[Caught, ...]
+    cures: tuple[TrainCure, ...] = ()
+    dtype: DType = "float32"
+    not_kept: str = ""
+    """Why the last state could not be saved; empty when it was."""
+
+
+class TrainPicture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One picture of the folder, as it was read before the start. problem: why it cannot be used, as a code; "" when it can.
+
+    shape: the (width, height) that it is brought to; note: what may be meant, yet is told ("no-caption", "white",
+    "black", "small").
+    """
+
+    name: str
+    width: int = 0
+    height: int = 0
+    caption: str = ""
+    shape: tuple[int, int] = (0, 0)
+    problem: str = ""
+    note: str = ""

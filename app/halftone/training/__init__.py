@@ -1,0 +1,1 @@
+"""LoRA training, and the guard that keeps any training from going NaN. Uses torch; never Qt."""

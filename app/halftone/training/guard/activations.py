@@ -1,0 +1,70 @@
+"""What the layers make, looked at while they run: one reduction per output, read when the step is judged."""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, cast
+
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from halftone.measure.probe import floating_outputs
+from halftone.measure.stats import PeakBuffer
+from halftone.training.guard.networks import joined
+
+_PASS_ON: Final = (nn.Identity, nn.Dropout, nn.Flatten, nn.Unflatten)
+"""Layers that make no number that was not there."""
+
+
+class ActivationWatch:
+    """Watches the outputs of every layer (a module without children, or with parameters of its own) and of each network."""
+
+    def __init__(self, networks: Mapping[str, nn.Module]) -> None:
+        self._names: list[str] = []
+        self._handles: list[RemovableHandle] = []
+        seen: set[int] = set()
+        for network, root in networks.items():
+            for name, module in root.named_modules():
+                if id(module) in seen or not (module is root or _is_layer(module)):
+                    continue
+                seen.add(id(module))
+                note = cast("Any", partial(self._note, len(self._names)))
+                self._names.append(joined(network, name))
+                self._handles.append(module.register_forward_hook(note))
+        self._uses: list[tuple[int, int]] = []
+        self._buffer = PeakBuffer(0, "cpu")
+        self.paused = False
+
+    def begin(self) -> None:
+        """Forget what was seen: a step begins."""
+        self._uses.clear()
+        self._buffer = PeakBuffer(0, self._device)
+
+    def bad(self) -> list[str]:
+        """Layers whose outputs were not finite, in running order. Waits for the device once."""
+        peaks = self._buffer.read()
+        return list(dict.fromkeys(self._names[place] for place, slot in self._uses if not math.isfinite(peaks[slot])))
+
+    def remove(self) -> None:
+        """Take the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    _device: torch.device = torch.device("cpu")
+
+    def _note(self, place: int, _module: nn.Module, _args: object, output: object) -> None:
+        if self.paused:
+            return
+        for tensor in floating_outputs(output):
+            if not self._uses and tensor.device != self._device:
+                self._device = tensor.device
+                self._buffer = PeakBuffer(0, tensor.device)
+            self._uses.append((place, self._buffer.add(tensor)))
+
+
+def _is_layer(module: nn.Module) -> bool:
+    if isinstance(module, _PASS_ON):
+        return False
+    return next(module.children(), None) is None or next(module.parameters(recurse=False), None) is not None

@@ -1,0 +1,241 @@
+"""The guard of a training: two lines in any script, and no bad number reaches the weights.
+
+    guard = TrainingGuard(model, optimizer)
+    for batch in data:
+        guard.step(lambda: loss_of(model(batch)))
+
+Given a function the guard can make a step again under a cure; given a loss that was computed already it leaves a bad step out.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import msgspec
+import torch
+
+from halftone.contract.training import Caught, Deed, TrainCure
+from halftone.engine.basics.tensors import NAMES
+from halftone.training.guard.activations import ActivationWatch
+from halftone.training.guard.attempts import Attempt, Attempts
+from halftone.training.guard.backward import GradientWatch
+from halftone.training.guard.between import Between
+from halftone.training.guard.curing import Curing
+from halftone.training.guard.networks import Networks, named_networks, named_parameters, optimized
+from halftone.training.guard.problem import Problem
+from halftone.training.guard.replay import Calls
+from halftone.training.guard.state import GoodState
+
+OnBad = Literal["cure", "skip", "stop"]
+Loss = torch.Tensor | Callable[[], torch.Tensor]
+
+TRIES: Final = 3
+"""Repeats of one step, and bad steps in a row that are left out, before training is stopped."""
+
+log = logging.getLogger(__name__)
+
+
+class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this name is an end, not always an error
+    """The same step went bad again and again. The weights are those after the last good step. caught: why."""
+
+    def __init__(self, caught: Caught) -> None:
+        super().__init__(f"training was stopped at step {caught.step}: {caught.cause} in {caught.name}")
+        self.caught = caught
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step. applied: the optimizer stepped; norm: of the gradients before clipping; scale: of the loss; tries: repeats;
+    caught: what was stopped or noticed. loss, norm are of the last try.
+    """
+
+    step: int
+    loss: float
+    applied: bool
+    norm: float | None
+    scale: float | None
+    tries: int
+    seconds: float
+    caught: tuple[Caught, ...]
+
+
+class TrainingGuard:
+    """Watches a training and stops bad numbers before they reach the weights.
+
+    model: a network, or several (a list, or by name). scaler: the GradScaler that the script uses, if it does. scheduler: of the
+    learning rate, stepped after each step of the optimizer. clip: largest norm of the gradients. accumulate: calls of `step` per
+    step of the optimizer; each loss counts 1 / accumulate. on_bad: "cure": the step is made again with what it needs, at most
+    three times; "skip": it is left out; "stop": training stops. keep_every, keep: good steps between two states that are kept on
+    the host, and how many. tell: called with each finding.
+    """
+
+    def __init__(
+        self,
+        model: Networks,
+        optimizer: torch.optim.Optimizer,
+        *,
+        scaler: torch.amp.GradScaler | None = None,
+        scheduler: Any = None,
+        clip: float | None = None,
+        accumulate: int = 1,
+        on_bad: OnBad = "cure",
+        keep_every: int = 50,
+        keep: int = 2,
+        tell: Callable[[Caught], None] | None = None,
+    ) -> None:
+        networks = named_networks(model)
+        parameters = named_parameters(networks)
+        known = {id(parameter) for parameter in parameters.values()}
+        further = [p for _, p in optimized(optimizer) if id(p) not in known]
+        parameters |= {f"parameter {place}": parameter for place, parameter in enumerate(further)}
+        self._on_bad: OnBad = on_bad
+        self._tell = tell
+        self._good = GoodState(networks, parameters, optimizer, every=keep_every, keep=keep)
+        self._between = Between(networks, parameters, optimizer)
+        self._curing = Curing(networks, optimizer, scaler)
+        self._attempts = Attempts(
+            ActivationWatch(networks),
+            Calls(networks),
+            GradientWatch(parameters),
+            self._good,
+            self._curing,
+            optimizer,
+            scheduler=scheduler,
+            clip=clip,
+            accumulate=accumulate,
+        )
+        self._bad_in_a_row = 0
+        self.caught: list[Caught] = []
+        """Everything that was found so far, in order."""
+
+    @property
+    def steps(self) -> int:
+        """Good steps of the optimizer so far."""
+        return self._good.steps
+
+    @property
+    def cures(self) -> tuple[tuple[TrainCure, str], ...]:
+        """Cures in force, each with the module or parameter that it is for."""
+        return self._curing.in_force
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes of what the guard holds: a copy beside the weights, states on the host, and for cures."""
+        return {"beside": self._good.memory, "host": self._good.host_memory, "cures": self._curing.memory}
+
+    def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
+        """Backward, look, clip, step, zero the gradients. items: names of what was fed (pictures), told with a finding.
+
+        Raises TrainingStopped when it cannot go on; the weights are then those after the last good step.
+        """
+        started = time.perf_counter()
+        before = len(self.caught)
+        for noticed in self._between.look(self._good, self._attempts.surroundings, put_back=self._on_bad == "cure"):
+            self._file(noticed, items)
+        if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
+            return self._passed_over(loss, before, started)
+        attempt, problem, tries, spent = self._try(loss)
+        if attempt.problem is not None:
+            self._leave_out(problem or attempt.problem, tries, spent, items)
+        elif problem is not None:
+            self._file(self._caught(problem, "repeated", tries, spent), items)
+        if attempt.problem is None:
+            self._bad_in_a_row = 0
+        return self._report(attempt, before, started, tries)
+
+    def remove(self) -> None:
+        """Take everything off the networks: hooks and cures."""
+        self._attempts.remove()
+        self._curing.remove()
+
+    def _passed_over(self, loss: torch.Tensor, before: int, started: float) -> StepReport:
+        """Weights or moments were put back: a loss that was computed before that belongs to others."""
+        self._attempts.pass_over()
+        return self._report(Attempt(float(loss.detach()), applied=False, norm=None, problem=None), before, started, 0)
+
+    def _report(self, attempt: Attempt, before: int, started: float, tries: int) -> StepReport:
+        self._between.remember()
+        return StepReport(
+            step=self._good.steps + (not attempt.applied),
+            loss=attempt.loss,
+            applied=attempt.applied,
+            norm=attempt.norm,
+            scale=self._curing.scale,
+            tries=tries,
+            seconds=time.perf_counter() - started,
+            caught=tuple(self.caught[before:]),
+        )
+
+    def _try(self, loss: Loss) -> tuple[Attempt, Problem | None, int, float]:
+        """(the last attempt, what was wrong with the first one, repeats, their seconds). Repeats only a function."""
+        random = torch.get_rng_state() if callable(loss) else None
+        first: Problem | None = None
+        tries, spent = 0, 0.0
+        attempt = self._attempts.make(loss)
+        while (problem := attempt.problem) is not None:
+            if not self._curing.lower_scale(problem):
+                first = first or _beyond_scale(problem)
+                if self._on_bad != "cure" or tries >= TRIES or not self._curing.apply(problem, self._good, tries):
+                    break
+                tries += 1
+            if random is None:
+                break
+            torch.set_rng_state(random)
+            began = time.perf_counter()
+            attempt = self._attempts.make(loss)
+            spent += time.perf_counter() - began
+        return attempt, first or attempt.noticed, tries or attempt.tries, spent
+
+    def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
+        """The step is lost; three in a row, or as many repeats, end the training. A loss scale that only finds its place is no
+        finding.
+        """
+        if problem.cause == "loss-scale":
+            return
+        self._bad_in_a_row += 1
+        stops = self._on_bad == "stop" or tries >= TRIES or self._bad_in_a_row >= TRIES
+        caught = self._caught(problem, "stopped" if stops else "skipped", tries, spent)
+        self._file(caught, items)
+        if stops:
+            raise TrainingStopped(self.caught[-1])
+
+    def _caught(self, problem: Problem, did: Deed, tries: int, spent: float) -> Caught:
+        dtype = NAMES.get(problem.dtype) if problem.dtype is not None else None
+        limit = float(torch.finfo(problem.dtype).max) if problem.dtype is not None and problem.peak is not None else None
+        finite = problem.peak is not None and math.isfinite(problem.peak)
+        return Caught(
+            step=self._good.steps + (did != "repeated"),
+            cause=problem.cause,
+            watched=problem.watched,
+            name=problem.name,
+            did=did,
+            kind=problem.kind,
+            dtype=dtype,
+            peak=problem.peak if finite else None,
+            limit=limit if finite else None,
+            cure=self._curing.last if did == "repeated" else "none",
+            tries=tries,
+            seconds=spent,
+            memory=self._curing.memory if did == "repeated" else 0,
+            restored_to=self._curing.restored_to if did == "repeated" else None,
+            further=problem.further,
+        )
+
+    def _file(self, caught: Caught, items: Sequence[str]) -> None:
+        told = msgspec.structs.replace(caught, items=tuple(items))
+        self.caught.append(told)
+        log.warning("step %d: %s in %s, %s", told.step, told.cause, told.name, told.did)
+        if self._tell is not None:
+            self._tell(told)
+
+
+def _beyond_scale(problem: Problem) -> Problem:
+    """Still bad with the loss as it is: the factor was not what made it so."""
+    return replace(problem, cause="gradient-nonfinite") if problem.cause == "loss-scale" else problem
+
+
+def _rewrote(noticed: Caught) -> bool:
+    return noticed.did == "restored" and noticed.cause in ("cast-outside", "weights-changed", "state-outside")

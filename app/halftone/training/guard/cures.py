@@ -1,0 +1,100 @@
+"""What lets a step be made again: a module, a block or a whole network in another type, with casts at its borders.
+
+A module whose parameters are 16 bits wide runs with copies of them in the wider type, made for each pass, so that its parameters,
+their gradients and the optimizer's state stay what they are. Under autocast the parameters are wide already; there autocast is
+switched off inside.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from halftone.contract.training import TrainCure
+from halftone.engine.basics.tensors import as_dtype, map_tensors
+
+
+class WideRegion:
+    """`module` computes in `dtype` until `remove`. What it is given is cast on the way in, what it makes on the way out to the
+    type that it would have had; not where it is a whole network (`whole`), whose result a loss function may take as it is.
+    """
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype, *, whole: bool = False) -> None:
+        self._module = module
+        self._dtype = dtype
+        self._whole = whole
+        self._forward = module.forward
+        self._own = "forward" in vars(module)
+        module.forward = self._wide
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the copies of its parameters while it runs."""
+        size = torch.empty((), dtype=self._dtype).element_size()
+        return sum(p.numel() * size for p in self._module.parameters() if p.is_floating_point() and p.dtype != self._dtype)
+
+    def remove(self) -> None:
+        """The module computes as before."""
+        if self._own:
+            self._module.forward = self._forward
+        else:
+            del self._module.forward
+
+    def _wide(self, *args: Any, **kwargs: Any) -> Any:
+        device = next((p.device.type for p in self._module.parameters()), "cpu")
+        narrow = _type_of((args, list(kwargs.values())))
+        args, kwargs = map_tensors((args, kwargs), as_dtype(self._dtype))
+        self._module.forward = self._forward  # functional_call calls the module, and the module this
+        try:
+            with _autocast_off(device):
+                result = self._call(args, kwargs)
+        finally:
+            self._module.forward = self._wide
+        under_autocast = torch.is_autocast_enabled(device)
+        return result if narrow is None or under_autocast or self._whole else map_tensors(result, as_dtype(narrow))
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        held = [*self._module.named_parameters(), *self._module.named_buffers()]
+        narrow = {name: value.to(self._dtype) for name, value in held if value.is_floating_point() and value.dtype != self._dtype}
+        return functional_call(self._module, narrow, args, kwargs) if narrow else self._forward(*args, **kwargs)
+
+
+def _type_of(given: Any) -> torch.dtype | None:
+    if isinstance(given, torch.Tensor):
+        return given.dtype if given.is_floating_point() else None
+    if isinstance(given, Mapping):
+        given = list(cast("Mapping[Any, Any]", given).values())
+    if isinstance(given, (list, tuple)):
+        return next((found for item in cast("list[Any]", given) if (found := _type_of(item)) is not None), None)
+    return None
+
+
+def _autocast_off(device: str) -> AbstractContextManager[object]:
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def holder_of(name: str) -> str:
+    """The block that a module belongs to: the innermost one above it that is one of several alike, else what holds it."""
+    parts = name.split(".")
+    return next(
+        (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if parts[end - 1].isdigit()), name.rpartition(".")[0]
+    )
+
+
+Rung = tuple[TrainCure, str, torch.dtype]
+
+
+def ladder(module: str, narrow: torch.dtype, *, has_bfloat16: bool) -> list[Rung]:
+    """(cure, module, type) from the cheapest, at most three; "" is the whole network. None of what computes in float32."""
+    if narrow not in (torch.float16, torch.bfloat16):
+        return []
+    block = holder_of(module)
+    rungs: list[Rung] = [("float32-module", module, torch.float32)] if module else []
+    if block:
+        rungs.append(("float32-block", block, torch.float32))
+    elif has_bfloat16 and narrow is torch.float16:
+        rungs.append(("bfloat16-all", "", torch.bfloat16))
+    return [*rungs, ("float32-all", "", torch.float32)]

@@ -1,0 +1,138 @@
+"""The cures of a step: chosen by what is wrong, from the cheapest, applied until they are removed."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import torch
+from torch import nn
+
+from halftone.contract.training import TrainCure
+from halftone.training.guard.cures import Rung, WideRegion, ladder
+from halftone.training.guard.masters import Masters
+from halftone.training.guard.networks import joined
+from halftone.training.guard.problem import Problem
+from halftone.training.guard.state import GoodState
+from halftone.training.guard.update import EPSILON
+
+_SMALLEST_SCALE: Final = 1.0
+"""A loss scale that has to go below this one no longer scales up what is small."""
+_BACK: Final = 4.0
+
+
+class Curing:
+    """Cures in force, and the next one for a problem."""
+
+    def __init__(
+        self, networks: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None
+    ) -> None:
+        self._networks = networks
+        self._optimizer = optimizer
+        self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        self._regions: dict[tuple[str, str], WideRegion] = {}
+        self._rungs: dict[tuple[str, str | None], list[Rung]] = {}
+        self._now: dict[tuple[str, str | None], tuple[str, str]] = {}
+        self._names: dict[tuple[str, str], tuple[TrainCure, str]] = {}
+        self._optimizers: list[tuple[TrainCure, str]] = []
+        self._masters: Masters | None = None
+        self.last: TrainCure = "none"
+        self.restored_to: int | None = None
+
+    @property
+    def in_force(self) -> tuple[tuple[TrainCure, str], ...]:
+        """Each cure with the module or parameter that it is for."""
+        return (*self._names.values(), *self._optimizers)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the cures take."""
+        return sum(region.memory for region in self._regions.values()) + (self._masters.memory if self._masters else 0)
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """The script's, if it scales."""
+        return self._scaler
+
+    @property
+    def scale(self) -> float | None:
+        """Factor of the loss, None where it is not scaled."""
+        return None if self._scaler is None else float(self._scaler.get_scale())
+
+    def lower_scale(self, problem: Problem) -> bool:
+        """A smaller factor of the loss, where only that was too large. False: it is no longer the factor's fault."""
+        if problem.cause != "loss-scale" or self._scaler is None or self._scaler.get_scale() < _SMALLEST_SCALE:
+            return False
+        self._scaler.update(self._scaler.get_scale() / _BACK)
+        return True
+
+    def apply(self, problem: Problem, good: GoodState, tries: int) -> bool:
+        """Put the next cure in force. False: nothing helps."""
+        match problem.cause:
+            case "weights-nonfinite" | "weights-changed" | "optimizer-state":
+                return self._restore(good, tries)
+            case "optimizer-epsilon" | "optimizer-overflow":
+                return self.cure_optimizer(problem, good)
+            case "activation-overflow" | "activation-nonfinite" | "gradient-overflow" | "loss-overflow":
+                return self._widen(problem)
+            case _:
+                return False
+
+    def cure_optimizer(self, problem: Problem, good: GoodState) -> bool:
+        """A larger epsilon; float32 masters and moments."""
+        if problem.cure == "epsilon-up" and not any(cure == "epsilon-up" for cure, _ in self._optimizers):
+            for group in self._optimizer.param_groups:
+                if "eps" in group:
+                    group["eps"] = max(float(group["eps"]), EPSILON)
+            good.keep()
+        elif problem.cure in ("epsilon-up", "float32-states") and self._masters is None:
+            self._masters = Masters(self._optimizer)
+            good.take_masters(self._masters)
+        else:
+            return False
+        self.last = "float32-states" if self._masters is not None else "epsilon-up"
+        self._optimizers.append((self.last, problem.name))
+        return True
+
+    def remove(self) -> None:
+        """Networks compute as before."""
+        for region in self._regions.values():
+            region.remove()
+        self._regions.clear()
+        self._names.clear()
+
+    def _restore(self, good: GoodState, tries: int) -> bool:
+        """The last good state, or an older one; once a step."""
+        if tries:
+            return False
+        self.restored_to = good.put_back()
+        self.last = "put-back"
+        return self.restored_to is not None
+
+    def _widen(self, problem: Problem) -> bool:
+        if problem.module is None or problem.dtype is None:
+            return False
+        key = (problem.network, problem.module)
+        if key not in self._rungs:
+            self._rungs[key] = ladder(problem.module, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
+        while self._rungs[key]:
+            cure, module, dtype = self._rungs[key].pop(0)
+            place = (problem.network, module)
+            if place in self._regions:
+                continue
+            self._drop(problem.network, module)
+            self._regions[place] = WideRegion(self._networks[problem.network].get_submodule(module), dtype, whole=not module)
+            self._names[place] = (cure, joined(problem.network, module))
+            self.last = cure
+            return True
+        return False
+
+    def _drop(self, network: str, module: str) -> None:
+        """Regions inside a larger one are no longer needed."""
+        prefix = f"{module}." if module else ""
+        for place in [p for p in self._regions if p[0] == network and p[1].startswith(prefix) and p[1] != module]:
+            self._regions.pop(place).remove()
+            self._names.pop(place)
+
+
+def _has_bfloat16(network: nn.Module) -> bool:
+    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    return device.type != "cuda" or torch.cuda.is_bf16_supported()

@@ -1,0 +1,56 @@
+"""Whether many tensors are finite, in one pass over their numbers and one wait for the device."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import torch
+
+from halftone.measure.stats import has_values, peak
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers that a tensor holds: of a sparse one those that are there."""
+    if tensor.layout is torch.strided:
+        return tensor.detach()
+    return tensor.detach().coalesce().values() if tensor.is_sparse else tensor.detach().to_dense()
+
+
+def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The 2-norm of each in order, as scalars on their devices: not finite where a number is not (or where the squares of finite
+    ones pass float32's limit: `bad_among` looks again).
+    """
+    found: list[torch.Tensor | None] = [None] * len(tensors)
+    for places in _alike(tensors):
+        held = [plain(tensors[place]) for place in places]
+        wide = torch.float64 if held[0].dtype is torch.float64 else torch.float32
+        made = cast("list[torch.Tensor]", cast("Any", torch)._foreach_norm(held, 2, dtype=wide))  # noqa: SLF001
+        for place, norm in zip(places, made, strict=True):
+            found[place] = norm
+    return [norm if norm is not None else torch.zeros(()) for norm in found]
+
+
+def read(parts: Sequence[torch.Tensor]) -> list[float]:
+    """Scalars of any device as numbers; waits once for each device."""
+    found = [0.0] * len(parts)
+    for device in {part.device for part in parts}:
+        places = [place for place, part in enumerate(parts) if part.device == device]
+        for place, value in zip(places, torch.stack([parts[place].float() for place in places]).tolist(), strict=True):
+            found[place] = value
+    return found
+
+
+def bad_among(tensors: Mapping[Name, torch.Tensor]) -> list[Name]:
+    """Those that hold a number that is not finite, in order; read exactly, one after another."""
+    return [name for name, tensor in tensors.items() if not math.isfinite(peak(plain(tensor)))]
+
+
+def _alike(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
+    """Places of tensors of one device and type; those without numbers stand nowhere."""
+    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        if has_values(tensor):
+            groups.setdefault((tensor.device, tensor.dtype), []).append(place)
+    return list(groups.values())

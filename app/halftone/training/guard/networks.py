@@ -1,0 +1,61 @@
+"""The networks that a guard watches, under the names that people see."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+Networks = nn.Module | Sequence[nn.Module] | Mapping[str, nn.Module]
+
+
+def named_networks(model: Networks) -> dict[str, nn.Module]:
+    """Name -> network. A single one has no name, so that its parts are called as in its own `named_modules`."""
+    if isinstance(model, nn.Module):
+        return {"": model}
+    if isinstance(model, Mapping):
+        return dict(model)
+    return {f"{type(network).__name__}[{place}]": network for place, network in enumerate(model)}
+
+
+def joined(network: str, inside: str) -> str:
+    """ "reference_unet", "mid_block.attn" -> "reference_unet.mid_block.attn"."""
+    return ".".join(part for part in (network, inside) if part)
+
+
+def named_parameters(networks: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
+    """Every parameter once, under the name of the first network that holds it."""
+    found: dict[str, nn.Parameter] = {}
+    seen: set[int] = set()
+    for network, module in networks.items():
+        for name, parameter in module.named_parameters():
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                found[joined(network, name)] = parameter
+    return found
+
+
+def named_buffers(networks: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
+    """Every floating buffer once (running means and the like)."""
+    found: dict[str, torch.Tensor] = {}
+    for network, module in networks.items():
+        for name, buffer in module.named_buffers():
+            if buffer.is_floating_point() and not any(buffer is other for other in found.values()):
+                found[joined(network, name)] = buffer
+    return found
+
+
+def optimized(optimizer: torch.optim.Optimizer) -> Iterator[tuple[int, torch.Tensor]]:
+    """(index of its group, parameter) of everything that the optimizer changes."""
+    for place, group in enumerate(optimizer.param_groups):
+        for parameter in group["params"]:
+            yield place, parameter
+
+
+def state_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[torch.Tensor, str, torch.Tensor]]:
+    """(parameter, name of the moment, its tensor) of all floating state."""
+    state: Mapping[torch.Tensor, Mapping[str, Any]] = optimizer.state
+    for parameter, moments in state.items():
+        for name, value in moments.items():
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                yield parameter, name, value

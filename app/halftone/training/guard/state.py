@@ -1,0 +1,120 @@
+"""The good state of a training: what is kept of it, how much that costs, and how it comes back."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from halftone.training.guard.masters import Masters
+from halftone.training.guard.networks import named_buffers, optimized
+from halftone.training.guard.protection import HostRing, LastGood
+from halftone.training.guard.update import BadUpdate, impossible_rate, judge, needs_copy, update_is_safe
+
+
+class GoodState:
+    """Counts the good steps and keeps the state after the last one.
+
+    Trained weights and moments are copied beside themselves where that is little, or where the update could spoil them out of
+    finite gradients; large ones in float32 are only reasoned about, from the norm of the gradients and the optimizer's settings,
+    and for them the states on the host stand in.
+    """
+
+    def __init__(
+        self,
+        networks: Mapping[str, nn.Module],
+        parameters: Mapping[str, torch.Tensor],
+        optimizer: torch.optim.Optimizer,
+        *,
+        every: int,
+        keep: int,
+    ) -> None:
+        self.steps = 0
+        self._optimizer = optimizer
+        names = {id(parameter): name for name, parameter in parameters.items()}
+        self._names = names
+        self.trained = {names[id(p)]: p for _, p in optimized(optimizer)}
+        self._buffers = named_buffers(networks)
+        self._running = LastGood(self._buffers, None)
+        self.exact = needs_copy(optimizer)
+        self._last = LastGood(self.trained, optimizer) if self.exact else None
+        self._once: LastGood | None = None
+        self._ring = HostRing({**self.trained, **self._buffers}, optimizer, every=every, keep=keep)
+        self._ring.offer(0)
+        self._sizes = {name: _root_mean_square(p) for name, p in self.trained.items()} if self.exact else {}
+        self.masters: Masters | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the copies beside the weights."""
+        return self._running.memory + (self._last.memory if self._last else 0)
+
+    @property
+    def host_memory(self) -> int:
+        """Bytes of the states on the host."""
+        return self._ring.memory
+
+    def before_update(self, norm: float) -> None:
+        """The optimizer is about to step, with gradients of this norm."""
+        if self._last is None:
+            self._once = None if update_is_safe(self._optimizer, norm) else LastGood(self.trained, self._optimizer)
+
+    def impossible(self) -> BadUpdate | None:
+        """Before the optimizer's step: settings that can only spoil the weights."""
+        return impossible_rate(self._optimizer, self._names)
+
+    def judge(self) -> BadUpdate | None:
+        """After the optimizer's step: what it spoiled, if anything could be."""
+        kept = self._last or self._once
+        return None if kept is None else judge(kept, self._optimizer, self._names, self._sizes)
+
+    def undo(self) -> None:
+        """The state before the optimizer's step."""
+        kept = self._last or self._once
+        if kept is not None:
+            kept.put_back()
+        if self.masters is not None:
+            self.masters.read()
+
+    def accept(self) -> None:
+        """The step was good."""
+        self.steps += 1
+        self._once = None
+        self.keep()
+        self._ring.offer(self.steps)
+
+    def keep(self) -> None:
+        """What stands there now is good: other code may have written it."""
+        self._running.keep()
+        if self._last is not None:
+            self._last.keep()
+            self._sizes = {name: _root_mean_square(p) for name, p in self.trained.items()}
+
+    def forget_forward(self) -> None:
+        """Running means and the like as they were before a pass that went wrong."""
+        self._running.put_back()
+
+    def put_back(self) -> int | None:
+        """The last good state; the steps after which it was kept, None when there is none."""
+        self._running.put_back()
+        if self._last is not None:
+            self.undo()
+            return self.steps
+        step = self._ring.put_back()
+        if step is not None:
+            self.steps = step
+        return step
+
+    def take_masters(self, masters: Masters) -> None:
+        """The optimizer works on masters from now on."""
+        self.masters = masters
+        for parameter, master in masters.pairs:
+            self._names[id(master)] = self._names[id(parameter)]
+        wide = {f"{self._names[id(master)]} (master)": master for _, master in masters.pairs}
+        self.exact = True
+        self._last = LastGood({**self.trained, **wide}, self._optimizer)
+
+
+def _root_mean_square(parameter: torch.Tensor) -> float:
+    norm = float(torch.linalg.vector_norm(parameter.detach(), dtype=torch.float32))
+    return norm / math.sqrt(max(parameter.numel(), 1))

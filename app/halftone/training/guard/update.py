@@ -1,0 +1,123 @@
+"""One step of the optimizer, judged before anything else reads what it made: good, or put back bit by bit with the reason."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from halftone.contract.training import Cause, TrainCure
+from halftone.measure.stats import peak
+from halftone.training.guard.finite import bad_among, norms, read
+from halftone.training.guard.networks import optimized, state_tensors
+from halftone.training.guard.protection import LastGood, bytes_of
+
+EPSILON: Final = 1e-4
+"""What half precision is given where its own epsilon is nothing: the value that the remedy of the forecast names."""
+ALWAYS_COPIED: Final = 64 * 2**20
+"""Up to so many bytes of trained parameters a copy is kept beside them; more only where the update could go wrong."""
+_LEAP: Final = 100.0
+_LARGE: Final = 10.0
+"""A step that makes the weights' root mean square this many times larger, and larger than this, ruins them."""
+_SAFE_GRADIENT: Final = 1e15
+"""Norm of the gradients, up to which no square of one leaves float32 or bfloat16."""
+_ELEMENTWISE: Final = frozenset({"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad"})
+
+
+@dataclass(frozen=True)
+class BadUpdate:
+    """Why the optimizer's step was put back. name: the first parameter that it would have spoiled."""
+
+    cause: Cause
+    name: str
+    dtype: torch.dtype
+    peak: float | None
+    cure: TrainCure
+    further: tuple[str, ...] = ()
+
+
+def needs_copy(optimizer: torch.optim.Optimizer) -> bool:
+    """True where the copy is small, or the update could spoil weights out of finite gradients."""
+    trained = [parameter for _, parameter in optimized(optimizer)]
+    if bytes_of(trained) <= ALWAYS_COPIED or any(parameter.element_size() < 4 for parameter in trained):
+        return True
+    return type(optimizer).__name__ not in _ELEMENTWISE or not all(map(_settings_are_sound, optimizer.param_groups))
+
+
+def update_is_safe(optimizer: torch.optim.Optimizer, norm: float) -> bool:
+    """Without a copy: nothing that these settings make of finite gradients of this norm can leave float32."""
+    return norm < _SAFE_GRADIENT and all(map(_settings_are_sound, optimizer.param_groups))
+
+
+def impossible_rate(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> BadUpdate | None:
+    """A learning rate that is no number, or that the weights' type cannot hold: seen before the optimizer steps."""
+    for group in optimizer.param_groups:
+        rate = abs(float(group.get("lr", 0.0)))
+        trained = [p for p in group["params"] if p.is_floating_point()]
+        beyond = [p for p in trained if not rate <= torch.finfo(p.dtype).max]
+        if beyond:
+            name = names[id(beyond[0])]
+            return BadUpdate("learning-rate", name, beyond[0].dtype, None, "none", tuple(names[id(p)] for p in beyond[1:9]))
+    return None
+
+
+def judge(
+    before: LastGood, optimizer: torch.optim.Optimizer, names: Mapping[int, str], sizes: dict[str, float]
+) -> BadUpdate | None:
+    """After optimizer.step(): None if everything is finite and none of the weights leapt. sizes: root mean square of each
+    parameter after the last good step; brought up to date when this one is good.
+    """
+    trained = {names[id(parameter)]: parameter for _, parameter in optimized(optimizer)}
+    moments = {(names[id(p)], name): value for p, name, value in state_tensors(optimizer)}
+    found = read(norms([*trained.values(), *moments.values()]))
+    if not all(map(math.isfinite, found)) and (bad := _bad(trained, moments)):
+        return _spoiled(before, optimizer, trained, bad)
+    now = {name: norm / math.sqrt(max(p.numel(), 1)) for (name, p), norm in zip(trained.items(), found, strict=False)}
+    leapt = [name for name, size in now.items() if size > _LARGE and size > _LEAP * max(sizes.get(name, 0.0), 1e-3)]
+    if leapt:
+        return BadUpdate("learning-rate", leapt[0], trained[leapt[0]].dtype, now[leapt[0]], "none", tuple(leapt[1:9]))
+    sizes.update(now)
+    return None
+
+
+def _bad(trained: Mapping[str, torch.Tensor], moments: Mapping[tuple[str, str], torch.Tensor]) -> list[str]:
+    """Parameters that hold bad numbers, or whose moments do."""
+    return list(dict.fromkeys([*bad_among(trained), *(name for name, _ in bad_among(moments))]))
+
+
+def _spoiled(
+    before: LastGood, optimizer: torch.optim.Optimizer, trained: Mapping[str, torch.Tensor], bad: list[str]
+) -> BadUpdate:
+    first = trained[bad[0]]
+    group = next(g for g in optimizer.param_groups if any(p is first for p in g["params"]))
+    kept = before.moments(first)
+    cause, cure = _cause(first, group, kept)
+    return BadUpdate(cause, bad[0], first.dtype, _largest(first.grad), cure, tuple(bad[1:9]))
+
+
+def _cause(parameter: torch.Tensor, group: Mapping[str, Any], kept: Mapping[str, Any]) -> tuple[Cause, TrainCure]:
+    """Of an update that made bad numbers of finite gradients and finite weights. kept: the moments before it."""
+    if any(isinstance(value, torch.Tensor) and not math.isfinite(peak(value)) for value in kept.values()):
+        return "optimizer-state", "none"
+    if not math.isfinite(float(group.get("lr", 0.0))) or abs(float(group.get("lr", 0.0))) > 1e4:
+        return "learning-rate", "none"
+    second = kept.get("exp_avg_sq")
+    if isinstance(second, torch.Tensor) and second.numel() and float(second.detach().min()) < 0:
+        return "optimizer-state", "none"
+    narrow = parameter.element_size() < 4
+    epsilon = group.get("eps")
+    if isinstance(epsilon, (int, float)) and float(torch.tensor(float(epsilon), dtype=parameter.dtype)) == 0.0:
+        return "optimizer-epsilon", "epsilon-up"
+    return "optimizer-overflow", "float32-states" if narrow else "none"
+
+
+def _settings_are_sound(group: Mapping[str, Any]) -> bool:
+    betas = group.get("betas", (0.0,))
+    epsilon = float(group.get("eps", 1.0))
+    rate = float(group.get("lr", 0.0))
+    return 0.0 <= rate <= 1.0 and epsilon >= 1e-12 and all(0.0 <= float(beta) < 1.0 for beta in betas)
+
+
+def _largest(gradient: torch.Tensor | None) -> float | None:
+    return None if gradient is None else peak(gradient)
