@@ -18,8 +18,10 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
+from halftone.contract.messages import AnyEvent, TrainBegins, TrainCaught, TrainSaved, TrainStep
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Numerics
+from halftone.contract.training import Caught, TrainConfig, TrainPicture, TrainReport
 from halftone.contract.words import FLOAT_LIMITS, ReceiptState
 from halftone.library.samplers import SAMPLERS
 
@@ -163,3 +165,59 @@ def png(width: int = 8, height: int = 8, colour: tuple[int, int, int] = (200, 80
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+TRAIN = TrainConfig(model="pocket", pictures="pictures", output="loras", name="paper-cut", steps=20, test_every=10, save_every=10)
+
+
+def caught(step: int = 7) -> Caught:
+    return Caught(
+        step=step,
+        cause="activation-overflow",
+        watched="activations",
+        name="mid_block.attentions.0",
+        did="repeated",
+        kind="Attention",
+        dtype="float16",
+        peak=91300.0,
+        limit=65504.0,
+        cure="float32-module",
+        tries=1,
+        seconds=0.4,
+        time_ratio=1.006,
+        memory=12 * 2**20,
+        items=("IMG_0193.png",),
+    )
+
+
+def training(config: TrainConfig = TRAIN, *, bad: int | None = 7) -> tuple[AnyEvent, ...]:
+    """The events of a training in which one bad number was stopped, in the order in which they come."""
+    pictures = tuple(
+        TrainPicture(name=f"IMG_{n:04}.png", width=64, height=64, caption="a hill", shape=(64, 64)) for n in range(4)
+    )
+    events: list[AnyEvent] = [
+        TrainBegins(config=config, pictures=pictures, omens=(), dtype="float16", folder="loras/paper-cut", parameters=12_000)
+    ]
+    for step in range(1, config.steps + 1):
+        if step == bad:
+            events.append(TrainCaught(caught=caught(step)))
+        loss, norm = 0.16 / step**0.3, 0.3 if step != bad else 7.5
+        events.append(TrainStep(step=step, steps=config.steps, loss=loss, norm=norm, rate=1e-4, scale=32768.0, seconds=0.5))
+        if config.save_every and step % config.save_every == 0:
+            events.append(TrainSaved(step=step, path=f"loras/paper-cut/step-{step}.safetensors"))
+    return tuple(events)
+
+
+def train_report(config: TrainConfig = TRAIN) -> TrainReport:
+    return TrainReport(
+        name=config.name,
+        path=f"loras/{config.name}.safetensors",
+        folder=f"loras/{config.name}",
+        steps=config.steps,
+        steps_wanted=config.steps,
+        loss=0.09,
+        seconds=10.0,
+        caught=(caught(),),
+        cures=("float32-module",),
+        dtype="float16",
+    )

@@ -22,7 +22,7 @@ import msgspec
 from tests.helpers import samples
 from tests.helpers.silence import Going, silent
 
-from halftone.contract.engine import Control, Emit
+from halftone.contract.engine import Control, Emit, TrainControl
 from halftone.contract.errors import ErrorCode, Fact, HalftoneError
 from halftone.contract.facts import (
     CheckReport,
@@ -52,9 +52,11 @@ from halftone.contract.messages import (
     SelfTest,
     StepDone,
     TestDone,
+    Train,
     Upscale,
 )
 from halftone.contract.request import Upscaled
+from halftone.contract.training import TrainReport
 from halftone.contract.words import ReceiptState
 from halftone.library.records import SelfTests
 
@@ -188,6 +190,8 @@ def usual(kind: str) -> list[AnyAction]:
             return [Say(event=TestDone(result=samples.operation(), done=1, total=1))]
         case "upscale":
             return [Say(event=PhaseChanged(phase="upscale", done=done, total=2)) for done in (1, 2)]
+        case "train":
+            return [loading, *(Say(event=event) for event in samples.training())]
         case "repair":
             return [loading, Say(event=PhaseChanged(phase="write", done=1, total=1))]
         case _:
@@ -238,6 +242,10 @@ class ScriptedEngine:
             small = samples.png()
             emit(PictureReady(facts=made[-1], thumbnail_size=len(small)), small)
         return GenerateReport(images=tuple(made), plan=samples.PLAIN, events=(), seconds=0.5, seconds_per_step=None)
+
+    def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
+        self._play(command.job, "train", emit, control, None)
+        return samples.train_report(command.config)
 
     def load(self, command: Load, emit: Emit) -> ModelFacts:
         self._play("load", "load", emit, Going(), None)

@@ -44,8 +44,8 @@ def _real_engine() -> Engine:
     from halftone.measure.giving_back import importing
 
     with importing():
-        from halftone.engine.service import DiffusersEngine
-    return cast("Engine", DiffusersEngine())
+        from halftone.training.service import TrainingEngine
+    return cast("Engine", TrainingEngine())
 
 
 def log_path() -> str:

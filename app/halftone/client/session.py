@@ -31,6 +31,7 @@ from halftone.contract.messages import (
     Repair,
     SelfTest,
     StepDone,
+    Train,
     Upscale,
     WorkerLost,
 )
@@ -138,7 +139,7 @@ class Session:
     def command(self, command: AnyCommand) -> bytes:
         """The bytes to send now; none while no worker runs: a job waits for `start`. ValueError: the job id was used."""
         match command:
-            case Generate() | Examine() | SelfTest() | Repair() | Upscale():
+            case Generate() | Examine() | SelfTest() | Repair() | Upscale() | Train():
                 self._open(command)
             case Cancel():
                 self._note_cancel(command.job)

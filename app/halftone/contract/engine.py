@@ -11,7 +11,8 @@ from halftone.contract.facts import (
     RepairReport,
     SelfTestReport,
 )
-from halftone.contract.messages import AnyEvent, Examine, Generate, Load, Repair, SelfTest, Upscale
+from halftone.contract.messages import AnyEvent, Decide, Examine, Generate, Load, Repair, SelfTest, Train, Upscale
+from halftone.contract.training import TrainReport
 
 
 class Emit(Protocol):
@@ -32,6 +33,18 @@ class Control(Protocol):
         ...
 
 
+class TrainControl(Control, Protocol):
+    """That of a training."""
+
+    def held(self) -> bool:
+        """It pauses while this is so."""
+        ...
+
+    def choice(self) -> Decide | None:
+        """The oldest answer to its guard that was not taken yet."""
+        ...
+
+
 class Engine(Protocol):
     """Raises HalftoneError for anything a user can be told, JobCancelled when `control` says so.
 
@@ -49,6 +62,8 @@ class Engine(Protocol):
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport: ...
 
     def upscale(self, command: Upscale, emit: Emit, control: Control) -> GenerateReport: ...
+
+    def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport: ...
 
     def load(self, command: Load, emit: Emit) -> ModelFacts: ...
 

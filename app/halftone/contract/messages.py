@@ -18,7 +18,8 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, UpscaleRequest
-from halftone.contract.words import Depth, Outcome, Phase
+from halftone.contract.training import Caught, Omen, TrainChoice, TrainConfig, TrainPicture, TrainReport
+from halftone.contract.words import Depth, DType, Outcome, Phase
 
 PROTOCOL = 1
 
@@ -72,6 +73,30 @@ class Upscale(Command, frozen=True, kw_only=True, tag=True):
     request: UpscaleRequest
 
 
+class Train(Command, frozen=True, kw_only=True, tag=True):
+    """Train a LoRA. resume: folder of a run that was broken off; it goes on exactly where it was last saved."""
+
+    job: str
+    config: TrainConfig
+    resume: str | None = None
+
+
+class Hold(Command, frozen=True, kw_only=True, tag=True):
+    """Pause a training after this step, with everything in memory, or go on."""
+
+    job: str
+    on: bool = True
+
+
+class Decide(Command, frozen=True, kw_only=True, tag=True):
+    """The answer to what a training's guard asked or told."""
+
+    job: str
+    choice: TrainChoice
+    picture: str = ""
+    """Which one is left out."""
+
+
 class Cancel(Command, frozen=True, kw_only=True, tag=True):
     job: str
 
@@ -98,9 +123,11 @@ class Quit(Command, frozen=True, kw_only=True, tag=True):
     """Finish the current step, then leave."""
 
 
-AnyCommand = Hello | Generate | Examine | SelfTest | Repair | Upscale | Cancel | Keep | Load | Unload | Quit
-JobCommand = Generate | Examine | SelfTest | Repair | Upscale
-Report = GenerateReport | CheckReport | SelfTestReport | RepairReport
+AnyCommand = (
+    Hello | Generate | Examine | SelfTest | Repair | Upscale | Train | Hold | Decide | Cancel | Keep | Load | Unload | Quit
+)
+JobCommand = Generate | Examine | SelfTest | Repair | Upscale | Train
+Report = GenerateReport | CheckReport | SelfTestReport | RepairReport | TrainReport
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
@@ -129,7 +156,7 @@ class Refused(Event, frozen=True, kw_only=True, tag=True):
 class JobStarted(Event, frozen=True, kw_only=True, tag=True):
     """A job's first event, sent by the runner with plan None; an engine sends it once more when it knows its plan.
 
-    kind: the command's name in small letters, "generate", "examine", "selftest", "repair" or "upscale".
+    kind: the command's name in small letters, "generate", "examine", "selftest", "repair", "upscale" or "train".
     """
 
     kind: str
@@ -203,6 +230,66 @@ class PictureReady(Event, frozen=True, kw_only=True, tag=True):
     failed_size: int = 0
 
 
+class TrainBegins(Event, frozen=True, kw_only=True, tag=True):
+    """What a training found before its first step. first: the step it begins with, above 1 when it was resumed; folder: of the
+    run; memory: bytes that it is expected to need; parameters: of the LoRA.
+    """
+
+    config: TrainConfig
+    pictures: tuple[TrainPicture, ...]
+    omens: tuple[Omen, ...]
+    dtype: DType
+    folder: str
+    first: int = 1
+    parameters: int = 0
+    memory: int | None = None
+
+
+class TrainStep(Event, frozen=True, kw_only=True, tag=True):
+    """One step of the optimizer. norm: of the gradients before clipping; scale: of the loss, None where it is not scaled."""
+
+    step: int
+    steps: int
+    loss: float
+    norm: float | None
+    rate: float
+    scale: float | None
+    seconds: float
+    applied: bool = True
+
+
+class TrainCaught(Event, frozen=True, kw_only=True, tag=True):
+    """The guard stopped a bad number, or noticed something. asks: it waits for Decide."""
+
+    caught: Caught
+    asks: bool = False
+
+
+class TrainHeld(Event, frozen=True, kw_only=True, tag=True):
+    """The training pauses (True) or goes on."""
+
+    on: bool
+    step: int
+
+
+class TrainSaved(Event, frozen=True, kw_only=True, tag=True):
+    """The LoRA as it is after this step was written, with what is needed to go on from there."""
+
+    step: int
+    path: str
+
+
+class TestPicture(Event, frozen=True, kw_only=True, tag=True):
+    """A picture that the LoRA made after this step; the blob is its thumbnail as PNG. black: finite or not, it shows nothing."""
+
+    __test__ = False
+    step: int
+    path: str
+    prompt: str
+    seed: int
+    black: bool = False
+
+
 class JobEnded(Event, frozen=True, kw_only=True, tag=True):
     """Exactly one per job, and nothing after it."""
 
@@ -243,6 +330,12 @@ AnyEvent = (
     | FindingMade
     | PlanChanged
     | PictureReady
+    | TrainBegins
+    | TrainStep
+    | TrainCaught
+    | TrainHeld
+    | TrainSaved
+    | TestPicture
     | JobEnded
     | ModelChanged
     | MemoryChanged

@@ -21,7 +21,7 @@ from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
 
-ENGINE: Final = "halftone.engine.service:DiffusersEngine"
+ENGINE: Final = "halftone.training.service:TrainingEngine"
 GRACE_SECONDS: Final = 10.0
 
 EXIT_DEVICE_LOST: Final = 70

@@ -23,9 +23,11 @@ from halftone.contract.messages import (
     AnyCommand,
     AnyEvent,
     Cancel,
+    Decide,
     Examine,
     Generate,
     Hello,
+    Hold,
     JobCommand,
     JobEnded,
     JobStarted,
@@ -40,11 +42,13 @@ from halftone.contract.messages import (
     Repair,
     Report,
     SelfTest,
+    Train,
     Unload,
     Upscale,
     WorkerLost,
 )
 from halftone.health.faults import forget_frames, is_device_lost
+from halftone.worker.control import JobControl
 from halftone.worker.failures import error_facts
 
 Send = Callable[[AnyEvent, bytes], None]
@@ -54,31 +58,6 @@ MEMORY_SECONDS: Final = 1.0
 """Shortest time between two MemoryChanged during a job."""
 
 log = logging.getLogger(__name__)
-
-
-class JobControl:
-    """The flags of one job, set from any thread, looked at by the engine between steps."""
-
-    def __init__(self) -> None:
-        self._cancelled = False
-        self._keep = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-
-    def ask_to_keep(self) -> None:
-        self._keep = True
-
-    def cancelled(self) -> bool:
-        return self._cancelled
-
-    def keep(self) -> bool:
-        return self._keep
-
-    def check(self) -> None:
-        """Raise JobCancelled if the job was cancelled."""
-        if self._cancelled:
-            raise JobCancelled
 
 
 class _Job:
@@ -141,7 +120,7 @@ class JobRunner:
             case Cancel():
                 self._cancel(command.job)
             case Keep():
-                self._keep(command.job)
+                self._to_job(command.job, JobControl.ask_to_keep)
             case Quit():
                 self._leave()
             case Hello() if command.protocol != PROTOCOL:
@@ -149,7 +128,11 @@ class JobRunner:
                     type(command).__name__,
                     ErrorFacts(code="protocol-mismatch", facts={"wanted": command.protocol, "got": PROTOCOL}),
                 )
-            case Generate() | Examine() | SelfTest() | Repair() | Upscale():
+            case Hold():
+                self._to_job(command.job, lambda control: control.hold(on=command.on))
+            case Decide():
+                self._to_job(command.job, lambda control: control.decide(command))
+            case Generate() | Examine() | SelfTest() | Repair() | Upscale() | Train():
                 self._file_job(command)
             case Hello() | Load() | Unload():
                 self._file(command)
@@ -201,10 +184,11 @@ class JobRunner:
         for _ in waiting:
             self._send(JobEnded(job=job, outcome="cancelled"))
 
-    def _keep(self, job: str) -> None:
+    def _to_job(self, job: str, tell: Callable[[JobControl], None]) -> None:
+        """To the running job's flags, if it is this one."""
         with self._state:
             if self._job is not None and self._job.id == job:
-                self._job.control.ask_to_keep()
+                tell(self._job.control)
 
     def _leave(self) -> None:
         with self._state:
@@ -300,6 +284,8 @@ class JobRunner:
                 return engine.repair(command, emit, control)
             case Upscale():
                 return engine.upscale(command, emit, control)
+            case Train():
+                return engine.train(command, emit, control)
 
     def _engine(self) -> Engine:
         """The engine, made on first use. Raises HalftoneError(worker-start)."""
@@ -406,6 +392,8 @@ def _device_of(command: WorkCommand) -> str:
     match command:
         case Generate() | Upscale():
             return command.request.device
+        case Train():
+            return command.config.device
         case Load() | Examine() | SelfTest() | Repair():
             return command.device
         case _:

@@ -20,6 +20,7 @@ from halftone.engine.inputs.memory import Room
 from halftone.engine.service import DiffusersEngine
 from halftone.health.activations import Size
 from halftone.measure.devices import find_device
+from halftone.training.service import TrainingEngine
 from halftone.worker.runner import JobRunner
 
 FULL: tuple[Exception, ...] = (
@@ -50,8 +51,8 @@ def full(module: torch.nn.Module, error: Exception, when: Callable[[torch.Tensor
 
 
 @pytest.fixture
-def engine(models: dict[str, Path]) -> DiffusersEngine:
-    made = DiffusersEngine()
+def engine(models: dict[str, Path]) -> TrainingEngine:
+    made = TrainingEngine()
     generate(made, models["sd15"])
     return made
 
@@ -192,7 +193,7 @@ def test_what_the_allocator_itself_raises_is_caught(engine: DiffusersEngine, mod
     assert (picture.state, picture.tiled, [one.then for one in picture.shortages]) == ("clean", True, ["tiles"])
 
 
-def test_the_worker_tells_it_and_goes_on_with_the_next_job(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+def test_the_worker_tells_it_and_goes_on_with_the_next_job(engine: TrainingEngine, models: dict[str, Path]) -> None:
     sent: list[AnyEvent] = []
     runner = JobRunner(engine, lambda event, _blob: sent.append(event))
     jobs = [PictureRequest(prompt="a red sun", model=str(models["sd15"]), width=32, height=32, steps=2, seed=1)] * 2
