@@ -19,5 +19,5 @@ def test_the_floors_of_the_map_are_those_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = next(one["layers"] for one in project["tool"]["importlinter"]["contracts"] if one["type"] == "layers")
     checked = {name.strip(): number for number, layer in enumerate(reversed(layers), 1) for name in layer.split("|")}
-    rows = re.findall(r"^\| (\d) \| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert {name: int(number) for number, name in rows} == checked
