@@ -27,7 +27,8 @@ from halftone.contract.words import NanCheck
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan
-from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.flight import Flight
+from halftone.engine.sampling.hooks import Hooks
 from halftone.library.models import describe
 
 GOAL = 1.01

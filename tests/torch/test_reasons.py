@@ -8,7 +8,8 @@ from tests.helpers.tiny import save_tiny
 
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.engine.basics.torch_settings import without_effect
-from halftone.engine.inputs.resolve import of_request, resolve
+from halftone.engine.inputs.resolve import resolve
+from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import base_plan
 from halftone.gui.reasons import recognised

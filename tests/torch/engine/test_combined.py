@@ -14,7 +14,8 @@ from halftone.contract.messages import StepDone
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.loading.load import load_pipeline
-from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.flight import Flight
+from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.sampling.samplers import make_scheduler, put_scheduler, schedulers
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.parts import role

@@ -19,7 +19,8 @@ from halftone.contract.facts import GenerateReport
 from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.engine.inputs.prompts import prompts_to_read
-from halftone.engine.inputs.resolve import of_request, refused, resolve, task_pipeline
+from halftone.engine.inputs.resolve import refused, resolve, task_pipeline
+from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.seeing_words import QwenWords
 from halftone.engine.service import DiffusersEngine

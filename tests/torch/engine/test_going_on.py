@@ -24,7 +24,8 @@ from halftone.contract.request import Start
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.sampling.film import flatness
-from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.flight import Flight
+from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
@@ -262,7 +263,7 @@ def test_watching_a_loop_that_is_well_waits_for_nothing(models: dict[str, Path])
 
 
 def test_on_a_device_that_runs_behind_the_step_is_still_named_and_gone_back_to(models: dict[str, Path]) -> None:
-    from halftone.engine.sampling.flight import StepFailed
+    from halftone.engine.sampling.hooks import StepFailed
 
     given = {"prompt": "a red sun", "width": 32, "height": 32, "num_inference_steps": 6, "output_type": "pt"}
     with quiet_libraries(), torch.no_grad():

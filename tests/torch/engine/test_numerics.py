@@ -181,7 +181,8 @@ def test_upcast_sampling_decides_what_the_scheduler_computes_in(
     from halftone.engine.basics.quiet import quiet_libraries
     from halftone.engine.loading.load import load_pipeline
     from halftone.engine.loading.plans import apply_plan, base_plan
-    from halftone.engine.sampling.flight import Flight, Hooks
+    from halftone.engine.sampling.flight import Flight
+    from halftone.engine.sampling.hooks import Hooks
     from halftone.library.models import describe
 
     with quiet_libraries(), torch.no_grad():

@@ -10,7 +10,8 @@ from tests.helpers.engine_runs import OPTIONS, generate, pixels
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.load import Loaded, load_pipeline
-from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.flight import Flight
+from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe

@@ -19,7 +19,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.request import OptionValue, PictureRequest
-from halftone.engine.inputs.resolve import of_request, pipeline_arguments
+from halftone.engine.inputs.resolve import pipeline_arguments
+from halftone.engine.inputs.wanted import of_request
 from halftone.engine.sampling.frames import to_pixels
 from halftone.engine.service import DiffusersEngine
 from halftone.measure.pictures import is_flat, psnr

@@ -39,8 +39,8 @@ from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.loading.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.patches.lora import lora_damage
-from halftone.engine.sampling.flight import Hooks, is_finite
 from halftone.engine.sampling.frames import from_decoder, to_pixels
+from halftone.engine.sampling.hooks import Hooks, is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import ComponentState, exact_weights

@@ -25,7 +25,7 @@ from halftone.engine.loading.plans import Masters, apply_plan, apply_state, with
 from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.groups import groups_of, tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE
-from halftone.engine.sampling.flight import is_finite
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, bytes_in, split_rows, upcast_parameters
 from halftone.health.faults import ends_the_job

@@ -24,7 +24,7 @@ from halftone.engine.loading.load import Loaded, component_from, fresh_component
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.patches.lora import changed_components
-from halftone.engine.sampling.flight import is_finite
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows

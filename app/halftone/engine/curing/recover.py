@@ -26,7 +26,7 @@ from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.loading.plans import apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
-from halftone.engine.sampling.flight import is_finite
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.parts import parameter_count, units

@@ -14,10 +14,12 @@ from torch import nn
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import tensors_in
-from halftone.engine.inputs.resolve import Inputs, pipeline_arguments, refused, start_canvas, task_pipeline
+from halftone.engine.inputs.resolve import pipeline_arguments, refused, start_canvas, task_pipeline
+from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.flight import Flight, Hooks
+from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import first_frame
+from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.sampling.samplers import make_scheduler, put_scheduler, too_many_steps
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke

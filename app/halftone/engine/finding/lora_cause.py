@@ -16,7 +16,7 @@ from halftone.engine.basics.tensors import relative_error
 from halftone.engine.loading.load import Loaded, add_loras, without_loras
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.patches.lora import Adapter
-from halftone.engine.sampling.flight import is_finite
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import ComponentState, exact_weights

@@ -9,8 +9,8 @@ import torch
 
 from halftone.contract.plan import Cure
 from halftone.engine.basics.tensors import relative_error, tensors_in
-from halftone.engine.sampling.flight import is_finite
 from halftone.engine.sampling.frames import from_decoder
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call
 from halftone.measure.pictures import psnr
 

@@ -12,7 +12,7 @@ from halftone.engine.finding.capture import Range
 from halftone.engine.finding.pace import ROUNDS, SHORT, Pace, in_pairs, pace_ratio
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import Masters, apply_state
-from halftone.engine.sampling.flight import is_finite
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, state_in
 

@@ -11,8 +11,8 @@ from halftone.contract.messages import Examine
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
 from halftone.engine.inputs.memory import Room, free_after, free_bytes, told_too_large
-from halftone.engine.inputs.resolve import Inputs
 from halftone.engine.inputs.video_inputs import expected_frames
+from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.health.activations import Size
 from halftone.health.faults import is_out_of_memory

@@ -10,7 +10,7 @@ import msgspec
 
 from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
-from halftone.engine.inputs.resolve import Inputs, of_check
+from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
 from halftone.library.models import POCKET
 from halftone.library.tasks import needs_mask, needs_picture

@@ -26,18 +26,10 @@ from halftone.engine.curing.recover import ASSUMED, Recovery, only
 from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
-from halftone.engine.inputs.resolve import (
-    Inputs,
-    of_request,
-    pipeline_arguments,
-    refused,
-    resolve,
-    start_canvas,
-    task_pipeline,
-    with_prompts,
-)
+from halftone.engine.inputs.resolve import pipeline_arguments, refused, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
+from halftone.engine.inputs.wanted import Inputs, of_request
 from halftone.engine.loading.compiling import Compiling
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_plan, merged
@@ -47,9 +39,10 @@ from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished, Stopped
 from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, picture_facts
 from halftone.engine.sampling.film import Film, Seen
-from halftone.engine.sampling.flight import Flight, Hooks, StepFailed, decoded, is_finite
+from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import all_frames, frames_in
 from halftone.engine.sampling.handover import ALONE, Handover
+from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
 from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler

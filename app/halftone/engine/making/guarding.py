@@ -25,8 +25,9 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_state
 from halftone.engine.making.picture import Picture, PictureStopped
 from halftone.engine.sampling.film import Film, Flatness, Part, flat_frames, flat_in, parts_of, worst
-from halftone.engine.sampling.flight import Flight, StepFailed, is_finite
+from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import frames_in
+from halftone.engine.sampling.hooks import StepFailed, is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.health.explain import explain
 from halftone.health.guard import Where, next_action

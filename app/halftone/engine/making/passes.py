@@ -13,7 +13,8 @@ from halftone.contract.facts import GuardEvent
 from halftone.contract.messages import PhaseChanged
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.engine.inputs.memory import free_after
-from halftone.engine.inputs.resolve import of_request, size_multiple, task_pipeline
+from halftone.engine.inputs.resolve import size_multiple, task_pipeline
+from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded
 from halftone.engine.making.chain import PASSES, Chain, Pass, in_pass, told_to_user
 from halftone.engine.making.job import Job

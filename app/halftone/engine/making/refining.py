@@ -18,7 +18,8 @@ from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
 from halftone.engine.inputs.memory import free_after
-from halftone.engine.inputs.resolve import of_request, pipeline_arguments, start_canvas, task_pipeline
+from halftone.engine.inputs.resolve import pipeline_arguments, start_canvas, task_pipeline
+from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, native_scheduler
 from halftone.engine.making.chain import PASSES, Chain, Pass, told_to_user
 from halftone.engine.making.job import Job

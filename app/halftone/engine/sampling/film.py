@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 
 from halftone.engine.basics.tensors import tensors_in
-from halftone.engine.sampling.flight import Decoded, is_finite
 from halftone.engine.sampling.frames import Pixels, frames_in, to_pixels
+from halftone.engine.sampling.hooks import Decoded, is_finite
 from halftone.engine.weights.calls import Call
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
 

@@ -17,7 +17,7 @@ from halftone.contract.messages import PreviewReady
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
-from halftone.engine.sampling.flight import is_finite
+from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import cache_dir

@@ -1,0 +1,67 @@
+"""What a flight tells whoever owns it, and what it asks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.basics.tensors import peak_of, tensors_in
+from halftone.engine.sampling.frames import frame_count
+from halftone.engine.weights.calls import Call
+from halftone.measure.sentinel import Health
+
+
+class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of the pipeline
+    """The latents after `step` (0-based) were not finite, or flat. calls: the denoiser calls of that step; good: the state
+    before it.
+    """
+
+    def __init__(self, health: Health, calls: tuple[Call, ...], good: Snapshot | None) -> None:
+        super().__init__(f"step {health.step}")
+        self.health = health
+        self.calls = calls
+        self.good = good
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A call of a decoder, and what it gave: so many frames of a (height, width)."""
+
+    call: Call
+    frames: int
+    size: tuple[int, ...]
+
+    @property
+    def latents(self) -> torch.Tensor:
+        return next(tensors_in((self.call.args, list(self.call.kwargs.values()))))
+
+
+@dataclass
+class Hooks:
+    """What the owner of a flight wants to be told, and decides."""
+
+    check: Callable[[], None] = lambda: None
+    keep: Callable[[], bool] = lambda: False
+    on_phase: Callable[[str], None] = lambda _phase: None
+    on_step: Callable[[int, int, Health | None, float], None] = lambda _step, _steps, _health, _seconds: None
+    on_latents: Callable[[int, torch.Tensor, float], None] = lambda _step, _latents, _seconds: None
+    on_bad_call: Callable[[Call, Any], Any] | None = None
+    """Given a call of an encoder or a decoder whose result is not finite; returns a better result or raises."""
+    instead: Callable[[Call], Any] | None = None
+    """Given a call of an encoder or a decoder that is about to be made; what it returns, if it is not None, is the result."""
+    on_call: Callable[[Call, Any, float], None] | None = None
+    """Told every finished call of every component, its result and its seconds; used by the check."""
+
+
+def decoded(call: Call, result: Any) -> Decoded:
+    """What is to be known of a finished call of a decoder."""
+    made = next(tensors_in(result))
+    return Decoded(call, frame_count(made), tuple(made.shape[-2:]))
+
+
+def is_finite(value: Any) -> bool:
+    """True when every number of a result is finite."""
+    peak = peak_of(value)
+    return peak < float("inf")
