@@ -394,6 +394,16 @@ def hires(stage: Stage) -> None:
     stage.play(StepDone(job=job, step=18, steps=28, peak=3000.0, finite=True, seconds=0.7, in_pass=1, passes=2, ahead=48.0))
 
 
+def clash(stage: Stage) -> None:
+    """A mask, and a second pass that cannot be used with it."""
+    done(stage)
+    stage.page.form.hires_part.take(PictureRequest(prompt="", hires=Hires()))
+    stage.page.form.start_part.choose(str(Path(stage.folder) / "8.png"))
+    stage.settle()
+    stage.page.form.start_part.side_fields.set_sides((64, 0, 64, 0))
+    stage.settle()
+
+
 def ip_adapters(stage: Stage) -> None:
     """Two IP-Adapters, one without a picture, and one that is none."""
     done(stage)
@@ -572,6 +582,9 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], None]]]] = {
     "hires-light": ({"theme_name": "light"}, hires),
     "hires-zh": ({"language": "zh_CN"}, hires),
     "hires-small": ({"size": (1024, 640)}, hires),
+    "clash": ({}, clash),
+    "clash-small-zh": ({"language": "zh_CN", "size": (1024, 640)}, clash),
+    "clash-light": ({"theme_name": "light"}, clash),
     "ip-adapters": ({}, ip_adapters),
     "ip-adapters-light": ({"theme_name": "light"}, ip_adapters),
     "ip-adapters-zh": ({"language": "zh_CN"}, ip_adapters),

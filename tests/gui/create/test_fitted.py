@@ -7,12 +7,15 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_ip_adapters import write_adapter
+from tests.gui.health import kit
 from tests.gui.stage import Stage
 from tests.helpers.model_files import ramp, safetensors, write_json
 
-from halftone.contract.request import Control, IpAdapter, Lora, PictureRequest, Refiner
+from halftone.contract.request import Control, Hires, IpAdapter, Lora, PictureRequest, Refiner
+from halftone.gui.pages.create_clashes import hires_clash, refiner_clash
 from halftone.gui.pages.create_folded import FoldedPart
 from halftone.gui.pages.create_form import CreateForm
+from halftone.library.families import SDXL, WAN
 from halftone.settings.places import resources
 
 
@@ -99,3 +102,35 @@ def test_nothing_is_taken_in_silence_where_there_is_no_model(stage: Stage, files
     form.vae_part.choose(str(files / "edges"))
     said = "Open a model first: only then is it known what fits it."
     assert form.lora_part.note.text() == form.vae_part.note.text() == said
+
+
+def test_parts_that_cannot_be_used_together_say_so_before_a_picture_is_begun(stage: Stage) -> None:
+    form = stage.page.form
+    stage.idle()
+    form.hires_part.on.setChecked(True)
+    assert form.refusal() == ""
+    form.refiner_part.set_file("/models/refiner.safetensors")
+    said = "The refiner cannot be used with Hires fix. Use one of the two."
+    assert form.refiner_part.problem() == said
+    assert form.refusal() == said
+    assert not form.generate_button.isEnabled()
+    assert form.refiner_part.row.isChecked()
+    form.hires_part.on.setChecked(False)
+    assert form.refiner_part.problem() != said
+
+
+@pytest.mark.parametrize(
+    ("request_", "videos", "said"),
+    [
+        (PictureRequest(prompt="sea", hires=Hires()), False, ""),
+        (PictureRequest(prompt="sea", hires=Hires()), True, "this model makes videos"),
+        (PictureRequest(prompt="sea", hires=Hires(), image="a.png", mask="m.png"), False, "Hires fix cannot be used with a mask"),
+        (PictureRequest(prompt="sea", refiner=Refiner(path="r")), False, ""),
+        (PictureRequest(prompt="sea", refiner=Refiner(path="r"), image="a.png", mask="m.png"), False, "The refiner cannot"),
+    ],
+)
+def test_what_clashes(request_: PictureRequest, videos: bool, said: str) -> None:
+    model = replace(kit.MODEL, family=(WAN if videos else SDXL).name)
+    words = hires_clash(request_, model) + refiner_clash(request_)
+    assert said in words
+    assert bool(said) == bool(words)

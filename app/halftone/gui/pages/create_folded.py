@@ -32,6 +32,7 @@ class FoldedPart(QWidget):
         self.note = label("", "caption", "warn", wrap=True)
         self.note.hide()
         self._unfit = ""
+        self._clash = ""
 
     def put(self, request: PictureRequest) -> PictureRequest:
         """The request with what stands here."""
@@ -42,7 +43,7 @@ class FoldedPart(QWidget):
 
     def problem(self) -> str:
         """Why no picture can be made as it stands, "" where one can."""
-        return self._unfit
+        return self._unfit or self._clash
 
     def say(self, words: str) -> None:
         """Warn; "" for nothing to say."""
@@ -68,6 +69,14 @@ class FoldedPart(QWidget):
         """What stands here can be used."""
         self._unfit = ""
         self.say(self.problem())
+
+    def clashes(self, words: str) -> None:
+        """What else of the form this cannot be used with, and what to do; "" for nothing."""
+        if words != self._clash:
+            self._clash = words
+            if words:
+                self.row.setChecked(True)
+            self.say(self.problem())
 
     def menu(self) -> QMenu:
         """A new menu, gone when it closes."""

@@ -12,6 +12,7 @@ from halftone.contract.words import DType, Precision
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import create_room as room
+from halftone.gui.pages.create_clashes import hires_clash, refiner_clash
 from halftone.gui.pages.create_controls import ControlPart
 from halftone.gui.pages.create_defaults import OwnValues, fields_of
 from halftone.gui.pages.create_estimate import Pictures, Shape, conditions, estimate, size_warning
@@ -332,7 +333,9 @@ class CreateForm(QWidget):
         self._refresh_footer()
 
     def _refresh_footer(self) -> None:
-        model = self._controller.model
+        model, request = self._controller.model, self.request()
+        self.hires_part.clashes(hires_clash(request, model))
+        self.refiner_part.clashes(refiner_clash(request))
         times = self._pictures.times(conditions(self._controller))
         self.footer.show_estimate(
             *estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), times)

@@ -114,7 +114,7 @@ class HiresPart(FoldedPart):
         except HalftoneError as error:
             self.refused(error)
             return
-        self.say("")
+        self.say(self.problem())
         self._offer(path)
 
     def _found(self, known: dict[str, str]) -> None:
