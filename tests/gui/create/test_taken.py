@@ -97,6 +97,18 @@ def test_a_model_of_the_same_name_with_another_hash_is_told(qtbot: QtBot, tmp_pa
     stage.close()
 
 
+def test_a_workflow_of_comfyui_that_is_not_plain_is_told(qtbot: QtBot, tmp_path: Path) -> None:
+    chunks = PngInfo()
+    chunks.add_text("prompt", '{"1": {"class_type": "SaveImage", "inputs": {"images": ["2", 0]}}, "2": {"class_type": "Blur"}}')
+    Image.new("RGB", (8, 8)).save(tmp_path / "sun.png", pnginfo=chunks)
+    stage = Stage(qtbot, settings=Settings(first_run_done=True))
+    taken = stage.page.form.taken
+    assert dropped(stage, str(tmp_path / "sun.png"))
+    stage.wait(lambda: "Blur" in taken.text())
+    assert taken.text().startswith("sun.png was made by a workflow of ComfyUI that is not plain: it has the node Blur. Type what")
+    stage.close()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
