@@ -13,13 +13,14 @@ from halftone.contract.limits import FPS_RANGE, GUIDANCE_RANGE, LORA_RANGE, SCAL
 from halftone.contract.limits import STEPS_RANGE as STEPS
 from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
 from halftone.health.refiners import AT_RANGE
-from halftone.library.extras import known_parts
+from halftone.library.extras import parts_among
 from halftone.library.families import REFINER
-from halftone.library.loras import known_loras, lora_folders, sort_tags
+from halftone.library.loras import lora_folders, loras_among, sort_tags
 from halftone.library.model_hash import is_hash, model_hash
+from halftone.library.models import list_models
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.samplers import sampler_called
-from halftone.library.upscalers import known_upscalers
+from halftone.library.upscalers import upscalers_among
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
@@ -58,9 +59,9 @@ class Taken(NamedTuple):
 
 
 def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence[str]) -> Known:
-    """Reads the folders of the settings. words: of the embeddings that the model can read."""
-    vaes = known_parts(settings.model_folders, "VAE")
-    return Known(models, known_loras(lora_folders(settings)), vaes, known_upscalers(settings), words)
+    """Reads the folders of the settings, each once. words: of the embeddings that the model can read."""
+    found = list_models(lora_folders(settings))  # those of the models are among them
+    return Known(models, loras_among(found), parts_among(found, "VAE"), upscalers_among(found, settings), words)
 
 
 def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:

@@ -1,6 +1,6 @@
 """What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and so on, as their files are now."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -97,8 +97,13 @@ def known_transformers(folders: Iterable[str], model: ModelFacts) -> dict[str, s
 
 def known_parts(folders: Iterable[str], kind: str) -> dict[str, str]:
     """Name -> path of every VAE or ControlNet below the folders; of a diffusers folder of its own that folder."""
+    return parts_among(list_models(folders), kind)
+
+
+def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
+    """The same of what was found in them."""
     found: dict[str, str] = {}
-    for facts in reversed(list_models(folders)):
+    for facts in reversed(models):
         if facts.family != KIND_NAMES[kind]:
             continue
         path = Path(facts.path)

@@ -71,7 +71,12 @@ def list_loras(folders: Iterable[str]) -> list[ModelFacts]:
 
 def known_loras(folders: Iterable[str]) -> dict[str, str]:
     """Name -> path of every LoRA below the folders."""
-    return {facts.name: facts.path for facts in reversed(list_loras(folders))}
+    return loras_among(list_models(folders))
+
+
+def loras_among(found: Sequence[ModelFacts]) -> dict[str, str]:
+    """The same of what was found in them."""
+    return {facts.name: facts.path for facts in reversed(found) if facts.family == LORA}
 
 
 def has_tags(prompt: str) -> bool:

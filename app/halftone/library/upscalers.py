@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import LANCZOS, LATENT, model_stem
 from halftone.library.families import KIND_NAMES
 from halftone.library.header import file_stamp, read_header
@@ -49,6 +50,12 @@ def known_upscalers(settings: Settings) -> dict[str, str]:
     own, others = (_files(folders) for folders in (settings.upscaler_folders, settings.model_folders))
     recognised = (path for path in others if _is_one(path, file_stamp(path)))
     return {model_stem(path): path for path in sorted((*recognised, *own))}
+
+
+def upscalers_among(found: Iterable[ModelFacts], settings: Settings) -> dict[str, str]:
+    """The same, of what was found in the folders of models and what lies in their own."""
+    recognised = (facts.path for facts in found if facts.family == KIND_NAMES[UPSCALER])
+    return {model_stem(path): path for path in sorted((*recognised, *_files(settings.upscaler_folders)))}
 
 
 def _files(folders: Iterable[str]) -> list[str]:

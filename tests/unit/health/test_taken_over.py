@@ -192,6 +192,15 @@ def test_an_upscale_model_in_a_folder_of_its_own_is_known(tmp_path: Path) -> Non
     assert found.left == ()
 
 
+def test_the_folders_are_read_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is damaged is told each time that they are."""
+    (tmp_path / "damaged.safetensors").write_bytes(b"no header")
+    folder = (str(tmp_path),)
+    with caplog.at_level("INFO"):
+        known_here(Settings(model_folders=folder, lora_folders=folder), (), ())
+    assert len([one for one in caplog.messages if "damaged.safetensors" in one]) == 1
+
+
 def test_a_very_long_line_is_read_at_once() -> None:
     words = "a " * 100_000
     assert not holds_parameters(words)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tests.helpers.model_files import ramp, safetensors
 
-from halftone.library.upscalers import known_upscalers
+from halftone.library.models import list_models
+from halftone.library.upscalers import known_upscalers, upscalers_among
 from halftone.settings.store import Settings
 
 COMPACT = {"body.0.weight": ramp(64, 3, 3, 3), "body.1.weight": ramp(64), "body.2.weight": ramp(64, 64, 3, 3)}
@@ -19,6 +20,7 @@ def test_a_file_that_is_written_anew_is_looked_at_anew(tmp_path: Path) -> None:
         file.write_bytes(safetensors(tensors))
         os.utime(file, (turn, turn))
         assert known_upscalers(settings) == ({"4x": str(file)} if found else {})
+        assert upscalers_among(list_models(settings.model_folders), settings) == known_upscalers(settings)
     file.unlink()
     assert known_upscalers(settings) == {}
 
