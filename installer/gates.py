@@ -12,8 +12,7 @@ from typing import IO, Final, NamedTuple
 from installer.places import ROOT, python_in, tool_in
 from installer.words import Reporter
 
-ENGINE: Final = tuple(os.path.join("tests", folder) for folder in ("torch", "process", "e2e"))
-"""Where the engine computes: in the tests' process, in one of its own, and for a whole journey through the window."""
+ENGINE: Final = os.path.join("tests", "torch", "engine")
 
 
 class Gate(NamedTuple):
@@ -25,8 +24,8 @@ class Gate(NamedTuple):
 
 
 def gates(env: str, extra: Sequence[str]) -> list[Gate]:
-    """In their order. The tests of the engine take as long as all others, so they run beside them; with further words all tests
-    are one run.
+    """In their order. The tests of the engine take as long as the gates and all other tests, so they run beside them; with
+    further words all tests are one run.
     """
     python = python_in(env)
     pytest = (python, "-m", "pytest")
@@ -39,8 +38,8 @@ def gates(env: str, extra: Sequence[str]) -> list[Gate]:
             [Gate("pytest", (*pytest, *extra))]
             if extra
             else [
-                Gate("pytest, all but the engine", (*pytest, *(f"--ignore={folder}" for folder in ENGINE))),
-                Gate("pytest, the engine", (*pytest, *ENGINE), beside=True),
+                Gate("pytest, all but the engine", (*pytest, f"--ignore={ENGINE}")),
+                Gate("pytest, the engine", (*pytest, ENGINE), beside=True),
             ]
         ),
     ]
