@@ -198,13 +198,19 @@ WAYS = [
 """diffusers itself reads plain LoRAs in the form of peft."""
 
 
+@pytest.fixture(scope="module")
+def unet(models: dict[str, Path]) -> Any:
+    """As its file has it; for looking at only."""
+    return load_tiny(models["sd15"]).unet
+
+
 @pytest.mark.parametrize(("case", "names"), WAYS)
 def test_what_is_added_is_what_the_formula_says(
-    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, case: str, names: str
+    engine: DiffusersEngine, models: dict[str, Path], unet: Any, tmp_path: Path, case: str, names: str
 ) -> None:
     make, layer = CASES[case]
     torch.manual_seed(len(case))
-    plain = load_tiny(models["sd15"]).unet.get_submodule(layer)
+    plain = unet.get_submodule(layer)
     given = make(plain.weight.shape)
     prefix = {
         "kohya": "lora_unet_" + layer.replace(".", "_"),
@@ -214,7 +220,7 @@ def test_what_is_added_is_what_the_formula_says(
     spelled = {"lora_down": "lora_A", "lora_up": "lora_B", "dora_scale": "lora_magnitude_vector"} if names == "peft" else {}
     tensors = {f"{prefix}.{respelled(name, spelled)}": value.contiguous() for name, value in given.items()}
     save_file(tensors, tmp_path / "mine.safetensors")
-    report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(tmp_path / "mine.safetensors"), weight=0.7),))
+    report, _ = generate(engine, models["sd15"], loras=(Lora(path=str(tmp_path / "mine.safetensors"), weight=0.7),), steps=1)
     assert engine.loaded is not None
     ours = engine.loaded.modules["unet"].get_submodule(layer)
     wanted = plain.weight.data.double() + 0.7 * delta(plain.weight.data.double(), given)
