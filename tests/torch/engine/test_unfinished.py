@@ -34,22 +34,28 @@ from halftone.library.header import read_header
 from halftone.settings.places import latents_dir
 
 
+@pytest.fixture(scope="module")
+def other(models: dict[str, Path]) -> DiffusersEngine:
+    """The engine of another worker, which has made none of what goes on."""
+    made = DiffusersEngine()
+    generate(made, models["sd15"], "float16", steps=1)
+    return made
+
+
 @pytest.mark.filterwarnings("ignore:__array:DeprecationWarning")  # diffusers' DEIS hands tensors to NumPy in a way of NumPy 1
 @pytest.mark.parametrize(
     "sampler", ["Euler", "Euler a", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM", "DDPM", "UniPC", "PNDM", "DEIS", "LCM"]
 )
 def test_going_on_gives_the_picture_that_was_never_interrupted(
-    engine: DiffusersEngine, models: dict[str, Path], sampler: str
+    engine: DiffusersEngine, other: DiffusersEngine, models: dict[str, Path], sampler: str
 ) -> None:
     kept = stopped(engine, models["sd15"], sampler=sampler)
     assert kept.kept_step is not None
     with failing(engine, 3):
         whole, told = generate(engine, models["sd15"], "float16", sampler=sampler, steps=6)
     assert whole.images[0].state == "recovered"
-    fresh = DiffusersEngine()
-    generate(fresh, models["sd15"], "float16", steps=1)
-    with failing(fresh):
-        again, events = generate(fresh, models["sd15"], "float16", resume_latents=kept.latents, prompt="other", steps=1, seed=1)
+    with failing(other):
+        again, events = generate(other, models["sd15"], "float16", resume_latents=kept.latents, prompt="other", steps=1, seed=1)
     assert (pixels(again) == pixels(whole)).all()
     steps = [event.step for event in events.of(StepDone)]
     assert min(steps) == kept.kept_step + 1
@@ -102,16 +108,14 @@ def inputs(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.mark.parametrize("inputs", [("image",), ("image", "mask")], indirect=True, ids=["image", "inpainting"])
 def test_a_picture_made_of_another_goes_on_as_if_never_interrupted(
-    engine: DiffusersEngine, models: dict[str, Path], inputs: dict[str, Any]
+    engine: DiffusersEngine, other: DiffusersEngine, models: dict[str, Path], inputs: dict[str, Any]
 ) -> None:
     kept = stopped(engine, models["sd15"], **inputs)
     assert kept.kept_step is not None
     with failing(engine, 3):
         whole, _ = generate(engine, models["sd15"], "float16", steps=6, **inputs)
-    fresh = DiffusersEngine()
-    generate(fresh, models["sd15"], "float16", steps=1)
-    with failing(fresh):
-        again, events = generate(fresh, models["sd15"], "float16", resume_latents=kept.latents)
+    with failing(other):
+        again, events = generate(other, models["sd15"], "float16", resume_latents=kept.latents)
     assert (pixels(again) == pixels(whole)).all()
     assert min(event.step for event in events.of(StepDone)) == kept.kept_step + 1
 
