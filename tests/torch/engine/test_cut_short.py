@@ -11,7 +11,7 @@ import torch
 from tests.helpers.engine_runs import Recorder, generate, pixels
 from tests.helpers.interrupted import failing
 from tests.helpers.upscalers import make_upscaler
-from tests.torch.engine.test_out_of_memory import FULL, full, part
+from tests.torch.engine.test_out_of_memory import FULL, full, large, part
 
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.messages import PictureReady, StepDone
@@ -85,6 +85,15 @@ def test_what_is_no_upscale_model_is_told_before_the_first_step(
         generate(engine, models["sd15"], hires=Hires(upscaler=str(other)), emit=told)
     assert refused.value.code == "upscaler-not-one"
     assert not told.of(StepDone)
+
+
+@pytest.mark.usefixtures("first")
+def test_the_memory_that_ended_in_the_first_pass_is_told_with_the_last(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    with full(part(engine, "vae.decoder"), FULL[0], lambda latents: large(latents) and not is_second(latents)):
+        report, _ = generate(engine, models["sd15"], hires=LANCZOS)
+    (picture,) = report.images
+    assert [one.kind for one in picture.passes] == ["first", "second"]
+    assert [(one.phase, one.then, one.width) for one in picture.shortages] == [("decode", "tiles", 32)]
 
 
 @contextmanager

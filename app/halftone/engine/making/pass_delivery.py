@@ -9,7 +9,7 @@ import torch
 
 from halftone.contract.engine import Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
-from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts
+from halftone.contract.facts import GuardEvent, ModelFacts, PassFacts, PictureFacts, Shortage
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
@@ -22,7 +22,7 @@ from halftone.health.ran import first_times
 @dataclass(frozen=True)
 class Earlier:
     """What the passes before this one were. resolved: the whole picture's request, None before the first; started: when the first
-    began, by the performance counter; ran: as of a picture.
+    began, by the performance counter; ran, peak, shortages: as of a picture.
     """
 
     resolved: ResolvedRequest | None = None
@@ -30,6 +30,13 @@ class Earlier:
     events: tuple[GuardEvent, ...] = ()
     started: float = field(default_factory=time.perf_counter)
     ran: tuple[str, ...] = ()
+    peak: int | None = None
+    shortages: tuple[Shortage, ...] = ()
+
+    def done(self, made: Outcome) -> "Earlier":
+        """With a pass that was made; its facts and its request are of all so far."""
+        facts = made.facts
+        return Earlier(made.resolved, facts.passes, facts.events, self.started, facts.ran, facts.peak_memory, facts.shortages)
 
 
 class PassDelivery(Delivery):
@@ -145,6 +152,8 @@ class PassDelivery(Delivery):
             steps=sum(each.steps for each in passes),
             seconds=time.perf_counter() - self._earlier.started,
             room_bits=min(rooms, default=None),
+            peak_memory=max((one for one in (self._earlier.peak, facts.peak_memory) if one is not None), default=None),
+            shortages=(*self._earlier.shortages, *facts.shortages),
             ran=tuple(dict.fromkeys((*self._earlier.ran, *first_times(self._earlier.ran, facts.ran)))),
             state="recovered" if facts.state == "clean" and events else facts.state,
             cures={name: kind for each in passes for name, kind in each.cures.items()},

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -89,7 +90,8 @@ class Passes(Chain):
         self._left = None
         try:
             handover, events = self._handed(index, made)
-            earlier = Earlier(made.resolved, made.facts.passes, (*made.facts.events, *events), earlier.started, made.facts.ran)
+            earlier = earlier.done(made)
+            earlier = replace(earlier, events=(*earlier.events, *events))
             second = self._second(request, earlier, resuming=False)
             self._run(self._loaded, Pass(second, _SECOND, earlier, handover, kept, falls_back=True))
         except JobCancelled:

@@ -112,8 +112,7 @@ class Refining(Chain):
         blank = Image.new("RGB", (facts.width, facts.height))  # stands where the latents come in
         handover = Handover(index, blank, made.latents.cpu(), made.noise, model=self._facts)
         request = msgspec.structs.replace(request, resume_latents=None)
-        earlier = Earlier(made.resolved, facts.passes, facts.events, before.started, facts.ran)
-        return _Half(request, earlier, handover, kept, made, time.perf_counter() - before.started, left)
+        return _Half(request, before.done(made), handover, kept, made, time.perf_counter() - before.started, left)
 
     def _finish_all(self, waiting: deque[_Half]) -> None:
         self._control.check()
