@@ -26,7 +26,7 @@ from halftone.engine.curing.recover import ASSUMED, Recovery, only
 from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
-from halftone.engine.inputs.resolve import pipeline_arguments, refused, resolve, start_canvas, task_pipeline, with_prompts
+from halftone.engine.inputs.resolve import pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
 from halftone.engine.inputs.wanted import Inputs, of_request
@@ -37,7 +37,8 @@ from halftone.engine.making.delivery import Delivery
 from halftone.engine.making.guarding import Guard
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished, Stopped
-from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, picture_facts
+from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, decoded_later, picture_facts
+from halftone.engine.making.refusal import refusal
 from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import all_frames, frames_in
@@ -45,7 +46,7 @@ from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
-from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_sampler
+from halftone.engine.sampling.samplers import make_scheduler, put_scheduler
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
@@ -264,10 +265,10 @@ class Generation:
                 with varied_noise(self._loaded.pipe, self._variation()):
                     result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
             except (TypeError, ValueError, AssertionError) as error:
-                refused = self._refused(error)
-                if refused is error:
+                told = refusal(error, self._loaded, self._request, self._resolved.steps)
+                if told is error:
                     raise
-                raise refused from error
+                raise told from error
             except StepFailed as failure:
                 if not flight.watches_every_step:
                     flight.watch_every_step()
@@ -321,16 +322,6 @@ class Generation:
             flight.watch_every_step()  # this step failed before
         apply_plan(self._loaded, self._unfinished.plan)
         return state, lambda: apply_plan(self._loaded, self._guard.recovery.plan)
-
-    def _refused(self, error: Exception) -> Exception:
-        """What the pipeline does not take: so many steps, a sampler, an option, an input; any other error stays a fault."""
-        too_many = too_many_steps(getattr(self._loaded.pipe, "scheduler", None), self._resolved.steps, error)
-        if too_many is not None:
-            return too_many
-        sampler = self._request.sampler
-        if sampler is not None and is_unfit(self._loaded.pipe.scheduler, error):
-            return unfit_sampler(self._loaded.native_scheduler, sampler, error)
-        return error if isinstance(error, AssertionError) else refused(self._request.options, error)
 
     def _decode_only(self, flight: Flight) -> list[torch.Tensor]:
         """Decode kept latents; nothing else runs."""
@@ -398,12 +389,7 @@ class Generation:
             facts = msgspec.structs.replace(facts, fps=self._fps)
         if self._kept is None:
             return facts
-        before, decoder = self._kept.picture, self._decoder()
-        dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
-        cures = {name: cure for name, cure in before.cures.items() if name != decoder}
-        cures |= {name: cure for name, cure in facts.cures.items() if name == decoder}
-        of_then = {name: getattr(before, name) for name in ("steps", "room_bits", "passes", "prompt", "negative")}
-        return msgspec.structs.replace(facts, dtypes=dtypes, cures=cures, **of_then)
+        return decoded_later(facts, self._kept.picture, self._decoder())
 
     def _whole_plan(self) -> Plan:
         """Under which the picture was made: of kept latents the steps under one, the decode under the present one."""

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
+import msgspec
 import torch
 
 from halftone.contract.facts import GuardEvent, PictureFacts, Shortage
@@ -93,6 +94,15 @@ def picture_facts(
         shortages=tuple(now.shortages),
         broken_frames=seen.broken if seen is not None and several else (),
     )
+
+
+def decoded_later(facts: PictureFacts, before: PictureFacts, decoder: str) -> PictureFacts:
+    """The receipt of a picture of kept latents: of its decode now, and of its steps before."""
+    dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
+    cures = {name: cure for name, cure in before.cures.items() if name != decoder}
+    cures |= {name: cure for name, cure in facts.cures.items() if name == decoder}
+    of_then = {name: getattr(before, name) for name in ("steps", "room_bits", "passes", "prompt", "negative")}
+    return msgspec.structs.replace(facts, dtypes=dtypes, cures=cures, **of_then)
 
 
 def _cure(state: ComponentState) -> CureKind | None:

@@ -1,0 +1,16 @@
+"""What a pipeline says where it does not take what it is given, as a sentence of ours."""
+
+from halftone.contract.request import PictureRequest
+from halftone.engine.inputs.resolve import refused
+from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.samplers import is_unfit, too_many_steps, unfit_sampler
+
+
+def refusal(error: Exception, loaded: Loaded, request: PictureRequest, steps: int) -> Exception:
+    """So many steps, a sampler, an option, an input; any other error stays a fault, and is given back as it is."""
+    too_many = too_many_steps(getattr(loaded.pipe, "scheduler", None), steps, error)
+    if too_many is not None:
+        return too_many
+    if request.sampler is not None and is_unfit(loaded.pipe.scheduler, error):
+        return unfit_sampler(loaded.native_scheduler, request.sampler, error)
+    return error if isinstance(error, AssertionError) else refused(request.options, error)
