@@ -1,4 +1,4 @@
-"""The engine the worker talks to: one loaded model at a time, kept between jobs."""
+"""The engine the worker talks to: the models in memory are kept between jobs, mostly one at a time."""
 
 import os
 from collections.abc import Callable
