@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import torch
 
+from halftone.contract.training import Omen
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
 from halftone.training.guard.finite import norms, plain, read
-from halftone.training.guard.networks import optimized
+from halftone.training.guard.forecast import forecast
+from halftone.training.guard.networks import Networks, optimized
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls
 from halftone.training.guard.state import GoodState
@@ -48,6 +50,7 @@ class Attempts:
         scheduler: Any,
         clip: float | None,
         accumulate: int,
+        cures: bool,
     ) -> None:
         self._activations = activations
         self._calls = calls
@@ -55,9 +58,12 @@ class Attempts:
         self._good = good
         self._curing = curing
         self._optimizer = optimizer
-        self._scheduler = scheduler
-        self._clip = clip
+        self.scheduler = scheduler
+        self.clip = clip
         self._accumulate = accumulate
+        self._cures = cures
+        self.before_first: Callable[[], None] | None = None
+        """Called once, when the first gradients are there and no weight was changed yet."""
         self._gathered: dict[str, torch.Tensor] = {}
         self._count = 0
 
@@ -80,7 +86,11 @@ class Attempts:
             norm = self._gradients.norm()
             problem = None if math.isfinite(norm) else self._backward_problem()
             self._gradients.give_back(self._gathered, add=problem is None)
+        attempt = self._judged(value, norm, problem)
         self._begin()
+        return attempt
+
+    def _judged(self, value: float, norm: float | None, problem: Problem | None) -> Attempt:
         if problem is not None:
             self._good.forget_forward()
             return Attempt(value, False, norm, problem)
@@ -88,6 +98,17 @@ class Attempts:
         if self._count < self._accumulate:
             return Attempt(value, False, self._unscaled(norm), None)
         return self._update(value)
+
+    def forecast(self, networks: Networks) -> tuple[Omen, ...]:
+        """What is known to go wrong, from what there is by now: after the first way back also gradients and what was fed."""
+        return forecast(
+            networks,
+            self._optimizer,
+            clip=self.clip,
+            scaler=self._curing.scaler,
+            autocast=self._calls.autocast(),
+            fed=self._calls.fed(),
+        )
 
     def pass_over(self) -> None:
         """A loss is not used: what its passes left is forgotten, and the next step begins."""
@@ -148,7 +169,7 @@ class Attempts:
         bad = self._gradients.bad()
         first = bad[0] if bad else ""
         if self._curing.scaler is not None:
-            return Problem("loss-scale", "gradients", first, further=tuple(bad[1:9]), peak=self._curing.scale)
+            return Problem("loss-scale", "gradients", first, further=tuple(bad[1:9]), peak=self._gradients.peak(first))
         network, module = self._calls.owner(first)
         dtype = self._calls.computes_in(network, module)
         narrow = dtype in (torch.float16, torch.bfloat16)
@@ -162,12 +183,15 @@ class Attempts:
         """The optimizer's step, made again under cures of its own: they need no new pass."""
         self._count = 0
         norm = self._prepared()
+        if self.before_first is not None:
+            self.before_first, look = None, self.before_first
+            look()
         self._good.before_update(norm)
         first = problem = self._stepped()
         tries = 0
         while problem is not None:
             self._good.undo()
-            if tries == _UPDATES or not self._curing.cure_optimizer(problem, self._good):
+            if not self._cures or tries == _UPDATES or not self._curing.cure_optimizer(problem, self._good):
                 self._gradients.clear()
                 return Attempt(value, False, norm, first)
             if self._good.masters is not None:
@@ -184,8 +208,8 @@ class Attempts:
         trained = [p for _, p in optimized(self._optimizer) if p.grad is not None]
         if self._curing.scaler is not None:
             self._curing.scaler.unscale_(self._optimizer)
-        if self._clip is not None:
-            return float(torch.nn.utils.clip_grad_norm_(trained, self._clip))
+        if self.clip is not None:
+            return float(torch.nn.utils.clip_grad_norm_(trained, self.clip))
         return math.hypot(*read(norms([plain(p.grad) for p in trained if p.grad is not None])))
 
     def _stepped(self) -> Problem | None:
@@ -220,6 +244,6 @@ class Attempts:
             self._curing.scaler.update()  # the gradients were finite: it may grow
         self._gradients.clear()
         self._optimizer.zero_grad(set_to_none=True)
-        if self._scheduler is not None:
-            self._scheduler.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
         self._good.accept()

@@ -17,18 +17,20 @@ from typing import Any, Final, Literal
 import msgspec
 import torch
 
-from halftone.contract.training import Caught, Deed, TrainCure
+from halftone.contract.training import Caught, Deed, Omen, Remedy, TrainCure
 from halftone.engine.basics.tensors import NAMES
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.attempts import Attempt, Attempts
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.between import Between
 from halftone.training.guard.curing import Curing
+from halftone.training.guard.forecast import CLIP, apply_to_optimizer, raise_norm_epsilons, schedule_for
 from halftone.training.guard.networks import Networks, named_networks, named_parameters, optimized
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls
 from halftone.training.guard.state import GoodState
 
+Forecast = Literal["tell", "apply", "off"]
 OnBad = Literal["cure", "skip", "stop"]
 Loss = torch.Tensor | Callable[[], torch.Tensor]
 
@@ -69,7 +71,8 @@ class TrainingGuard:
     learning rate, stepped after each step of the optimizer. clip: largest norm of the gradients. accumulate: calls of `step` per
     step of the optimizer; each loss counts 1 / accumulate. on_bad: "cure": the step is made again with what it needs, at most
     three times; "skip": it is left out; "stop": training stops. keep_every, keep: good steps between two states that are kept on
-    the host, and how many. tell: called with each finding.
+    the host, and how many. forecast: what is known to go wrong before the first step is told (`omens`), or what certainly will
+    is mended as well with its cheapest remedy. tell: called with each finding.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class TrainingGuard:
         on_bad: OnBad = "cure",
         keep_every: int = 50,
         keep: int = 2,
+        forecast: Forecast = "tell",
         tell: Callable[[Caught], None] | None = None,
     ) -> None:
         networks = named_networks(model)
@@ -106,8 +110,17 @@ class TrainingGuard:
             scheduler=scheduler,
             clip=clip,
             accumulate=accumulate,
+            cures=on_bad == "cure",
         )
+        self._networks = networks
+        self._optimizer = optimizer
+        self._forecast: Forecast = forecast
         self._bad_in_a_row = 0
+        self.omens: tuple[Omen, ...] = ()
+        """What was known before the first step: of the settings at once, of gradients and data when they are there."""
+        if forecast != "off":
+            self._foresee()
+            self._attempts.before_first = self._foresee
         self.caught: list[Caught] = []
         """Everything that was found so far, in order."""
 
@@ -146,10 +159,38 @@ class TrainingGuard:
             self._bad_in_a_row = 0
         return self._report(attempt, before, started, tries)
 
+    def apply(self, remedy: Remedy, *, steps: int = 1000) -> bool:
+        """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: it is the script's to apply
+        (other data, another type), or it is in force already.
+        """
+        match remedy:
+            case "float32-states" | "float32-master":
+                return self._curing.take_masters(self._good)
+            case "grad-scaler":
+                return self._curing.scale_loss(next(iter(self._good.trained.values())).device.type)
+            case "clip-1":
+                self._attempts.clip = CLIP
+            case "warm-up" | "cosine":
+                self._attempts.scheduler = schedule_for(self._optimizer, remedy, steps)
+            case "norm-epsilon-up":
+                raise_norm_epsilons(self._networks)
+            case _:
+                if not apply_to_optimizer(self._optimizer, remedy):
+                    return False
+        self._good.keep()
+        return True
+
     def remove(self) -> None:
         """Take everything off the networks: hooks and cures."""
         self._attempts.remove()
         self._curing.remove()
+
+    def _foresee(self) -> None:
+        self.omens = self._attempts.forecast(self._networks)
+        if self._forecast == "apply":
+            for omen in self.omens:
+                if omen.certain and omen.remedies:
+                    self.apply(omen.remedies[0])
 
     def _passed_over(self, loss: torch.Tensor, before: int, started: float) -> StepReport:
         """Weights or moments were put back: a loss that was computed before that belongs to others."""
@@ -234,7 +275,9 @@ class TrainingGuard:
 
 def _beyond_scale(problem: Problem) -> Problem:
     """Still bad with the loss as it is: the factor was not what made it so."""
-    return replace(problem, cause="gradient-nonfinite") if problem.cause == "loss-scale" else problem
+    if problem.cause != "loss-scale":
+        return problem
+    return replace(problem, cause="gradient-overflow" if problem.peak == math.inf else "gradient-nonfinite")
 
 
 def _rewrote(noticed: Caught) -> bool:

@@ -83,13 +83,25 @@ class Curing:
                 if "eps" in group:
                     group["eps"] = max(float(group["eps"]), EPSILON)
             good.keep()
-        elif problem.cure in ("epsilon-up", "float32-states") and self._masters is None:
-            self._masters = Masters(self._optimizer)
-            good.take_masters(self._masters)
-        else:
+        elif problem.cure not in ("epsilon-up", "float32-states") or not self.take_masters(good):
             return False
         self.last = "float32-states" if self._masters is not None else "epsilon-up"
         self._optimizers.append((self.last, problem.name))
+        return True
+
+    def take_masters(self, good: GoodState) -> bool:
+        """The optimizer works on float32 copies from now on. False: it does already."""
+        if self._masters is not None:
+            return False
+        self._masters = Masters(self._optimizer)
+        good.take_masters(self._masters)
+        return True
+
+    def scale_loss(self, device: str) -> bool:
+        """The loss is scaled from now on. False: it is already."""
+        if self._scaler is not None:
+            return False
+        self._scaler = torch.amp.GradScaler(device)
         return True
 
     def remove(self) -> None:

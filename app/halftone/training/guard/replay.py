@@ -80,6 +80,17 @@ class Calls:
             _Call(name, args, kwargs, torch.get_rng_state(), torch.get_autocast_dtype(device) if on else None, device)
         )
 
+    def fed(self) -> dict[str, Any]:
+        """What the networks were called with in this step, by name; of several calls the first."""
+        found: dict[str, Any] = {}
+        for call in reversed(self._kept):
+            found |= {joined(call.network, name): value for name, value in _arguments(call).items()}
+        return found
+
+    def autocast(self) -> torch.dtype | None:
+        """The type that autocast had in the first call of this step; None without it."""
+        return self._kept[0].autocast if self._kept else None
+
     def owner(self, parameter: str) -> tuple[str, str | None]:
         """(network, module) that a parameter of this name belongs to; no module for one that none of the networks holds."""
         for name, network in self._networks.items():
@@ -168,9 +179,13 @@ def _run(network: nn.Module, call: _Call) -> None:
 
 def _bad_input(call: _Call) -> str:
     """Name of an argument that is not finite; a mask may hold -inf."""
+    return next((name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))), "")
+
+
+def _arguments(call: _Call) -> dict[str, Any]:
+    """By name, masks left out: they hold -inf on purpose."""
     named = {**{f"input {place + 1}": value for place, value in enumerate(call.args)}, **call.kwargs}
-    signals = {name: value for name, value in named.items() if "mask" not in name}
-    return next((name for name, value in signals.items() if not math.isfinite(peak_of(value))), "")
+    return {name: value for name, value in named.items() if "mask" not in name}
 
 
 def _bad_weight(network: nn.Module, module: str) -> str:

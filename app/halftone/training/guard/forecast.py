@@ -1,0 +1,171 @@
+"""The forecast of a training: its facts read from network, optimizer and what is fed, and its remedies applied on request."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from halftone.contract.training import Omen, Remedy
+from halftone.contract.words import DType
+from halftone.engine.basics.tensors import NAMES, tensors_in
+from halftone.measure.stats import peak
+from halftone.training.guard.networks import Networks, joined, named_networks, named_parameters
+from halftone.training.guard.omens import GroupFacts, RunFacts, omens
+
+ADAPTIVE: Final = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adam8bit", "AdamW8bit", "RMSprop", "Adagrad"})
+"""Optimizers whose updates are about as large as the rate."""
+_EPSILONS: Final = ("eps", "epsilon", "variance_epsilon")
+EPSILON: Final = 1e-4
+_SAMPLE: Final = 4096
+"""Numbers of each tensor that its median is taken of."""
+_LOWER: Final = 0.1
+CLIP: Final = 1.0
+"""Norm that the remedy clips the gradients to."""
+_NORM_EPSILON: Final = 1e-5
+_WARM_UP: Final = 100
+
+
+def forecast(
+    model: Networks,
+    optimizer: torch.optim.Optimizer,
+    *,
+    clip: float | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+    autocast: torch.dtype | None = None,
+    fed: Mapping[str, Any] | None = None,
+) -> tuple[Omen, ...]:
+    """What will and what may go wrong. autocast: type of the passes, where the script uses it; fed: what the network is called
+    with, by name. Gradients that are there already are read as well.
+    """
+    return omens(run_facts(model, optimizer, clip=clip, scaler=scaler, autocast=autocast, fed=fed))
+
+
+def run_facts(
+    model: Networks,
+    optimizer: torch.optim.Optimizer,
+    *,
+    clip: float | None,
+    scaler: torch.amp.GradScaler | None,
+    autocast: torch.dtype | None,
+    fed: Mapping[str, Any] | None,
+) -> RunFacts:
+    """The facts alone."""
+    networks = named_networks(model)
+    names = {id(p): name for name, p in named_parameters(networks).items()}
+    stored = [p.dtype for network in networks.values() for p in network.parameters() if p.is_floating_point()]
+    computes = autocast or (max(set(stored), key=stored.count) if stored else torch.float32)
+    return RunFacts(
+        groups=tuple(fact for group in optimizer.param_groups for fact in _group_facts(group, optimizer, names)),
+        computes=NAMES.get(computes, "float32"),
+        clip=clip,
+        scale=float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() else None,
+        norms=tuple(_bad_norms(networks)),
+        broken=tuple(n for n, p in named_parameters(networks).items() if not math.isfinite(peak(p.detach()))),
+        data=tuple(_fed(fed or {})),
+    )
+
+
+def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy) -> bool:
+    """A remedy that only changes the optimizer's settings. False: it is not one of these."""
+    for group in optimizer.param_groups:
+        match remedy:
+            case "epsilon-1e-4":
+                group["eps"] = max(float(group.get("eps", 0.0)), EPSILON)
+            case "amsgrad":
+                group["amsgrad"] = True
+            case "lower-rate":
+                group["lr"] = float(group["lr"]) * _LOWER
+            case _:
+                return False
+    return True
+
+
+def schedule_for(optimizer: torch.optim.Optimizer, remedy: Remedy, steps: int) -> torch.optim.lr_scheduler.LRScheduler | None:
+    """The learning rate's schedule of a remedy; None: it has none."""
+    if remedy == "warm-up":
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / _WARM_UP))
+    if remedy == "cosine":
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
+    return None
+
+
+def raise_norm_epsilons(model: Networks) -> None:
+    """Norms that turn zeros into bad numbers get an epsilon that their type holds."""
+    networks = named_networks(model)
+    bad = set(_bad_norms(networks))
+    for network, root in networks.items():
+        for name, module in root.named_modules():
+            for attribute in _EPSILONS if joined(network, name) in bad else ():
+                if isinstance(getattr(module, attribute, None), float):
+                    setattr(module, attribute, _NORM_EPSILON)
+
+
+def _group_facts(group: Mapping[str, Any], optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Iterable[GroupFacts]:
+    kinds: dict[DType, list[torch.Tensor]] = {}
+    for parameter in group["params"]:
+        if parameter.dtype in NAMES:
+            kinds.setdefault(NAMES[parameter.dtype], []).append(parameter)
+    betas = group.get("betas")
+    for dtype, parameters in kinds.items():
+        gradients = [g for p in parameters if p.grad is not None and (g := _median(p.grad, nonzero=True)) > 0.0]
+        yield GroupFacts(
+            name=names.get(id(parameters[0]), "parameter"),
+            count=len(parameters),
+            dtype=dtype,
+            states=_states(optimizer, parameters, dtype),
+            rate=float(group.get("lr", 0.0)),
+            epsilon=float(group["eps"]) if isinstance(group.get("eps"), (int, float)) else None,
+            beta2=float(betas[1]) if betas is not None and len(betas) > 1 else None,
+            adaptive=type(optimizer).__name__ in ADAPTIVE,
+            masters=False,
+            medians=tuple(_median(p.detach()) for p in parameters if p.dim() > 1),
+            gradient=sorted(gradients)[len(gradients) // 2] if gradients else None,
+        )
+
+
+def _states(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor], dtype: DType) -> DType:
+    """The type of the moments: of those that are there, else torch's habit, the type of the parameter."""
+    for parameter in parameters:
+        for value in optimizer.state.get(parameter, {}).values():
+            if isinstance(value, torch.Tensor) and value.dim() and value.dtype in NAMES:
+                return NAMES[value.dtype]
+    return dtype
+
+
+def _median(tensor: torch.Tensor, *, nonzero: bool = False) -> float:
+    """Of |x|, of a sample spread over the tensor."""
+    flat = tensor.detach().flatten()
+    sample = flat[:: max(1, flat.numel() // _SAMPLE)].abs().float()
+    sample = sample[sample > 0] if nonzero else sample
+    return float(sample.median()) if sample.numel() else 0.0
+
+
+def _bad_norms(networks: Mapping[str, nn.Module]) -> Iterable[str]:
+    """Norms that make bad numbers of zeros in the type that they are in, found by asking them."""
+    for network, root in networks.items():
+        for name, module in root.named_modules():
+            has_epsilon = any(isinstance(getattr(module, attribute, None), float) for attribute in _EPSILONS)
+            if has_epsilon and _breaks(module):
+                yield joined(network, name)
+
+
+def _breaks(module: nn.Module) -> bool:
+    weight = next((p for p in module.parameters(recurse=False) if p.dim() == 1), None)
+    if weight is None or next(module.children(), None) is not None:
+        return False
+    zeros = torch.zeros(1, 1, weight.numel(), dtype=weight.dtype, device=weight.device)
+    try:
+        with torch.no_grad():
+            made = module(zeros)
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return False  # it wants another shape: a group norm, say, which torch computes in float32
+    return any(not math.isfinite(peak(tensor)) for tensor in tensors_in(made))
+
+
+def _fed(fed: Mapping[str, Any]) -> Iterable[tuple[str, float, float]]:
+    for name, value in fed.items():
+        for tensor in tensors_in(value):
+            if tensor.dim() >= 2 and "mask" not in name:
+                yield name, peak(tensor), float(tensor.detach().abs().float().mean())

@@ -1,0 +1,155 @@
+"""The guard leaves a sound training as it is, to the bit, and stops every planted fault before it reaches the weights."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.bench.training.faults import guarded, one, sound
+from tests.helpers.training_faults import FAULTS, TRAININGS, Convolutional, Fault, Training, make
+from torch import nn
+from torch.nn import functional
+
+from halftone.training.guard import TrainingGuard, TrainingStopped
+
+PLAIN = [t for t in TRAININGS if "autocast" not in t.__name__ and "scaled" not in t.__name__]
+
+
+@pytest.mark.parametrize("training", TRAININGS, ids=lambda training: training.__name__.strip("_"))
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_caught_before_the_weights_and_named(training: Callable[[], Training], fault: Fault) -> None:
+    result = one(training, fault, computed=False)
+    if result is None:
+        return  # this fault does no harm to this training
+    assert (result.caught, result.untouched, result.named) == (True, True, True), result.told
+
+
+def test_sound_runs_raise_no_alarm() -> None:
+    assert sound(2 * len(TRAININGS)) == []
+
+
+def by_hand(training: Training) -> None:
+    """A step as a script makes it."""
+    training.loss().backward()
+    torch.nn.utils.clip_grad_norm_(training.network.parameters(), 1.0)
+    training.optimizer.step()
+    training.optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("training", PLAIN, ids=lambda training: training.__name__.strip("_"))
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_sound_training_is_the_same_to_the_bit(training: Callable[[], Training], computed: bool) -> None:
+    watched, plain = make(training), make(training)
+    guard = guarded(watched)
+    for _ in range(4):
+        watched.batch()
+        plain.batch()
+        guard.step(watched.loss() if computed else watched.loss)
+        by_hand(plain)
+    ours, theirs = watched.network.state_dict(), plain.network.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert guard.caught == []
+
+
+def test_gathered_gradients_are_those_of_one_large_batch_and_survive_a_bad_part() -> None:
+    parts = [torch.randn(4, 8, generator=torch.Generator().manual_seed(n)) for n in range(4)]
+
+    def network() -> nn.Linear:
+        torch.manual_seed(0)
+        return nn.Linear(8, 1)
+
+    ours, theirs = network(), network()
+    guard = TrainingGuard(ours, torch.optim.SGD(ours.parameters(), lr=0.1), accumulate=4)
+    broken = parts[1].clone()
+    broken[0, 0] = torch.nan
+    reports = [
+        guard.step(lambda x=x: functional.mse_loss(ours(x), x.sum(1, keepdim=True))) for x in (parts[0], broken, *parts[1:])
+    ]
+    assert [report.applied for report in reports] == [False, False, False, False, True]
+    assert [caught.cause for caught in guard.caught] == ["data-nonfinite"]
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for x in parts:
+        (functional.mse_loss(theirs(x), x.sum(1, keepdim=True)) / 4).backward()
+    optimizer.step()
+    assert torch.allclose(ours.weight, theirs.weight, atol=1e-7)
+
+
+def test_the_running_means_of_a_norm_are_put_back_with_the_step() -> None:
+    torch.manual_seed(0)
+    network = Convolutional()
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    x = torch.randn(2, 3, 8, 8)
+    guard.step(lambda: network(x).square().mean())
+    before = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    x = torch.full_like(x, torch.nan)
+    report = guard.step(lambda: network(x).square().mean(), items=("broken.png",))
+    assert report.caught[0].items == ("broken.png",)
+    assert all(torch.equal(buffer, before[name]) for name, buffer in network.named_buffers() if buffer.is_floating_point())
+
+
+def test_three_bad_steps_in_a_row_end_the_training_with_sound_weights() -> None:
+    torch.manual_seed(0)
+    network = nn.Linear(4, 1)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    before = network.weight.detach().clone()
+    bad = torch.full((2, 4), torch.nan)
+    for _ in range(2):
+        assert not guard.step(lambda: network(bad).mean()).applied
+    with pytest.raises(TrainingStopped) as stopped:
+        guard.step(lambda: network(bad).mean())
+    assert stopped.value.caught.did == "stopped"
+    assert torch.equal(network.weight, before)
+
+
+@pytest.mark.logs("step 1: data-nonfinite in input 1, skipped")
+def test_a_finding_stands_in_the_log_and_is_told() -> None:
+    network = nn.Linear(4, 1)
+    told: list[str] = []
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters()), tell=lambda caught: told.append(caught.cause))
+    guard.step(network(torch.full((1, 4), torch.inf)).mean())
+    assert told == ["data-nonfinite"]
+
+
+def test_the_same_random_numbers_in_every_step_are_noticed_and_told_once() -> None:
+    network = nn.Linear(4, 4)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01))
+    for _ in range(4):
+        torch.manual_seed(3)
+        guard.step(lambda: network(torch.randn(2, 4)).square().mean())
+        torch.randn(5)
+    assert [caught.cause for caught in guard.caught] == ["random-outside"]
+
+
+def test_an_error_in_the_optimizer_leaves_the_weights_as_they_were() -> None:
+    class Failing(torch.optim.SGD):
+        def step(self, closure: object = None) -> None:
+            with torch.no_grad():
+                self.param_groups[0]["params"][0].add_(1.0)
+            raise RuntimeError("half way")
+
+    network = nn.Linear(4, 4)
+    before = network.weight.detach().clone()
+    guard = TrainingGuard(network, Failing(network.parameters(), lr=0.01))
+    with pytest.raises(RuntimeError, match="half way"):
+        guard.step(lambda: network(torch.ones(1, 4)).mean())
+    assert torch.equal(network.weight, before)
+
+
+def test_large_weights_in_float32_are_not_copied_and_an_older_state_stands_in() -> None:
+    network = nn.Linear(4200, 4200, bias=False)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-3), keep_every=1)
+    assert guard.memory["beside"] == 0
+    x = torch.randn(2, 4200)
+    guard.step(lambda: network(x).square().mean())
+    good = network.weight.detach().clone()
+    network.weight.data[0, 0] = torch.nan
+    report = guard.step(lambda: network(x).square().mean())
+    assert [(caught.cause, caught.did) for caught in report.caught] == [("weights-changed", "restored")]
+    assert torch.isfinite(network.weight).all()
+    assert torch.allclose(network.weight, good, atol=1e-2)
+
+
+def test_what_the_guard_put_on_the_networks_comes_off() -> None:
+    network = nn.Sequential(nn.Linear(4, 4), nn.GELU())
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01))
+    guard.remove()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
