@@ -38,7 +38,7 @@ def sana() -> SanaTransformer2DModel:
         patch_size=1,
     )
     with torch.no_grad():
-        network.get_submodule("caption_projection.linear_2").weight.mul_(500)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        network.get_submodule("caption_projection.linear_2").weight.mul_(500)  # pyright: ignore[reportCallIssue]
     return network
 
 
