@@ -9,11 +9,15 @@ from torch import nn
 
 from halftone.contract.training import Caught, Cause, Deed, TrainCure, Watched
 from halftone.measure.stats import peak
-from halftone.training.guard.networks import joined, state_tensors
+from halftone.training.guard.networks import state_tensors
 from halftone.training.guard.outside import Fingerprint, Interference, differences, random_state, take
 from halftone.training.guard.state import GoodState
 
 _ROWS: Final[dict[Cause, Watched]] = {"state-outside": "optimizer", "random-outside": "loss", "autocast-outside": "activations"}
+_MAY_BE_MEANT: Final[frozenset[Cause]] = frozenset(
+    {"weights-changed", "random-outside", "mode-outside", "frozen-outside", "autocast-outside"}
+)
+"""A script may clamp its weights, thaw layers or train two networks in turn: told once, and left as it is."""
 _REMEMBERED: Final = 4096
 """Steps whose random numbers are known again."""
 
@@ -49,7 +53,7 @@ class Between:
             found = differences(self._before, self._take(), self._names)
         found += self._reseeded(good.steps + 1) + self._changed(around)
         fresh = [one for one in found if (one.cause, one.name) not in self._told]
-        self._told |= {(one.cause, one.name) for one in fresh if one.cause in ("weights-changed", "random-outside")}
+        self._told |= {(one.cause, one.name) for one in fresh if one.cause in _MAY_BE_MEANT}
         return [self._answered(one, good, put_back=put_back) for one in fresh]
 
     def _take(self) -> Fingerprint:
@@ -96,14 +100,6 @@ class Between:
             case "cast-outside":
                 self._put_types_back(names)
                 return good.put_back() is not None if good.exact else True
-            case "mode-outside":
-                for name in names:
-                    self._part(name).training = one.was == "train"
-                return True
-            case "frozen-outside":
-                for name in names:
-                    self._parameters[name].requires_grad_(one.was == "trained")
-                return True
             case "weights-changed":
                 bad = any(not math.isfinite(peak(self._parameters[name])) for name in names)
                 return self._restored_or_accepted(good, bad=bad)
@@ -128,9 +124,3 @@ class Between:
                 held = before.parameters[name]
                 parameter = self._parameters[name]
                 parameter.data = parameter.data.to(held.device, held.dtype)
-
-    def _part(self, name: str) -> nn.Module:
-        found = {
-            joined(network, inside): part for network, root in self._networks.items() for inside, part in root.named_modules()
-        }
-        return found[name]
