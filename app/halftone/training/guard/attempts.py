@@ -11,7 +11,6 @@ from halftone.contract.training import Omen
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
-from halftone.training.guard.finite import norms, plain, read
 from halftone.training.guard.forecast import forecast
 from halftone.training.guard.networks import Networks, optimized
 from halftone.training.guard.problem import Problem
@@ -80,24 +79,26 @@ class Attempts:
         value = float(loss.detach())
         problem = self._forward_problem(loss, value)
         norm: float | None = None
+        total: torch.Tensor | None = None
         if problem is None:
             self._gathered = self._gradients.take()
             self._scaled(loss / self._accumulate).backward()
-            norm = self._gradients.norm()
+            total = self._gradients.norm()
+            norm = self._gradients.finite_norm(total)
             problem = None if math.isfinite(norm) else self._backward_problem()
             self._gradients.give_back(self._gathered, add=problem is None)
-        attempt = self._judged(value, norm, problem)
+        attempt = self._judged(value, norm, problem, total if norm == float(total or 0.0) else None)
         self._begin()
         return attempt
 
-    def _judged(self, value: float, norm: float | None, problem: Problem | None) -> Attempt:
+    def _judged(self, value: float, norm: float | None, problem: Problem | None, total: torch.Tensor | None) -> Attempt:
         if problem is not None:
             self._good.forget_forward()
             return Attempt(value, False, norm, problem)
         self._count += 1
         if self._count < self._accumulate:
             return Attempt(value, False, self._unscaled(norm), None)
-        return self._update(value)
+        return self._update(value, total if self._accumulate == 1 else None)
 
     def forecast(self, networks: Networks) -> tuple[Omen, ...]:
         """What is known to go wrong, from what there is by now: after the first way back also gradients and what was fed."""
@@ -179,10 +180,10 @@ class Attempts:
 
     # -- the optimizer ---------------------------------------------------------------------------------------------------------
 
-    def _update(self, value: float) -> Attempt:
+    def _update(self, value: float, total: torch.Tensor | None) -> Attempt:
         """The optimizer's step, made again under cures of its own: they need no new pass."""
         self._count = 0
-        norm = self._prepared()
+        norm = self._prepared(total)
         if self.before_first is not None:
             self.before_first, look = None, self.before_first
             look()
@@ -201,16 +202,18 @@ class Attempts:
         self._accept()
         return Attempt(value, True, norm, None, first, tries)
 
-    def _prepared(self) -> float:
-        """Gradients handed to masters, unscaled, clipped. Gives their norm before that."""
+    def _prepared(self, total: torch.Tensor | None) -> float:
+        """Gradients handed to masters, unscaled, clipped. Gives their norm before that. total: that norm, if it is known."""
         if self._good.masters is not None:
             self._good.masters.hand_over()
         trained = [p for _, p in optimized(self._optimizer) if p.grad is not None]
         if self._curing.scaler is not None:
             self._curing.scaler.unscale_(self._optimizer)
+        if total is None or self._curing.scaler is not None or self._good.masters is not None:
+            total = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
         if self.clip is not None:
-            return float(torch.nn.utils.clip_grad_norm_(trained, self.clip))
-        return math.hypot(*read(norms([plain(p.grad) for p in trained if p.grad is not None])))
+            torch.nn.utils.clip_grads_with_norm_(trained, self.clip, total)
+        return float(total)
 
     def _stepped(self) -> Problem | None:
         bad = self._good.impossible()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from halftone.measure.stats import peak
-from halftone.training.guard.finite import bad_among, norms, plain, read
+from halftone.training.guard.finite import bad_among, plain
 
 
 class GradientWatch:
@@ -21,10 +21,19 @@ class GradientWatch:
         """A step begins."""
         self._order.clear()
 
-    def norm(self) -> float:
-        """2-norm of all gradients, not finite where one is not. Waits for the device once."""
-        found = read(norms([plain(gradient) for gradient in self._gradients().values()]))
-        return math.hypot(*found) if all(map(math.isfinite, found)) else self._exactly(found)
+    def norm(self) -> torch.Tensor:
+        """2-norm of all gradients, by torch's own function, so that what is clipped with it is the same to the bit."""
+        return torch.nn.utils.get_total_norm([plain(gradient) for gradient in self._gradients().values()])
+
+    def finite_norm(self, norm: torch.Tensor) -> float:
+        """That norm as a number, not finite only where a gradient is not. Waits for the device once.
+
+        In 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite; then it is taken again.
+        """
+        value = float(norm)
+        if math.isfinite(value) or bad_among(self._gradients()):
+            return value
+        return math.hypot(*(float(torch.linalg.vector_norm(plain(g).double())) for g in self._gradients().values()))
 
     def take(self) -> dict[str, torch.Tensor]:
         """The gradients gathered so far, taken away: the next way back begins with none."""
@@ -65,12 +74,6 @@ class GradientWatch:
 
     def _gradients(self) -> dict[str, torch.Tensor]:
         return {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
-
-    def _exactly(self, found: list[float]) -> float:
-        """The squares of finite numbers can pass float32's limit; then float64 tells."""
-        if any(map(math.isnan, found)):
-            return math.nan
-        return math.hypot(*(float(torch.linalg.vector_norm(plain(g).double())) for g in self._gradients().values()))
 
     def _note(self, name: str) -> Callable[[torch.Tensor], None]:
         def arrived(_parameter: torch.Tensor) -> None:
