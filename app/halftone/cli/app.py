@@ -21,6 +21,7 @@ from halftone.cli.inputs import (
 )
 from halftone.cli.models import models
 from halftone.cli.tools import JOB, Tools
+from halftone.cli.training import training
 from halftone.cli.typed import command_line
 from halftone.cli.upscale import upscale
 from halftone.contract.errors import HalftoneError
@@ -53,6 +54,7 @@ def application() -> typer.Typer:
     app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
     app.command(cls=Command, epilog=_example("models"))(models)
     app.command(cls=Command, epilog=_example("fetch", "flux1-dev-fp8.safetensors"))(fetch)
+    app.add_typer(training(), name="train")
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
     return app

@@ -110,6 +110,10 @@ ErrorCode = Literal[
     "disk-full",
     "out-of-memory",
     "model-too-large",
+    "run-missing",
+    "run-empty",
+    "run-silent",
+    "run-pickles",
     "no-rescale",
     "repair-eight-bits",
     "nothing-to-repair",
@@ -396,6 +400,16 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "repair-eight-bits": (
         "{model} holds weights in eight bits, which a repaired copy could not hold exactly.",
         "Use the cure that the check offers instead.",
+    ),
+    "run-missing": ("There is no run at {path}.", "Give the folder that the trainer wrote into, or one of its logs."),
+    "run-empty": ("{path} is empty.", "Give the folder that the trainer wrote into, or one of its logs."),
+    "run-silent": (
+        "Nothing in {path} tells how a training went; files looked at: {files}.",
+        "Give what the trainer printed, its TensorBoard events, metrics.csv, trainer_state.json, or .safetensors checkpoints.",
+    ),
+    "run-pickles": (
+        "{path} holds only pickle files, which can run code when they are opened, so Halftone does not open them.",
+        "Give the folder with the logs, or checkpoints saved as .safetensors.",
     ),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
     "worker-lost": (

@@ -1,0 +1,32 @@
+"""The group of commands around training."""
+
+from typing import Any, Final
+
+import typer
+
+from halftone.cli.doctor import doctor
+from halftone.cli.help import Command, Group
+from halftone.cli.typed import command_line
+
+_PLAIN: Final = "run"
+"""What is meant where no command of the group is named: `halftone train CONFIG.toml`."""
+
+
+class _Group(Group):
+    """A group whose plain command needs no name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if _PLAIN in self.commands and args and args[0] not in {*self.commands, "-h", "--help"}:
+            args = [_PLAIN, *args]
+        return super().parse_args(ctx, args)
+
+
+def training() -> typer.Typer:
+    group = typer.Typer(cls=_Group, help="What went wrong in a training.", no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(_group)
+    group.command(cls=Command, epilog=f"Example:  {command_line('train', 'doctor', 'output/my-lora')}")(doctor)
+    return group
+
+
+def _group() -> None:
+    """What went wrong in a training."""

@@ -1,0 +1,149 @@
+"""What the doctor finds, as plain facts; `words` makes sentences of them."""
+
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from halftone.contract.training import Remedy
+from halftone.library.run_logs.series import Point, Quantity, Track
+
+Verdict = Literal["sound", "trouble", "silent"]
+"""silent: nothing that was read tells how the run went."""
+
+TroubleCode = Literal[
+    "nonfinite", "weights", "latents", "scale-floor", "diverged", "nothing-learnt", "rate-zero", "validation", "stopped"
+]
+
+SignCode = Literal[
+    "first-step",
+    "first-logged",
+    "second-step",
+    "finite-then",
+    "steady",
+    "loss-rising",
+    "loss-jump",
+    "loss-hidden",
+    "gradient-spike",
+    "gradient-steady",
+    "gradient-first",
+    "gradient-skips",
+    "recovers",
+    "scale-falling",
+    "scale-floor",
+    "scale-growing",
+    "steps-skipped",
+    "after-validation",
+    "after-validation-again",
+    "after-checkpoint",
+    "after-resume",
+    "warm-up-end",
+    "rate-high",
+    "rate-low",
+    "half",
+    "half-weights",
+    "bfloat16",
+    "float32",
+    "epsilon-zero",
+    "no-clip",
+    "nan-latents",
+    "sdxl-half-vae",
+    "weights-half-bad",
+    "weights-all-bad",
+    "weights-some-bad",
+    "weights-bad-before",
+    "weights-sound",
+    "averaged",
+    "error",
+]
+
+Suspicion = Literal[
+    "data-nonfinite",
+    "weights-nonfinite",
+    "activation-overflow",
+    "gradient-overflow",
+    "loss-scale",
+    "optimizer-epsilon",
+    "optimizer-state",
+    "learning-rate",
+    "vae-overflow",
+    "validation",
+]
+"""Those of `Cause` that a log can point to, and two that the guard does not meet. vae-overflow: the picture encoder leaves the
+range of float16, so that the latents are no numbers; validation: it changed the model, in a way that a log does not tell.
+"""
+
+Advice = Remedy | Literal["vae-float32", "validate-apart", "earlier-checkpoint", "new-optimizer-state", "watch"]
+"""watch: train with Halftone's guard, which names the layer."""
+
+
+class Where(NamedTuple):
+    """A place in a log. line: 0 where the file has no lines; step: None where none is known."""
+
+    file: str
+    line: int = 0
+    step: int | None = None
+
+
+class First(msgspec.Struct, frozen=True, kw_only=True):
+    """The first number that is not finite. tag: as the log names it; wall: seconds since 1970, None if not told."""
+
+    quantity: Quantity
+    tag: str
+    value: float
+    where: Where
+    wall: float | None = None
+
+
+class Sign(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was seen, with its numbers and the place where they stand."""
+
+    code: SignCode
+    where: Where | None = None
+    values: tuple[float | int | str, ...] = ()
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    code: TroubleCode
+    where: Where | None = None
+    values: tuple[float | int | str, ...] = ()
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A likely cause. score: points of the signs that speak for it, less those against it."""
+
+    cause: Suspicion
+    score: int
+    signs: tuple[Sign, ...]
+    against: tuple[Sign, ...] = ()
+    advice: tuple[Advice, ...] = ()
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """troubles: the gravest first; signs: all that was seen; suspects: the likeliest first; last_sound: the checkpoint to go
+    back to, "" where there is none; steps: (first, last) of what was read.
+    """
+
+    verdict: Verdict
+    troubles: tuple[Trouble, ...] = ()
+    first: First | None = None
+    signs: tuple[Sign, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    last_sound: str = ""
+    steps: tuple[int, int] | None = None
+    last_loss: float | None = None
+
+
+class Bad(NamedTuple):
+    """A number that is not finite. place: its index in the track; since: where the unbroken steps before it begin."""
+
+    track: Track
+    place: int
+    since: int
+
+    @property
+    def point(self) -> Point:
+        return self.track[self.place]
+
+
+HALF_LEAST: Final = 2.0**-24
+"""The smallest number above zero in float16; half of it and less is zero there."""

@@ -1,0 +1,292 @@
+"""From what was read of a run to a diagnosis. Pure."""
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Final, Literal
+
+from halftone.health.doctor import looking
+from halftone.health.doctor.causes import suspects
+from halftone.health.doctor.found import HALF_LEAST, Bad, Diagnosis, First, Sign, SignCode, Trouble, Where
+from halftone.health.doctor.setup import Setup, setup_of
+from halftone.library.run_logs.checkpoints import Checkpoint
+from halftone.library.run_logs.folder import Run
+from halftone.library.run_logs.series import Happening, Point, Track
+
+_HIGH_RATE: Final = 1e-3
+_LOW_RATE: Final = 2e-5
+_CONSTANT: Final = 50
+_DIVERGED: Final = 10.0
+_ABOVE_START: Final = 3.0
+_ENOUGH: Final = 50
+_SKIPPED: Final = 5
+_DEFAULT_EPSILON: Final = 1e-8
+"""Of Adam and AdamW in PyTorch."""
+
+
+def diagnose(run: Run) -> Diagnosis:
+    """What is wrong with a run, if anything is."""
+    if run.silent:
+        return Diagnosis(verdict="silent")
+    setup = setup_of(run.settings)
+    bad = looking.first_bad(run.tracks)
+    troubles = tuple(_troubles(run, bad))
+    signs = tuple(_signs(run, bad, setup)) if troubles else tuple(_sound_signs(run))
+    return Diagnosis(
+        verdict="trouble" if troubles else "sound" if _tells(run) else "silent",
+        troubles=troubles,
+        first=None if bad is None else _first(bad),
+        signs=signs,
+        suspects=suspects(signs, setup) if any(one.code in _NUMERIC for one in troubles) else (),
+        last_sound=_last_sound(run.checkpoints, bad),
+        steps=_span(run.tracks),
+        last_loss=_last_loss(run),
+    )
+
+
+_NUMERIC: Final = frozenset(("nonfinite", "weights", "latents", "scale-floor", "diverged", "validation"))
+
+
+def _tells(run: Run) -> bool:
+    """Whether there is a number of the training itself, or of its weights."""
+    return any(one.quantity in {"loss", "gradient", "validation"} for one in run.tracks) or any(
+        not one.problem for one in run.checkpoints
+    )
+
+
+def _first(bad: Bad) -> First:
+    track, point = bad.track, bad.point
+    wall = point.wall if math.isfinite(point.wall) else None
+    return First(quantity=track.quantity, tag=track.tag, value=point.value, where=looking.where(track, point), wall=wall)
+
+
+def _of(run: Run, quantity: str) -> list[Track]:
+    return [track for track in run.tracks if track.quantity == quantity]
+
+
+def _troubles(run: Run, bad: Bad | None) -> Iterator[Trouble]:
+    """The gravest first."""
+    if bad is not None:
+        yield Trouble(code="nonfinite", where=looking.where(bad.track, bad.point))
+    for one in run.checkpoints:
+        if one.bad:
+            yield Trouble(code="weights", where=Where(one.file, 0, one.step), values=(len(one.bad), one.bad[0].tensor))
+            break
+    latents = [one for one in run.happenings if one.kind == "nan-latents"]
+    if latents:
+        yield Trouble(code="latents", where=_place(latents[0]), values=(len(latents), latents[0].words))
+    if bad is None:
+        yield from _quiet_troubles(run)
+    stopped = _stopped(run)
+    if stopped is not None:
+        yield Trouble(code="stopped", where=_place(stopped), values=(stopped.words,))
+
+
+def _quiet_troubles(run: Run) -> Iterator[Trouble]:
+    """What goes wrong with finite numbers."""
+    floor = next((one for one in run.happenings if one.kind == "scale-floor"), None)
+    low = next((sign for sign in looking.scale_signs(_of(run, "scale"), None) if sign.code == "scale-floor"), None)
+    if floor is not None:
+        yield Trouble(code="scale-floor", where=_place(floor))
+    elif low is not None:
+        yield Trouble(code="scale-floor", where=low.where)
+    for track in _of(run, "validation"):
+        wrong = looking.first_bad([_as_loss(track)])
+        if wrong is not None:
+            yield Trouble(code="validation", where=looking.where(track, wrong.point), values=(track.tag,))
+            break
+    for track in _of(run, "loss"):
+        if (trouble := _flat(track) or _diverged(track)) is not None:
+            yield trouble
+            return
+    rates = _of(run, "rate")
+    if rates and all(len(track) >= _CONSTANT and not any(track.values) for track in rates):
+        yield Trouble(code="rate-zero", where=looking.where(rates[0], rates[0][0]))
+
+
+def _as_loss(track: Track) -> Track:
+    return Track(track.file, track.tag, "loss", track.steps, track.values, track.lines, track.seats, track.walls)
+
+
+def _flat(track: Track) -> Trouble | None:
+    """One and the same loss from the first step to the last; a loss of nothing can be reached."""
+    if len(set(track.steps)) < _CONSTANT or track.values[0] == 0 or len(set(track.values)) > 1:
+        return None
+    return Trouble(code="nothing-learnt", where=looking.where(track, track[0]), values=(track.values[0], len(track)))
+
+
+def _diverged(track: Track) -> Trouble | None:
+    """A loss that ends far above its lowest level and above its beginning. Medians, so that single steps do not count."""
+    if len(track) < _ENOUGH or track.by_epoch:
+        return None
+    size = max(5, len(track) // 10)
+    levels = [median(track.values[at : at + size]) for at in range(0, len(track) - size + 1, size)]
+    last = median(track.values[-size:])
+    lowest = min(levels)
+    if lowest <= 0 or last < _DIVERGED * lowest or last < _ABOVE_START * levels[0]:
+        return None
+    begun = next(index for index in range(len(track)) if track.values[index] >= last / 2 and index >= levels.index(lowest) * size)
+    return Trouble(code="diverged", where=looking.where(track, track[begun]), values=(lowest, last))
+
+
+def _stopped(run: Run) -> Happening | None:
+    """The error that a log ends with: one after which it has no number any more."""
+    ends: dict[str, int] = {}
+    for track in run.tracks:
+        ends[track.file] = max(ends.get(track.file, 0), track.seats[-1])
+    last = [one for one in run.happenings if one.kind in {"error", "out-of-memory"} and one.seat > ends.get(one.file, 0)]
+    named = [one for one in last if not one.words.lower().startswith("traceback")]
+    interrupted = {one.file for one in run.happenings if one.kind == "interrupted"}
+    return next((one for one in reversed(named or last) if one.file not in interrupted), None)
+
+
+def _place(one: Happening) -> Where:
+    return Where(one.file, one.line, one.step)
+
+
+def _sound_signs(run: Run) -> Iterator[Sign]:
+    """What is worth a word in a sound run."""
+    yield from looking.skipped_norms(_of(run, "gradient"))
+    yield from looking.scale_signs(_of(run, "scale"), None)
+
+
+def _signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
+    if bad is not None:
+        loss = _loss_of(run, bad)
+        yield from looking.loss_signs(loss, bad)
+        hidden = tuple(_hidden(run, bad))
+        norms = looking.gradient_signs(looking.mates(run, bad.track, "gradient"), bad)
+        yield from hidden
+        yield from (sign for sign in norms if not (hidden and sign.code == "gradient-first"))
+        rates = looking.mates(run, bad.track, "rate")
+        yield from looking.rate_signs(rates, bad)
+        yield from looking.happening_signs(run.happenings, bad)
+        if (again := looking.recovers(bad)) is not None:
+            yield again
+        if bad.track.averaged and bad.track.quantity == "loss":
+            yield Sign(code="averaged", where=looking.where(bad.track, bad.point), values=(bad.track.tag,))
+    scales = _of(run, "scale") if bad is None else looking.mates(run, bad.track, "scale")
+    yield from looking.scale_signs(scales, bad)
+    yield from _told_signs(run, bad)
+    yield from _setup_signs(run, bad, setup)
+    resumed = any(one.kind == "resume" for one in run.happenings) or "resumed" in setup.places
+    yield from weight_signs(run.checkpoints, bad, resumed=resumed)
+
+
+def _loss_of(run: Run, bad: Bad) -> Track:
+    """The loss to look back on: the track that went bad, or beside a norm the loss with the most numbers."""
+    if bad.track.quantity == "loss":
+        return bad.track
+    return max(looking.mates(run, bad.track, "loss"), key=len, default=bad.track)
+
+
+def _hidden(run: Run, bad: Bad) -> Iterator[Sign]:
+    """A loss of exactly 0 beside bad norms: transformers' Trainer writes it for a bad loss."""
+    if bad.track.quantity != "gradient":
+        return
+    for track in looking.mates(run, bad.track, "loss"):
+        later = [track[index] for index in range(len(track)) if track.steps[index] >= bad.point.step]
+        if later and not any(point.value for point in later):
+            yield Sign(code="loss-hidden", where=looking.where(track, later[0]), values=(len(later),))
+            return
+
+
+def _told_signs(run: Run, bad: Bad | None) -> Iterator[Sign]:
+    """What the program itself said."""
+    until = math.inf if bad is None else bad.point.step
+    early = [one for one in run.happenings if one.step is None or one.step <= until]
+    skipped = [one for one in early if one.kind == "skipped-step"]
+    if len(skipped) >= _SKIPPED:
+        yield Sign(code="steps-skipped", where=_place(skipped[-1]), values=(len(skipped),))
+    told: tuple[Literal["nan-latents", "scale-floor"], ...] = ("nan-latents", "scale-floor")
+    for kind in told:
+        said = [one for one in run.happenings if one.kind == kind]
+        if said:
+            yield Sign(code=kind, where=_place(said[0]), values=(said[0].words,))
+    stopped = _stopped(run)
+    if stopped is not None:
+        yield Sign(code="error", where=_place(stopped), values=(stopped.words,))
+
+
+def _setup_signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
+    codes: dict[str, SignCode] = {"half": "half", "bfloat16": "bfloat16", "float32": "float32"}
+    place, said = setup.place("precision")
+    if setup.precision in codes:
+        yield Sign(code=codes[setup.precision], where=place, values=(said,))
+    if setup.half_weights:
+        place, said = setup.place("half-weights")
+        yield Sign(code="half-weights", where=place, values=(said,))
+        epsilon = _DEFAULT_EPSILON if setup.epsilon is None else setup.epsilon
+        if epsilon <= HALF_LEAST / 2 and not setup.adaptive:
+            yield Sign(code="epsilon-zero", where=setup.place("epsilon")[0], values=(epsilon, int(setup.epsilon is None)))
+    if setup.clip == 0:
+        yield Sign(code="no-clip", where=setup.place("clip")[0])
+    if setup.xl and setup.precision == "half" and not setup.other_vae:
+        yield Sign(code="sdxl-half-vae", where=setup.place("model")[0])
+    yield from _rate_sign(run, bad, setup)
+
+
+def _rate_sign(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
+    """Whether the rate is high or low, by what Adam is usually given."""
+    if setup.adaptive:
+        return
+    place, _ = setup.place("rate")
+    rate = setup.rate
+    tracks = _of(run, "rate") if bad is None else looking.mates(run, bad.track, "rate")
+    seen = [point for track in tracks[:1] for point in (looking.before(track, bad) if bad else _points(track))]
+    if seen:
+        peak = max(seen, key=lambda point: point.value)
+        rate, place = peak.value, looking.where(tracks[0], peak)
+    if rate is not None and rate >= _HIGH_RATE:
+        yield Sign(code="rate-high", where=place, values=(rate,))
+    elif rate is not None and 0 < rate <= _LOW_RATE:
+        yield Sign(code="rate-low", where=place, values=(rate,))
+
+
+def _points(track: Track) -> list[Point]:
+    return [track[index] for index in range(len(track)) if math.isfinite(track.values[index])]
+
+
+def weight_signs(checkpoints: Sequence[Checkpoint], bad: Bad | None, *, resumed: bool) -> Iterator[Sign]:
+    """What the first checkpoint with bad numbers looks like, or that the last is sound though the loss is not.
+
+    resumed: whether the run began from a checkpoint.
+    """
+    read = [one for one in checkpoints if not one.problem]
+    first = next((one for one in read if one.bad), None)
+    if first is None:
+        last = read[-1] if read else None
+        if last is not None and bad is not None and last.step is not None and last.step > bad.point.step:
+            yield Sign(code="weights-sound", where=Where(last.file, 0, last.step))
+        return
+    place = Where(first.file, 0, first.step)
+    total = sum(kind.tensors for kind in first.kinds.values())
+    half, wide = first.kinds.get("F16"), first.kinds.get("F32")
+    values = (len(first.bad), total, first.bad[0].tensor)
+    if half and wide and half.bad == half.tensors and not wide.bad:
+        yield Sign(code="weights-half-bad", where=place, values=(half.tensors, wide.tensors, first.bad[0].tensor))
+    else:
+        yield Sign(code="weights-all-bad" if len(first.bad) == total else "weights-some-bad", where=place, values=values)
+    if resumed and bad is not None and bad.place == bad.since and first.step is not None and first.step < bad.point.step:
+        yield Sign(code="weights-bad-before", where=place, values=values)
+
+
+def _last_sound(checkpoints: Sequence[Checkpoint], bad: Bad | None) -> str:
+    """The last checkpoint before the trouble that holds no bad number."""
+    found = ""
+    for one in checkpoints:
+        if one.bad:
+            break
+        if not one.problem and (bad is None or one.step is None or one.step < bad.point.step):
+            found = one.file
+    return found
+
+
+def _span(tracks: Sequence[Track]) -> tuple[int, int] | None:
+    steps = [track.steps for track in tracks if track.quantity in {"loss", "gradient"} and not track.by_epoch]
+    return (min(map(min, steps)), max(map(max, steps))) if steps else None
+
+
+def _last_loss(run: Run) -> float | None:
+    track = max((one for one in run.tracks if one.quantity == "loss"), key=len, default=None)
+    return None if track is None or not math.isfinite(track.values[-1]) else track.values[-1]

@@ -1,0 +1,262 @@
+"""Looks at the numbers before the first bad one. Every function is pure: tracks and happenings in, signs out."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+from typing import Final
+
+from halftone.health.doctor.found import Bad, Sign, SignCode, Where
+from halftone.library.run_logs.folder import Run
+from halftone.library.run_logs.series import Happening, HappeningKind, Point, Quantity, Track
+
+NEAR: Final = 3
+"""Steps within which one thing comes right after another."""
+_FEW: Final = 5
+_MANY: Final = 20
+_WINDOW: Final = 200
+_LASTING: Final = 3
+"""Bad norms in a row that no loss scale in search of its place explains, where they last to the end."""
+_RISEN: Final = 2.0
+_RISEN_MEAN: Final = 1.3
+_JUMPED: Final = 5.0
+_SPIKE: Final = 10.0
+_FALLEN: Final = 16.0
+_FLOOR: Final = 1.0
+
+
+def where(track: Track, point: Point) -> Where:
+    return Where(track.file, point.line, point.step)
+
+
+def first_bad(tracks: Iterable[Track]) -> Bad | None:
+    """The earliest number that is not finite, of the loss before others at the same step. A norm counts where it stays bad:
+    while a loss scale looks for its place, single norms are infinite in every sound run.
+    """
+    found = [bad for track in tracks if track.quantity in _ORDER and not track.by_epoch and (bad := _bad_in(track))]
+    found = found or [bad for track in tracks if track.quantity == "loss" and (bad := _bad_in(track))]
+    return min(found, key=lambda bad: (bad.point.step, _ORDER.index(bad.track.quantity), bad.track.averaged), default=None)
+
+
+_ORDER: Final[tuple[Quantity, ...]] = ("loss", "gradient", "rate")
+
+
+def _bad_in(track: Track) -> Bad | None:
+    index = _lasting(track) if track.quantity == "gradient" else _first(track)
+    return None if index is None else Bad(track, index, _since(track, index))
+
+
+def _first(track: Track) -> int | None:
+    return next((index for index, value in enumerate(track.values) if not math.isfinite(value)), None)
+
+
+def _lasting(track: Track) -> int | None:
+    """Where the bad values begin that last to the end."""
+    index = len(track)
+    while index and not math.isfinite(track.values[index - 1]):
+        index -= 1
+    if len(track) - index >= _LASTING or (index == 0 and track.steps and track.steps[-1] >= _MANY):
+        return index
+    return None
+
+
+def _since(track: Track, index: int) -> int:
+    """Where the steps begin that lead to this one without starting anew."""
+    while index and track.steps[index - 1] <= track.steps[index]:
+        index -= 1
+    return index
+
+
+def mates(run: Run, track: Track, quantity: Quantity) -> list[Track]:
+    """Tracks of a quantity that belong to the same run: of the same file, else of the same folder, else of all."""
+    known = [one for one in run.tracks if one.quantity == quantity]
+    folder = track.file.rpartition("/")[0]
+    for near in (
+        [one for one in known if one.file == track.file],
+        [one for one in known if one.file.rpartition("/")[0] == folder],
+    ):
+        if near:
+            return near
+    return known
+
+
+def before(track: Track, bad: Bad) -> list[Point]:
+    """Finite numbers up to the bad one: in its own track those before it, in others those up to its step."""
+    if track is bad.track:
+        span = range(bad.since, bad.place)
+    else:
+        last = bad.point.step - (track.quantity == "loss")
+        end = len(track)
+        while end and track.steps[end - 1] > last:
+            end -= 1
+        span = range(_since(track, end - 1) if end else 0, end)
+    return [track[index] for index in span if math.isfinite(track.values[index])]
+
+
+def loss_signs(track: Track, bad: Bad) -> Iterator[Sign]:
+    """track: the loss that is looked at, mostly the one that went bad."""
+    points = before(track, bad)
+    step = bad.point.step
+    if not points:
+        told: SignCode = "first-step" if step <= 2 else "first-logged"
+        yield Sign(code=told, where=where(bad.track, bad.point), values=(step,))
+        return
+    last = points[-1]
+    if len(points) == 1 and last.step <= 1:
+        yield Sign(code="second-step", where=where(track, last), values=(last.value, step))
+    if len(points) >= _MANY:
+        yield Sign(code="finite-then", where=where(track, last), values=(len(points), last.step, last.value))
+    values = [point.value for point in points]
+    risen, jumped = _rise(values, mean=track.averaged), _jump(values)
+    if risen:
+        yield Sign(code="loss-rising", where=where(track, last), values=risen)
+    elif jumped:
+        yield Sign(code="loss-jump", where=where(track, last), values=jumped)
+    elif len(points) >= _MANY:
+        yield Sign(code="steady", where=where(track, last), values=(median(values[-_FEW:]), median(values[-_WINDOW:])))
+
+
+def _rise(values: Sequence[float], *, mean: bool) -> tuple[float, float] | None:
+    """(lowest, last) level of medians, where the last is clearly higher."""
+    if len(values) < 2 * _FEW:
+        return None
+    size = max(_FEW, len(values) // 10)
+    levels = [median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
+    lowest, last = min(levels), median(values[-size:])
+    return (lowest, last) if lowest > 0 and last / lowest >= (_RISEN_MEAN if mean else _RISEN) else None
+
+
+def _jump(values: Sequence[float]) -> tuple[float, float] | None:
+    """(usual, last) where one of the last two is far above those before."""
+    if len(values) < _FEW + 2:
+        return None
+    usual, last = median(values[-_MANY - 2 : -2]), max(values[-2:])
+    highest = max(values[-_WINDOW:-2])
+    return (usual, last) if usual > 0 and last >= _JUMPED * usual and last > highest else None
+
+
+def gradient_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
+    """Of the norm before the bad number: spike, bad before the loss, or nothing."""
+    for track in tracks:
+        early = _bad_before(track, bad)
+        if early is not None:
+            yield Sign(code="gradient-first", where=where(track, early), values=(early.step, early.value))
+        points = before(track, bad)
+        if len(points) < 2 * _FEW:
+            continue
+        usual = median(point.value for point in points[-_WINDOW:])
+        peak = max(points[-2 * _FEW :], key=lambda point: point.value)
+        if usual > 0 and peak.value >= _SPIKE * usual:
+            yield Sign(code="gradient-spike", where=where(track, peak), values=(peak.value, peak.step, usual))
+        elif early is None:
+            yield Sign(code="gradient-steady", where=where(track, points[-1]), values=(usual, points[-1].value))
+        return
+
+
+def _bad_before(track: Track, bad: Bad) -> Point | None:
+    """The first of the bad norms that lead up to the bad loss without a good one between."""
+    if track is bad.track:
+        return bad.point
+    step = bad.point.step
+    end = len(track)
+    while end and track.steps[end - 1] > step:
+        end -= 1
+    index = end
+    while index and not math.isfinite(track.values[index - 1]):
+        index -= 1
+    return track[index] if index < end and track.steps[index] < step else None
+
+
+def scale_signs(tracks: Sequence[Track], bad: Bad | None) -> Iterator[Sign]:
+    """Of the loss scale up to the bad number, or to the end of a run without one."""
+    for track in tracks:
+        points = before(track, bad) if bad else [track[i] for i in range(len(track)) if math.isfinite(track.values[i])]
+        if len(points) < 2:
+            continue
+        last = points[-1]
+        peak = max(points[-_WINDOW:], key=lambda point: point.value)
+        if last.value < peak.value and last.value <= _FLOOR and peak.value / max(last.value, 1e-300) >= 2**10:
+            yield Sign(code="scale-floor", where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
+        elif last.value > 0 and peak.value / last.value >= _FALLEN and peak.step < last.step:
+            yield Sign(code="scale-falling", where=where(track, last), values=(peak.value, peak.step, last.value, last.step))
+        elif last.value >= 2.0**32:
+            yield Sign(code="scale-growing", where=where(track, last), values=(points[0].value, last.value))
+        return
+
+
+def happening_signs(happenings: Sequence[Happening], bad: Bad) -> Iterator[Sign]:
+    """What was done right before the bad number."""
+    previous = bad.track[bad.place - 1] if bad.place > bad.since else None
+    for kind, code in _AFTER:
+        same = [one for one in happenings if one.kind == kind]
+        last = next((one for one in reversed(same) if _right_before(one, bad, previous)), None)
+        if last is None:
+            continue
+        earlier = sum(1 for one in same if one.step is not None and last.step is not None and one.step < last.step)
+        told: SignCode = "after-validation-again" if kind == "validation" and earlier else code
+        yield Sign(code=told, where=Where(last.file, last.line, last.step), values=(last.words, earlier))
+
+
+_AFTER: Final[tuple[tuple[HappeningKind, SignCode], ...]] = (
+    ("resume", "after-resume"),
+    ("validation", "after-validation"),
+    ("checkpoint", "after-checkpoint"),
+)
+
+
+def _right_before(one: Happening, bad: Bad, previous: Point | None) -> bool:
+    """Whether something happened at most NEAR steps before, in the same file after the last good number or so."""
+    step = bad.point.step
+    if one.file == bad.track.file:
+        if one.seat > bad.point.seat:
+            return False
+        since = one.step if one.step is not None else (previous.step if previous and previous.seat <= one.seat else None)
+        if since is None or since > step:
+            return one.kind == "resume" and bad.place - bad.since <= NEAR
+        return step - since <= NEAR or (one.kind == "resume" and _few_since(one, bad))
+    return one.step is not None and 0 <= step - one.step <= NEAR
+
+
+def _few_since(one: Happening, bad: Bad) -> bool:
+    seats = bad.track.seats
+    return bad.place - bisect_right(seats, one.seat) <= NEAR
+
+
+def rate_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
+    """The end of the warm-up right before."""
+    for track in tracks:
+        points = before(track, bad)
+        if len(points) < 2 * _FEW:
+            continue
+        top = max(point.value for point in points)
+        peak = next(point for point in points if point.value >= 0.99 * top)
+        near = max(_MANY, peak.step // 10)
+        rose = points[0].value <= top / 2 and peak.step > points[0].step
+        if rose and top > 0 and bad.point.step - peak.step <= near:
+            yield Sign(code="warm-up-end", where=where(track, peak), values=(peak.step, top))
+            return
+
+
+def skipped_norms(tracks: Iterable[Track]) -> Iterator[Sign]:
+    """Norms that were not finite in a run that went on."""
+    for track in tracks:
+        count = sum(1 for value in track.values if not math.isfinite(value))
+        if count:
+            index = next(index for index, value in enumerate(track.values) if not math.isfinite(value))
+            yield Sign(code="gradient-skips", where=where(track, track[index]), values=(count, len(track)))
+
+
+def recovers(bad: Bad) -> Sign | None:
+    """Whether finite numbers follow in the same stretch, so that the weights stayed sound."""
+    track = bad.track
+    if track.averaged:
+        return None
+    last = bad.point.step
+    good, count = 0, 0
+    for index in range(bad.place, len(track)):
+        if track.steps[index] < last:
+            break
+        last = track.steps[index]
+        finite = math.isfinite(track.values[index])
+        good, count = good + finite, count + (not finite)
+    return Sign(code="recovers", where=where(track, bad.point), values=(count, good)) if good >= _LASTING else None

@@ -1,0 +1,116 @@
+"""What the run was started with, as far as its files tell, in words the judge understands."""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from halftone.health.doctor.found import Where
+from halftone.library.run_logs.series import Setting
+
+_YES: Final = frozenset(("true", "1", "yes", "on"))
+_HALF: Final = re.compile(r"^(?:fp16|16|16-mixed|16-true|float16|half|torch\.float16|pure_fp16)$")
+_BRAIN: Final = re.compile(r"^(?:bf16|bf16-mixed|bf16-true|bfloat16|torch\.bfloat16)$")
+_WIDE: Final = re.compile(r"^(?:no|fp32|32|32-true|float32|torch\.float32)$")
+_EPSILON: Final = re.compile(r"\beps(?:ilon)?\s*=\s*([\d.eE+-]{1,20})")
+_ADAPTIVE: Final = re.compile(r"prodigy|dadapt|adafactor|schedule-?free", re.IGNORECASE)
+_XL: Final = re.compile(r"sdxl|sd_xl|stable-diffusion-xl|[-_]xl[-_.]", re.IGNORECASE)
+
+
+class Setup(NamedTuple):
+    """precision: "half", "bfloat16", "float32" or "" where it is not told; half_weights: the parameters themselves in float16;
+    rate, epsilon, clip, warm_up: None where not told. `places`: where each was told.
+    """
+
+    precision: str = ""
+    half_weights: bool = False
+    rate: float | None = None
+    optimizer: str = ""
+    epsilon: float | None = None
+    clip: float | None = None
+    warm_up: float | None = None
+    xl: bool = False
+    other_vae: bool = False
+    places: "dict[str, tuple[Where, str]]" = {}  # noqa: RUF012 - never written to
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the optimizer finds its own rate, so that the one that is set is a factor."""
+        return bool(_ADAPTIVE.search(self.optimizer))
+
+    def place(self, name: str) -> tuple[Where | None, str]:
+        """(where it was told, as it stands there)."""
+        return self.places.get(name, (None, ""))
+
+
+def setup_of(settings: Iterable[Setting]) -> Setup:
+    """The first that tells counts."""
+    told: dict[str, Setting] = {}
+    for one in settings:
+        if _tells(one):
+            told.setdefault(one.name, one)
+    places = {name: (Where(one.file, one.line), one.value) for name, one in told.items()}
+    values = {name: one.value for name, one in told.items()}
+    precision, name = _precision(values)
+    if name:
+        places["precision"] = places[name]
+    pure = values.get("precision", "").lower() in {"16-true", "pure_fp16"}
+    half_weights = pure or any(values.get(key, "").lower() in {*_YES, "fp16", "float16"} for key in _PURE)
+    half_weights = half_weights and values.get("masters", "") not in _MASTERS
+    if half_weights:
+        places["half-weights"] = next((places[key] for key in _PURE if key in places), places.get("precision", (Where(""), "")))
+    return Setup(
+        precision=precision or ("half" if half_weights else ""),
+        half_weights=half_weights,
+        rate=_number(values.get("rate")),
+        optimizer=values.get("optimizer", ""),
+        epsilon=_epsilon(values),
+        clip=_number(values.get("clip")),
+        warm_up=_number(values.get("warm-up")),
+        xl=bool(_XL.search(values.get("model", ""))),
+        other_vae=values.get("vae-float32", "").lower() in _YES or "vae" in values,
+        places=places,
+    )
+
+
+_MASTERS: Final = frozenset(("amp", "inflat_all"))
+"""Modes of TRELLIS' and guided-diffusion's trainers that keep a float32 copy of the weights."""
+_PURE: Final = ("half-weights", "weights")
+
+
+def _tells(setting: Setting) -> bool:
+    """Whether it says anything: a switch that is off does not."""
+    return setting.value.lower() not in {"false", "", "none"} or setting.name == "precision"
+
+
+def _precision(values: dict[str, str]) -> tuple[str, str]:
+    """(what the run computes in, the setting that says so)."""
+    said = values.get("precision", "").lower()
+    for pattern, meant in ((_HALF, "half"), (_BRAIN, "bfloat16"), (_WIDE, "float32")):
+        if pattern.match(said):
+            if meant == "float32" and (switch := _switch(values)):
+                return switch
+            return meant, "precision"
+    return _switch(values) or ("", "")
+
+
+def _switch(values: dict[str, str]) -> tuple[str, str] | None:
+    for name, meant in (("fp16", "half"), ("bf16", "bfloat16")):
+        if values.get(name, "").lower() in _YES:
+            return meant, name
+    return None
+
+
+def _epsilon(values: dict[str, str]) -> float | None:
+    for text in (values.get("optimizer-arguments", ""), values.get("optimizer", "")):
+        if found := _EPSILON.search(text):
+            return _number(found.group(1))
+    return _number(values.get("epsilon"))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        return None
+    return number if number is not None and math.isfinite(number) else None

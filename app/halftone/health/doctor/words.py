@@ -1,0 +1,157 @@
+"""Sentences of the doctor, as templates with values: what was found, what came before, causes, what can be done."""
+
+from typing import Final
+
+from halftone.health.doctor.found import Advice, First, Sign, SignCode, Suspicion, Trouble, TroubleCode, Where
+from halftone.health.words import NARROW, Words, number
+from halftone.library.run_logs.series import NoteCode, Quantity
+
+QUANTITIES: Final[dict[Quantity, str]] = {
+    "loss": "The loss",
+    "gradient": "The gradient norm",
+    "rate": "The learning rate",
+    "scale": "The loss scale",
+    "validation": "The validation loss",
+}
+
+TROUBLES: Final[dict[TroubleCode, str]] = {
+    "nonfinite": "{0} is not finite from step {1} on.",
+    "weights": "The checkpoint holds numbers that are not finite, in {0} tensors, the first of them {1}.",
+    "latents": "Pictures became latents that are not numbers: “{1}”, said {0} times.",
+    "scale-floor": "The loss scale fell to its floor: every step overflowed.",
+    "diverged": "The loss was down to {0} and ended at {1}: the training came apart, with finite numbers.",
+    "nothing-learnt": "The loss is {0} from the first step to the last, in all of {1} numbers: nothing was learnt.",
+    "rate-zero": "The learning rate is 0 in every step: nothing was learnt.",
+    "validation": "The validation loss {0} is not finite, while the training's own numbers are.",
+    "stopped": "The run ended with an error: “{0}”.",
+}
+
+SIGNS: Final[dict[SignCode, str]] = {
+    "first-step": "It was bad from the very first step.",
+    "first-logged": "The first number in the log, of step {0}, is bad already.",
+    "second-step": "The first step was sound ({0}), the next one was not: it went wrong in the first update, or right after it.",
+    "finite-then": "{0} finite numbers stand before it, the last of step {1}: {2}.",
+    "steady": "The loss was steady to the end: {0} in the last steps, {1} in those before.",
+    "loss-rising": "The loss had been rising: from {0} to {1}.",
+    "loss-jump": "The loss had jumped: from around {0} to {1}.",
+    "loss-hidden": "The loss is told as exactly 0 in {0} places: transformers' Trainer writes that instead of a bad loss.",
+    "gradient-spike": "The gradient norm had leapt to {0} in step {1}; {2} was usual.",
+    "gradient-steady": "The gradient norm was as usual to the end: {1}, around {0} before.",
+    "gradient-first": "The gradient norm was bad first, in step {0}, while the loss was still finite: it arose on the way back.",
+    "gradient-skips": "{0} of {1} gradient norms are not finite; a loss scale leaves such steps out.",
+    "recovers": "Finite numbers follow: {0} bad ones, {1} good ones after the first of them.",
+    "scale-falling": "The loss scale had fallen from {0} in step {1} to {2} in step {3}.",
+    "scale-floor": "The loss scale reached its floor.",
+    "scale-growing": "The loss scale grew from {0} to {1} and found no limit: the gradients are tiny, or nothing.",
+    "steps-skipped": "{0} steps had been left out because a gradient overflowed.",
+    "after-validation": "A validation ran right before, for the first time: “{0}”.",
+    "after-validation-again": "A validation ran right before; {1} earlier ones did no harm.",
+    "after-checkpoint": "A checkpoint was saved right before.",
+    "after-resume": "The run had just been resumed: “{0}”.",
+    "warm-up-end": "The warm-up had just ended: the learning rate was at its top, {1}, from step {0} on.",
+    "rate-high": "The learning rate is {0}, which is high for Adam.",
+    "rate-low": "The learning rate is {0}, which is low for Adam.",
+    "half": "It was trained in FP16.",
+    "half-weights": "The weights themselves were in FP16.",
+    "bfloat16": "It was trained in BF16, which has the range of FP32.",
+    "float32": "It was trained in FP32.",
+    "epsilon-zero": "The optimizer's epsilon, {0}, is 0 in FP16, so that its update may be 0 divided by 0.",
+    "no-clip": "Gradients were not clipped.",
+    "nan-latents": "The trainer said so itself: “{0}”.",
+    "sdxl-half-vae": "The model is an SDXL; its own VAE overflows in FP16, and no other one or FP32 was asked for.",
+    "weights-half-bad": "All FP16 tensors of the checkpoint ({0}) are bad, and all FP32 tensors ({1}) are sound.",
+    "weights-all-bad": "All {1} tensors of the checkpoint are bad.",
+    "weights-some-bad": "{0} of {1} tensors of the checkpoint are bad, the first of them {2}.",
+    "weights-bad-before": "The checkpoint it was resumed from was bad already.",
+    "weights-sound": "A later checkpoint is sound: the bad numbers did not reach the weights.",
+    "averaged": "{0} is an average: one bad step stays in it, so the steps after it may have been sound.",
+    "error": "The program ended with: “{0}”.",
+}
+_SCALE_FLOOR: Final = "The loss scale had fallen to its floor: from {0} in step {1} to {2} in step {3}."
+_DEFAULT_EPSILON: Final = (
+    "The optimizer's epsilon is not told; the usual {0} is 0 in FP16, so that its update may be 0 divided by 0."
+)
+
+CAUSES: Final[dict[Suspicion, str]] = {
+    "data-nonfinite": "A picture, a caption or a latent that was fed is broken.",
+    "weights-nonfinite": "The weights it started from were broken already.",
+    "activation-overflow": f"A layer made a number above 65{NARROW}504, the limit of FP16.",
+    "gradient-overflow": "Gradients overflowed on the way back.",
+    "loss-scale": "Gradients overflowed however small the loss scale was made.",
+    "optimizer-epsilon": "The optimizer's epsilon is 0 in FP16, and its first update divided 0 by 0.",
+    "optimizer-state": "What was resumed does not go on as it was: the optimizer's state is bad, or does not fit.",
+    "learning-rate": "The learning rate is too high.",
+    "validation": "The validation changed the model: its type, its mode or a shared part were not put back.",
+    "vae-overflow": "The VAE overflowed in FP16 when it encoded the pictures.",
+}
+
+ADVICE: Final[dict[Advice, str]] = {
+    "epsilon-1e-4": "Set the optimizer's epsilon to 1e-4",
+    "amsgrad": "use AMSGrad",
+    "float32-states": "keep the optimizer's state in FP32",
+    "float32-master": "keep a copy of the weights in FP32 (mixed precision instead of full FP16)",
+    "grad-scaler": "scale the loss (GradScaler, mixed precision fp16)",
+    "bfloat16": "train in BF16, if your device can (mixed_precision bf16)",
+    "clip-1": "clip gradients at 1 (max_grad_norm 1.0)",
+    "warm-up": "warm the learning rate up over a few hundred steps",
+    "cosine": "let the learning rate fall by a cosine",
+    "lower-rate": "divide the learning rate by 3 to 10",
+    "normalise": "check that pictures are scaled to −1 … 1",
+    "mend-file": "look at the pictures of that step, and take broken ones out",
+    "vae-float32": "encode in FP32 (kohya: no_half_vae), or use the SDXL VAE mended for FP16; delete cached latents first",
+    "validate-apart": "leave the validation out once to be sure, then validate with a copy of the model",
+    "earlier-checkpoint": "go back to a checkpoint that is sound",
+    "new-optimizer-state": "start the optimizer anew from the weights alone",
+    "watch": "train with Halftone's guard, which names the layer and stops before the weights are touched",
+}
+
+NOTES: Final[dict[NoteCode, str]] = {
+    "cut-off": "{0} is cut off at its end; what stands before was read.",
+    "damaged": "{0} is damaged ({1}); what stands before was read.",
+    "unreadable": "{0} cannot be read: {1}.",
+    "too-many": "{0} holds more than {1} files; the others were not read.",
+    "too-large": "{0} is too large to be read.",
+    "unknown-form": "{0} is in wandb's own form, which is not read; {1}.",
+}
+
+
+def trouble_words(trouble: Trouble, first: First | None) -> Words:
+    if trouble.code == "nonfinite" and first is not None:
+        return Words(TROUBLES["nonfinite"], (Words(QUANTITIES[first.quantity]), first.where.step or 0))
+    return Words(TROUBLES[trouble.code], tuple(map(_told, trouble.values)))
+
+
+def sign_words(sign: Sign) -> Words:
+    template = SIGNS[sign.code]
+    if sign.code == "scale-floor" and len(sign.values) == 4:
+        template = _SCALE_FLOOR
+    if sign.code == "epsilon-zero" and sign.values[1]:
+        template = _DEFAULT_EPSILON
+    return Words(template, tuple(map(_told, sign.values)))
+
+
+def _told(value: float | int | str) -> str:
+    """Numbers of a training are small: four digits, where `number` has two."""
+    if isinstance(value, str):
+        return value
+    return number(value) if isinstance(value, int) or value != value or abs(value) >= 100 or not value else f"{value:.4g}"
+
+
+def advice_words(advice: tuple[Advice, ...]) -> str:
+    """One sentence, the first thing to try first."""
+    told = "; or ".join(ADVICE[one] for one in advice)
+    return f"{told[:1].upper()}{told[1:]}."
+
+
+def where_words(where: Where | None) -> str:
+    """ "train.log, line 12", "events.out, step 3"; "" where nothing is known."""
+    if where is None or not where.file:
+        return ""
+    if where.line:
+        return f"{where.file}, line {where.line}"
+    return where.file if where.step is None else f"{where.file}, step {where.step}"
+
+
+def value_words(value: float) -> str:
+    """As logs spell it: "nan", "inf", "-inf"."""
+    return str(value)

@@ -1,0 +1,109 @@
+"""Checkpoints of a run: which of their tensors are not finite. Only safetensors are looked into; a pickle is never opened."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from halftone.contract.errors import HalftoneError, sentence
+from halftone.library.header import read_header
+from halftone.library.run_logs.series import Setting
+from halftone.library.run_logs.settings import metadata_settings
+from halftone.library.scan import TensorScan, scan_files
+
+PICKLES: Final = frozenset((".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle"))
+_STEP: Final = (
+    re.compile(r"(?:global_?step|step|iter)[-_=]?0*(\d{1,15})(?!\d)", re.IGNORECASE),
+    re.compile(r"checkpoint[-_]0*(\d{1,15})(?!\d)", re.IGNORECASE),
+)
+_NO_RUN: Final = re.compile(r"optimizer|random_states", re.IGNORECASE)
+
+
+class Kind(NamedTuple):
+    """Tensors of one dtype, and how many of them hold a bad number."""
+
+    tensors: int
+    bad: int
+
+
+class Checkpoint(NamedTuple):
+    """One file. step: None where neither its name nor its header tells; problem: why it could not be read.
+
+    bad: tensors that hold bad numbers, in the file's order; kinds: by dtype as stored ("F16").
+    """
+
+    file: str
+    step: int | None
+    kinds: Mapping[str, Kind]
+    bad: tuple[TensorScan, ...] = ()
+    problem: str = ""
+
+
+def is_checkpoint(path: Path) -> bool:
+    return path.suffix.lower() == ".safetensors" and not _NO_RUN.search(path.name)
+
+
+def is_pickle(path: Path) -> bool:
+    return path.suffix.lower() in PICKLES
+
+
+def step_in_name(name: str) -> int | None:
+    """ "checkpoint-500/model.safetensors" -> 500; the last part that tells counts."""
+    for part in reversed(name.split("/")):
+        for pattern in _STEP:
+            if found := pattern.search(part):
+                return int(found.group(1))
+    return None
+
+
+def read_checkpoints(
+    files: Sequence[tuple[str, Path]], cancelled: Callable[[], bool], progress: Callable[[int, int], None]
+) -> tuple[list[Checkpoint], list[Setting]]:
+    """(name, path) of each, looked at in full, by their steps or else their times; and the settings in their headers.
+
+    Raises JobCancelled.
+    """
+    found: list[Checkpoint] = []
+    settings: list[Setting] = []
+    for done, (name, path) in enumerate(sorted(files, key=_age)):
+        progress(done, len(files))
+        try:
+            metadata = read_header(path).metadata
+            scans = scan_files([("", path)], cancelled)
+        except (HalftoneError, OSError) as error:
+            found.append(Checkpoint(name, step_in_name(name), {}, problem=_problem(error)))
+            continue
+        settings += metadata_settings(metadata, name)
+        found.append(Checkpoint(name, _step(name, metadata), _kinds(scans), tuple(scan for scan in scans if scan.nonfinite)))
+    return sorted(found, key=_order(found)), settings
+
+
+def _age(entry: tuple[str, Path]) -> tuple[float, str]:
+    try:
+        return entry[1].stat().st_mtime, entry[0]
+    except OSError:
+        return 0.0, entry[0]
+
+
+def _order(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], int]:
+    """By step where every step is known; otherwise as they are."""
+    if any(one.step is None for one in found):
+        return lambda _: 0
+    return lambda one: one.step or 0
+
+
+def _step(name: str, metadata: Mapping[str, str]) -> int | None:
+    written = metadata.get("ss_steps", "")
+    return int(written) if written.isascii() and written.isdigit() and len(written) < 16 else step_in_name(name)
+
+
+def _kinds(scans: Sequence[TensorScan]) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = {}
+    for scan in scans:
+        tensors, bad = kinds.get(scan.dtype, Kind(0, 0))
+        kinds[scan.dtype] = Kind(tensors + 1, bad + (scan.nonfinite > 0))
+    return kinds
+
+
+def _problem(error: HalftoneError | OSError) -> str:
+    return sentence(error.as_facts()) if isinstance(error, HalftoneError) else error.strerror or "it cannot be read"

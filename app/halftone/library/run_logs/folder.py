@@ -1,0 +1,115 @@
+"""A run: everything of it that lies in a folder, or one file, read by the reader it needs."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from halftone.library.run_logs.checkpoints import Checkpoint, is_checkpoint, is_pickle, read_checkpoints
+from halftone.library.run_logs.events import is_events, read_events
+from halftone.library.run_logs.lines import is_text
+from halftone.library.run_logs.series import Collector, Happening, Note, Setting, Track
+from halftone.library.run_logs.settings import is_settings, read_settings
+from halftone.library.run_logs.tables import is_table, read_table, read_trainer_state
+from halftone.library.run_logs.text import read_text
+
+_MOST: Final = 5_000
+"""Files that are read of one run."""
+_TEXTS: Final = frozenset((".log", ".txt", ".out", ".err", ".jsonl", ".ndjson", ".json", ""))
+_NO_FOLDER: Final = frozenset(("node_modules", "__pycache__", "site-packages"))
+
+
+class Run(NamedTuple):
+    """What was read. logs: files in which something was found; files: how many were looked at; pickles: not opened;
+    empty: whether the folder, or the file, holds nothing at all.
+    """
+
+    tracks: tuple[Track, ...] = ()
+    happenings: tuple[Happening, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    notes: tuple[Note, ...] = ()
+    logs: tuple[str, ...] = ()
+    pickles: tuple[str, ...] = ()
+    files: int = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing tells how the run went."""
+        return not (self.tracks or self.happenings or any(not one.problem for one in self.checkpoints))
+
+
+def read_run(
+    place: Path,
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+) -> Run:
+    """Logs, settings and checkpoints of a folder, or of one file. progress: called with a name, and how many of how many.
+
+    Raises JobCancelled; OSError if the folder itself cannot be read.
+    """
+    files, more = _files(place)
+    read: list[Collector] = []
+    for done, (name, path) in enumerate(files):
+        if not (is_checkpoint(path) or is_pickle(path)):
+            progress(name, done, len(files))
+            read.append(_read(name, path, alone=place.is_file()))
+    points = [(name, path) for name, path in files if is_checkpoint(path)]
+    checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
+    notes = [note for one in read for note in one.notes]
+    return Run(
+        tracks=tuple(track for one in read for track in one.tracks.values()),
+        happenings=tuple(happening for one in read for happening in one.happenings),
+        settings=(*_by_rank(read), *spoken),
+        checkpoints=tuple(checkpoints),
+        notes=(*notes, *([Note("too-many", place.name, str(_MOST))] if more else [])),
+        logs=tuple(one.file for one in read if one.tracks or one.happenings),
+        pickles=tuple(name for name, path in files if is_pickle(path)),
+        files=len(files),
+    )
+
+
+def _by_rank(read: list[Collector]) -> list[Setting]:
+    """Those of the run's own files before what its text says; accelerate's own defaults last."""
+    kept = [setting for one in read for setting in one.settings]
+    return sorted(kept, key=lambda one: (one.file.endswith((".yaml", ".yml")), not one.file.endswith((".toml", ".json"))))
+
+
+def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:
+    """(name from the folder on, path) of at most _MOST files, and whether there are more. Hidden folders are left out."""
+    if place.is_file():
+        return [(place.name, place)], False
+    found: list[tuple[str, Path]] = []
+    for path in _walk(place):
+        if len(found) == _MOST:
+            return found, True
+        found.append((path.relative_to(place).as_posix(), path))
+    return found, False
+
+
+def _walk(place: Path) -> Iterator[Path]:
+    os.listdir(place)  # an error of the folder itself is told, of those inside it is not
+    for folder, inside, names in os.walk(place):
+        inside[:] = sorted(name for name in inside if not name.startswith(".") and name not in _NO_FOLDER)
+        yield from (path for name in sorted(names) if (path := Path(folder, name)).is_file())
+
+
+def _read(name: str, path: Path, *, alone: bool) -> Collector:
+    """alone: the file is what was asked for, so that its ending does not count."""
+    into = Collector(name)
+    try:
+        if is_events(path):
+            read_events(path, into)
+        elif is_table(path):
+            read_table(path, into)
+        elif path.suffix == ".wandb":
+            into.note("unknown-form", "output.log beside it is read")
+        elif path.suffix == ".json" and read_trainer_state(path, into):
+            pass
+        elif is_settings(path) and not alone:
+            read_settings(path, into)
+        elif (alone or path.suffix.lower() in _TEXTS) and is_text(path):
+            read_text(path, into)
+    except OSError as error:
+        into.note("unreadable", error.strerror or "")
+    return into

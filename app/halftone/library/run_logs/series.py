@@ -1,0 +1,180 @@
+"""The common form: numbers over steps, what was said between them, settings; and the name by which a number is known."""
+
+import math
+import re
+from array import array
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
+"""loss: of training; gradient: norm of all gradients; rate: learning rate; scale: of the loss, against underflow in float16;
+validation: a loss on pictures that are not learnt from.
+"""
+HappeningKind = Literal[
+    "resume", "validation", "checkpoint", "nan-latents", "error", "out-of-memory", "interrupted", "skipped-step", "scale-floor"
+]
+NoteCode = Literal["cut-off", "damaged", "unreadable", "too-many", "too-large", "unknown-form"]
+
+_MOST: Final = 2**62
+"""Steps beyond it are no steps."""
+_KEPT: Final = 20_000
+"""Happenings of one kind that are kept of one file."""
+
+
+class Point(NamedTuple):
+    """One number. line: of the file, from 1, 0 where it has none; seat: its place in reading order; wall: seconds since 1970."""
+
+    step: int
+    value: float
+    line: int
+    seat: int
+    wall: float
+
+
+class Happening(NamedTuple):
+    """Something a program said. step: the last one that was seen before it in that file, None before the first."""
+
+    kind: HappeningKind
+    step: int | None
+    file: str
+    line: int
+    seat: int
+    words: str
+
+
+class Note(NamedTuple):
+    """What of a file could not be used."""
+
+    code: NoteCode
+    file: str
+    detail: str = ""
+
+
+class Setting(NamedTuple):
+    """One thing the run was started with. name: one of `settings.NAMES`; value: as it stands there."""
+
+    name: str
+    value: str
+    file: str
+    line: int
+
+
+@dataclass
+class Track:
+    """One number over the steps, in the order it was written: steps may begin anew where a run was started again."""
+
+    file: str
+    tag: str
+    quantity: Quantity
+    steps: "array[int]" = field(default_factory=lambda: array("q"))
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    seats: "array[int]" = field(default_factory=lambda: array("q"))
+    walls: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, index: int) -> Point:
+        return Point(self.steps[index], self.values[index], self.lines[index], self.seats[index], self.walls[index])
+
+    @property
+    def averaged(self) -> bool:
+        """Whether each number is a mean over many steps, in which one bad step stays."""
+        return bool(_AVERAGED.search(self.tag))
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether its steps count epochs."""
+        return "epoch" in self.tag.lower()
+
+    def put(self, point: Point) -> None:
+        """Append; a bar that is drawn again at the same step, on the same line, replaces what it showed before."""
+        if self.steps and self.steps[-1] == point.step and self.lines[-1] == point.line and point.line:
+            self.values[-1], self.seats[-1] = point.value, point.seat
+            return
+        self.steps.append(point.step)
+        self.values.append(point.value)
+        self.lines.append(point.line)
+        self.seats.append(point.seat)
+        self.walls.append(point.wall)
+
+
+class Collector:
+    """Takes in what the readers find in one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.tracks: dict[str, Track] = {}
+        self.happenings: list[Happening] = []
+        self.settings: list[Setting] = []
+        self.notes: list[Note] = []
+        self._told: dict[str, int] = {}
+
+    def put(self, tag: str, quantity: Quantity, step: int, value: float, line: int, seat: int, wall: float = math.nan) -> None:
+        if abs(step) > _MOST:
+            return
+        track = self.tracks.get(tag)
+        if track is None:
+            track = self.tracks[tag] = Track(self.file, tag, quantity)
+        track.put(Point(step, value, line, seat, wall))
+
+    def happened(self, kind: HappeningKind, step: int | None, line: int, seat: int, words: str) -> None:
+        count = self._told[kind] = self._told.get(kind, 0) + 1
+        if count <= _KEPT:
+            self.happenings.append(Happening(kind, step, self.file, line, seat, words.strip()[:200]))
+
+    def note(self, code: NoteCode, detail: str = "") -> None:
+        self.notes.append(Note(code, self.file, detail))
+
+
+_AVERAGED: Final = re.compile(r"avr|avg|average|mean|ema|smooth", re.IGNORECASE)
+_LOSS: Final = re.compile(r"(?!g?loss(?:y|less)|gloss|floss)[a-z]*loss(?:es|\d*)")
+_SPLIT: Final = re.compile(r"[^a-z0-9]+")
+_VALIDATION: Final = frozenset(("val", "valid", "validation", "eval", "evaluation", "test"))
+_NO_LOSS: Final = frozenset(
+    ("weight", "weights", "type", "coef", "lambda", "ratio", "divergence", "norm", "every", "steps", "huber", "scaler", "scaling")
+)
+_NO_NORM: Final = frozenset(("max", "clip", "threshold", "clipping"))
+_NO_RATE: Final = frozenset(
+    ("scheduler", "schedule", "warmup", "steps", "num", "decay", "min", "end", "power", "cycles", "type", "scale")
+)
+_SCALES: Final = frozenset(("log_scale", "amp_scale", "scaler", "fp16_scale", "grad_scaler"))
+
+
+def quantity_of(name: str) -> Quantity | None:
+    """What a tag, column or word of a log stands for; None: nothing that is looked at. Spelling as programs have it."""
+    lower = name.lower().strip()
+    words = frozenset(_SPLIT.split(lower))
+    if ("scale" in words and not words.isdisjoint(("loss", "grad", "fp16"))) or lower.rpartition("/")[2] in _SCALES:
+        return "scale"
+    if any(_LOSS.fullmatch(word) for word in words):
+        if words & _NO_LOSS:
+            return None
+        return "validation" if words & _VALIDATION else "loss"
+    if ("norm" in lower and "grad" in lower) or lower == "gnorm":
+        return None if words & _NO_NORM else "gradient"
+    if "lr" in words or "learningrate" in lower or {"learning", "rate"} <= words:
+        return None if words & _NO_RATE else "rate"
+    return None
+
+
+NUMBER: Final = (
+    r"[+-]?(?:nan(?:\(\w{0,9}\))?(?:\.0)?|inf(?:inity)?(?:\.0)?|1\.\#(?:ind|qnan|inf)|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
+)
+"""As Python, C, JSON and Lightning ("nan.0") write one."""
+
+
+def number_of(text: str) -> float:
+    """The number that NUMBER matched.
+
+    Raises ValueError for any other text.
+    """
+    lower = text.strip().lower()
+    if "#" in lower:
+        return math.inf if "inf" in lower else math.nan
+    if "nan" in lower:
+        if lower.lstrip("+-").startswith("nan"):
+            return math.nan
+        raise ValueError(text)
+    return float(lower.removesuffix(".0") if "inf" in lower else lower)

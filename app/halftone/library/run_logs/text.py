@@ -1,0 +1,183 @@
+"""Plain text of any shape: bars, tables, dictionaries, JSON-lines; what stands in it of steps, losses, norms and rates."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from halftone.library.run_logs.lines import Piece, pieces
+from halftone.library.run_logs.said import happening_in, reduced_scale
+from halftone.library.run_logs.series import NUMBER, Collector, Quantity, number_of, quantity_of
+from halftone.library.run_logs.settings import settings_in
+
+_WORDS: Final = r"loss|grad[\w ]{0,8}norm|gnorm|lr|learning[ _]?rate|scale"
+_PAIR: Final = re.compile(
+    rf"(?<![\w./*-])(?P<key>(?:fp16 grad |loss |grad(?:ient)? |learning )?[\w./*-]{{0,40}}?(?:{_WORDS})[\w./*-]{{0,40}})"
+    rf"['\"]?\s{{0,3}}[:=|]?\s{{0,9}}(?:tensor\(|np\.float\d+\()?['\"]?(?P<value>{NUMBER})(?=s:|[^\w/]|$)",
+    re.IGNORECASE,
+)
+_FIRST: Final = re.compile(r"loss|norm|lr|learning|scale", re.IGNORECASE)
+_BAR: Final = re.compile(r"(?:^|[\s|])(\d{1,12})/(\d{1,12}) ?\[")
+_EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b", re.IGNORECASE)
+_STEP: Final = re.compile(
+    r"(?<![\w-])(?:global[ _]?step|total[ _]?step|train[ _]?step|step|iter(?:ation)?|_step)s?(?:\([a-z]{1,9}\))?"
+    r"['\"]?\s{0,3}[:=#|\[(]{0,2}\s{0,9}(\d{1,15})(?![\d.]*[a-z%]|\.\d*[1-9])",
+    re.IGNORECASE,
+)
+_NUMBERED: Final = re.compile(r"^\s*(\d{1,15}): (?=\{)")
+_STEPS: Final = ("global_step", "_step", "step", "iteration", "iter", "steps")
+_WALLS: Final = ("_timestamp", "timestamp", "wall_time", "time")
+_JSON_MOST: Final = 30_000
+"""Letters of a line of JSON; a longer one holds no numbers of training alone."""
+
+
+class Reader:
+    """Reads one file of text into a collector."""
+
+    def __init__(self, into: Collector) -> None:
+        self._into = into
+        self._seat = 0
+        self._bar: tuple[int, int] | None = None
+        """(step, of how many) of the bar that is longest: the one of the training."""
+        self._counted: dict[str, int] = {}
+        self._begun = False
+        self.step: int | None = None
+
+    def take(self, piece: Piece) -> None:
+        self._seat += 1
+        text = piece.text
+        if not text or text.isspace():
+            return
+        if "{" in text and self._took_json(piece):
+            return
+        bar = self._bar_step(text)
+        pairs = _pairs(text) if _FIRST.search(text) else []
+        told = _STEP.search(text) if pairs else None
+        if pairs and (told or bar or any(quantity != "rate" for _, quantity, _ in pairs)):
+            step = int(told.group(1)) if told and bar is None else bar
+            self._put(pairs, step, piece, math.nan)
+        elif not self._begun:
+            self._into.settings += settings_in(text, self._into.file, piece.number)
+        kind = happening_in(text)
+        if kind is not None:
+            self._happened(kind, piece)
+
+    def _happened(self, kind: Any, piece: Piece) -> None:
+        self._into.happened(kind, self.step, piece.number, self._seat, piece.text)
+        scale = reduced_scale(piece.text) if kind == "skipped-step" else None
+        if scale is not None:
+            self._put([("loss scale", "scale", number_of(scale))], self.step, piece, math.nan)
+
+    def _bar_step(self, text: str) -> int | None:
+        """The step of a bar; of one that counts the batches of an epoch the step since the beginning."""
+        found = _BAR.search(text)
+        if found is None:
+            return None
+        done, total = int(found.group(1)), int(found.group(2))
+        epoch = _EPOCH.search(text)
+        if epoch:
+            done, total = done + int(epoch.group(1)) * total, total * (int(epoch.group(1)) + 1)
+        if self._bar is None or total >= self._bar[1] or "loss" in text:
+            self._bar = (done, total)
+            return done
+        return None
+
+    def _took_json(self, piece: Piece) -> bool:
+        """Whether the line is one object of JSON, with or without its step before it."""
+        numbered = _NUMBERED.match(piece.text)
+        text = piece.text[numbered.end() :] if numbered else piece.text
+        text = text.strip()
+        if not (text.startswith('{"') and text.endswith("}")) or len(text) > _JSON_MOST:
+            return False
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            return False
+        record = dict(flat(content))
+        step = int(numbered.group(1)) if numbered else whole(record, _STEPS)
+        self.record(record, step, piece)
+        return True
+
+    def row(self, record: Mapping[str, Any], names: tuple[str, ...], piece: Piece) -> None:
+        """A record of its own line, with its step under one of these names."""
+        self._seat += 1
+        self.record(record, whole(record, names), piece)
+
+    def record(self, record: Mapping[str, Any], step: int | None, piece: Piece) -> None:
+        """Numbers by name, of one step."""
+        found: list[tuple[str, Quantity, float]] = []
+        for name, value in record.items():
+            quantity = "scale" if name == "scale" else quantity_of(name)
+            number = None if quantity is None else numeric(value)
+            if quantity is not None and number is not None:
+                found.append((name, quantity, number))
+        if step is None and not any(quantity != "rate" for _, quantity, _ in found):
+            return
+        walls = (numeric(record.get(name)) for name in _WALLS)
+        self._put(found, step, piece, next((wall for wall in walls if wall is not None and wall > 1e8), math.nan))
+
+    def _put(self, found: list[tuple[str, Quantity, float]], step: int | None, piece: Piece, wall: float) -> None:
+        for tag, quantity, value in found:
+            at = step
+            if at is None:
+                at = self._bar[0] if self._bar else self._counted.get(tag, 0) + 1
+            self._counted[tag] = at
+            exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
+            self._into.put(tag, quantity, at, exact, piece.number, self._seat, wall)
+            self.step = at
+            self._begun = self._begun or quantity == "loss"
+
+
+def _pairs(text: str) -> list[tuple[str, Quantity, float]]:
+    """(name, what it is, number) as they stand in a line; of several with one name the last."""
+    found: dict[str, tuple[Quantity, float]] = {}
+    for pair in _PAIR.finditer(text):
+        name = " ".join(pair.group("key").split())
+        quantity = quantity_of(name)
+        if quantity is not None:
+            found[name] = (quantity, number_of(pair.group("value")))
+    return [(name, quantity, value) for name, (quantity, value) in found.items()]
+
+
+def flat(content: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Names and values of nested objects, the names joined with "/"."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from flat(value, f"{before}/{key}" if before else str(key))
+    elif before:
+        yield before, content
+
+
+def numeric(value: Any) -> float | None:
+    """A number, or a text that is one ("NaN", "1e-4"); None for anything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    if isinstance(value, str) and len(value) < 40:
+        try:
+            return number_of(value)
+        except ValueError:
+            return None
+    return None
+
+
+def whole(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    """The first of these that is a whole number of at most eighteen digits."""
+    for name in names:
+        number = numeric(record.get(name))
+        if number is not None and math.isfinite(number) and abs(number) < 1e18:
+            return int(number)
+    return None
+
+
+def read_text(path: Path, into: Collector) -> None:
+    """Read a file of text; OSError if it cannot be read."""
+    reader = Reader(into)
+    for piece in pieces(path):
+        reader.take(piece)

@@ -1,0 +1,285 @@
+"""Runs as they went wrong in real life, and what the doctor says of each."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tests.helpers.run_logs import BAD, diffusers, events, kohya, metrics_csv, steady, trainer_state
+
+from halftone.health.doctor.found import Advice, Diagnosis, SignCode, Suspicion, TroubleCode
+from halftone.health.doctor.judge import diagnose
+from halftone.library.run_logs.folder import read_run
+
+FP16 = "Mixed precision type: fp16\n"
+BF16 = "Mixed precision type: bf16\n"
+
+
+def judged(place: Path) -> Diagnosis:
+    return diagnose(read_run(place))
+
+
+def codes(found: Diagnosis) -> set[SignCode]:
+    return {sign.code for sign in found.signs}
+
+
+def first_step(found: Diagnosis) -> int | None:
+    return None if found.first is None else found.first.where.step
+
+
+def sana(folder: Path) -> None:
+    """Sana fine-tuned in FP16 at 6e-6 to 8e-6: sound for a while, then NaN."""
+    lines = [
+        f"2024-12-01 10:00:00 - Sana - INFO - Epoch: 1 | Global Step: {20 * at} | Local Step: {20 * at} // 12345, "
+        f"total_eta: 12:00:00, epoch_eta:1:00:00, time: all:1.230, model:0.900, lr:6.000e-06s:(32, 32), loss:{loss:.4f}, "
+        f"grad_norm:{norm:.4f}\n"
+        for at, (loss, norm) in enumerate(zip([*steady(60), BAD, BAD], [*steady(60, 0.4, 1), BAD, BAD], strict=True), 1)
+    ]
+    (folder / "train_log.log").write_text(FP16 + "".join(lines) + "ValueError: Loss is NaN too much times. Break here.\n")
+
+
+def trellis(folder: Path) -> None:
+    """After the first step of AdamW every float16 parameter is NaN, and the float32 output layer is sound."""
+    (folder / "log.txt").write_text(
+        '1: {"time": {"step": 2.0}, "loss": {"loss": 0.31}, "status": {"lr": 0.0001, "grad_norm": 1.2}}\n'
+        '2: {"time": {"step": 2.0}, "loss": {"loss": NaN}, "status": {"lr": 0.0001, "grad_norm": NaN}}\n'
+    )
+    tensors = {f"blocks.{at}.weight": np.full(4, BAD, np.float16) for at in range(3)}
+    (folder / "ckpts").mkdir()
+    save_file({**tensors, "out_layer.weight": np.ones(4, np.float32)}, folder / "ckpts" / "decoder_step0000001.safetensors")
+
+
+def trellis_checkpoint_alone(folder: Path) -> None:
+    trellis(folder)
+    (folder / "log.txt").unlink()
+
+
+def hallo(folder: Path) -> None:
+    """NaN from the second iteration on, right after the validation that ran after the first."""
+    diffusers(folder / "stage1.log", [0.35, BAD, BAD, BAD], rate=1e-5, between={1: "Running validation... "}, head=FP16)
+
+
+def kohya_latents(folder: Path) -> None:
+    text = "caching latents.\n 12%|█▏        | 5/40 [00:01<00:08]\nTraceback (most recent call last):\n"
+    (folder / "out.log").write_text(text + "RuntimeError: NaN detected in latents: /data/cat/007.png\n", "utf-8")
+
+
+def sdxl_half(folder: Path) -> None:
+    """An SDXL LoRA in FP16: the average is NaN from the first step on."""
+    kohya(folder / "out.log", [BAD] * 12)
+    (folder / "config.toml").write_text(
+        'mixed_precision = "fp16"\npretrained_model_name_or_path = "sd_xl_base_1.0.safetensors"\n'
+    )
+
+
+def high_rate(folder: Path) -> None:
+    """The loss rises over many steps, the norm leaps, then NaN."""
+    rising = [*steady(60), *(0.12 * 1.12**at for at in range(40)), BAD, BAD]
+    norms = [*steady(90, 1.0), *(3.0 * 2**at for at in range(10)), BAD, BAD]
+    scalars = [("train_loss", at, loss) for at, loss in enumerate(rising, 1)]
+    scalars += [("grad_norm", at, norm) for at, norm in enumerate(norms, 1)]
+    scalars += [("lr", at, 5e-3) for at in range(1, 103)]
+    events(folder / "events.out.tfevents.1.host", scalars)
+    (folder / "hparams.yml").write_text("mixed_precision: fp16\nmax_grad_norm: 0\n")
+
+
+def end_of_warm_up(folder: Path) -> None:
+    rows: list[dict[str, object]] = []
+    for step in range(200):
+        loss = steady(200)[step] * (1 if step < 160 else 1.4 ** (step - 160)) if step < 180 else BAD
+        rows.append({"step": step, "train_loss": loss})
+        rows.append({"step": step, "lr-AdamW": 4e-4 * min(1, (step + 1) / 170)})
+    metrics_csv(folder / "metrics.csv", rows)
+
+
+def scaler_floor(folder: Path) -> None:
+    """GradScaler halves until there is nothing left to halve."""
+    scalars = [("loss", step, loss) for step, loss in enumerate(steady(40), 1)]
+    scalars += [("loss_scale", step, 65536.0 * 0.5 ** max(0, step - 20)) for step in range(1, 41)]
+    events(folder / "events.out.tfevents.1.host", scalars)
+    (folder / "accelerate.yaml").write_text("mixed_precision: fp16\n")
+
+
+def deepspeed_floor(folder: Path) -> None:
+    lines = [
+        f"step {at} loss: 0.5\n[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {2 ** (17 - at)}, "
+        f"reducing to {2 ** (16 - at)}\n"
+        for at in range(1, 17)
+    ]
+    end = "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.\n"
+    (folder / "nohup.out").write_text("".join(lines) + end)
+
+
+def bad_after_resume(folder: Path) -> None:
+    text = "Resuming from checkpoint checkpoint-500\nMixed precision type: bf16\n"
+    bar = "".join(f"\rSteps:  50%|█████     | {at}/1000 [00:01<00:10,  1.0it/s, lr=0.0001, step_loss=nan]" for at in (501, 502))
+    (folder / "out.log").write_text(text + bar + "\n", "utf-8")
+
+
+def resumed_from_broken(folder: Path) -> None:
+    bad_after_resume(folder)
+    (folder / "checkpoint-500").mkdir()
+    save_file({"a": np.full(3, BAD, np.float32), "b": np.ones(3, np.float32)}, folder / "checkpoint-500" / "model.safetensors")
+
+
+def hidden_by_the_trainer(folder: Path) -> None:
+    """transformers' Trainer writes 0 where the loss is NaN; the norm tells."""
+    good = [{"step": 10 * at, "loss": loss, "grad_norm": 1.0 + at % 3} for at, loss in enumerate(steady(30), 1)]
+    trainer_state(
+        folder / "trainer_state.json", [*good, *({"step": 10 * at, "loss": 0.0, "grad_norm": BAD} for at in range(31, 41))]
+    )
+    (folder / "training_args.json").write_text('{"fp16": true}')
+
+
+def one_broken_picture(folder: Path) -> None:
+    """In every pass over the pictures one step is NaN, in BF16."""
+    losses = [BAD if at % 40 == 17 else loss for at, loss in enumerate(steady(160))]
+    diffusers(folder / "out.log", losses, head=BF16)
+
+
+def steady_then_bad_in_float32(folder: Path) -> None:
+    diffusers(folder / "out.log", [*steady(100), BAD, BAD, BAD], head="Mixed precision type: no\n")
+
+
+CASES: list[tuple[Callable[[Path], None], TroubleCode, int | None, Suspicion, Advice, set[SignCode]]] = [
+    (
+        sana,
+        "nonfinite",
+        1220,
+        "activation-overflow",
+        "bfloat16",
+        {"half", "steady", "rate-low", "gradient-steady", "finite-then"},
+    ),
+    (trellis, "nonfinite", 2, "optimizer-epsilon", "epsilon-1e-4", {"weights-half-bad", "second-step"}),
+    (trellis_checkpoint_alone, "weights", None, "optimizer-epsilon", "epsilon-1e-4", {"weights-half-bad"}),
+    (hallo, "nonfinite", 2, "validation", "validate-apart", {"after-validation", "second-step"}),
+    (kohya_latents, "latents", None, "vae-overflow", "vae-float32", {"nan-latents"}),
+    (sdxl_half, "nonfinite", 1, "vae-overflow", "vae-float32", {"sdxl-half-vae", "first-step", "averaged"}),
+    (high_rate, "nonfinite", 101, "learning-rate", "lower-rate", {"rate-high", "loss-rising", "gradient-spike", "no-clip"}),
+    (end_of_warm_up, "nonfinite", 180, "learning-rate", "lower-rate", {"warm-up-end", "loss-rising"}),
+    (scaler_floor, "scale-floor", None, "loss-scale", "bfloat16", {"scale-floor", "half"}),
+    (deepspeed_floor, "scale-floor", None, "loss-scale", "bfloat16", {"scale-floor", "steps-skipped"}),
+    (bad_after_resume, "nonfinite", 501, "optimizer-state", "earlier-checkpoint", {"after-resume", "first-logged"}),
+    (resumed_from_broken, "nonfinite", 501, "weights-nonfinite", "earlier-checkpoint", {"weights-bad-before"}),
+    (hidden_by_the_trainer, "nonfinite", 310, "activation-overflow", "bfloat16", {"loss-hidden", "half"}),
+    (one_broken_picture, "nonfinite", 18, "data-nonfinite", "mend-file", {"recovers", "bfloat16"}),
+    (steady_then_bad_in_float32, "nonfinite", 101, "data-nonfinite", "mend-file", {"steady", "float32"}),
+]
+
+
+@pytest.mark.parametrize(("make", "trouble", "step", "cause", "advice", "seen"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_real_cases(
+    tmp_path: Path,
+    make: Callable[[Path], None],
+    trouble: TroubleCode,
+    step: int | None,
+    cause: Suspicion,
+    advice: Advice,
+    seen: set[SignCode],
+) -> None:
+    make(tmp_path)
+    found = judged(tmp_path)
+    assert found.verdict == "trouble"
+    assert found.troubles[0].code == trouble
+    assert first_step(found) == step
+    assert seen <= codes(found)
+    assert [one.cause for one in found.suspects][:1] == [cause]
+    assert not {"loss-hidden", "gradient-first"} <= codes(found)
+    assert found.suspects[0].advice[0] == advice
+    scores = [one.score for one in found.suspects]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_what_the_run_had_already_is_not_advised(tmp_path: Path) -> None:
+    high_rate(tmp_path)
+    (tmp_path / "hparams.yml").write_text("mixed_precision: bf16\nmax_grad_norm: 1.0\nlr_warmup_steps: 100\n")
+    rate = next(one for one in judged(tmp_path).suspects if one.cause == "learning-rate")
+    assert rate.advice == ("lower-rate", "cosine")
+
+
+def test_a_later_sound_checkpoint_and_the_last_before(tmp_path: Path) -> None:
+    diffusers(tmp_path / "out.log", [*steady(30), BAD, *steady(30)])
+    for step in (20, 60):
+        save_file({"a": np.ones(2, np.float32)}, tmp_path / f"lora-step{step}.safetensors")
+    found = judged(tmp_path)
+    assert "weights-sound" in codes(found)
+    assert found.last_sound == "lora-step20.safetensors"
+
+
+def test_numbers_and_words_in_two_files_belong_together(tmp_path: Path) -> None:
+    """TensorBoard has the numbers, the console what was done."""
+    events(tmp_path / "events.out.tfevents.1.host", [("loss", 1, 0.3), ("loss", 2, BAD)])
+    (tmp_path / "console.log").write_text("step 1 lr: 1e-5\nRunning validation...\n")
+    found = judged(tmp_path)
+    assert found.suspects[0].cause == "validation"
+
+
+def test_a_validation_that_did_no_harm_before_is_less_suspect(tmp_path: Path) -> None:
+    between: dict[int, str] = dict.fromkeys((10, 20, 30), "Running validation... ")
+    diffusers(tmp_path / "out.log", [*steady(30), BAD], between=between, head=FP16)
+    found = judged(tmp_path)
+    assert "after-validation-again" in codes(found)
+    assert found.suspects[0].cause == "activation-overflow"
+
+
+@pytest.mark.parametrize(
+    ("losses", "trouble"),
+    [
+        ([0.4] * 80, "nothing-learnt"),
+        ([*steady(60), *(0.12 * 1.2**at for at in range(40)), *steady(60, 90.0)], "diverged"),
+    ],
+)
+def test_trouble_with_finite_numbers(tmp_path: Path, losses: list[float], trouble: TroubleCode) -> None:
+    events(tmp_path / "events.out.tfevents.1.host", [("loss", at, loss) for at, loss in enumerate(losses, 1)])
+    found = judged(tmp_path)
+    assert [one.code for one in found.troubles] == [trouble]
+    assert found.first is None
+
+
+def test_a_rate_of_nothing(tmp_path: Path) -> None:
+    diffusers(tmp_path / "out.log", steady(80), rate=0.0)
+    assert [one.code for one in judged(tmp_path).troubles] == ["rate-zero"]
+
+
+def test_only_the_validation_is_bad(tmp_path: Path) -> None:
+    rows = [{"step": at, "train_loss": loss, "val_loss": BAD} for at, loss in enumerate(steady(30))]
+    metrics_csv(tmp_path / "metrics.csv", rows)
+    assert [one.code for one in judged(tmp_path).troubles] == ["validation"]
+
+
+@pytest.mark.parametrize(
+    ("end", "troubles"),
+    [
+        ("Traceback (most recent call last):\ntorch.cuda.OutOfMemoryError: CUDA out of memory.\n", ["stopped"]),
+        ("Traceback (most recent call last):\nKeyboardInterrupt\n", []),
+        ("ImportError: no module named xformers\nstep 999 loss=0.1\n", []),
+    ],
+)
+def test_how_a_log_ends(tmp_path: Path, end: str, troubles: list[TroubleCode]) -> None:
+    path = diffusers(tmp_path / "out.log", steady(30))
+    path.write_text(path.read_text("utf-8") + end, "utf-8")
+    assert [one.code for one in judged(tmp_path).troubles] == troubles
+
+
+@pytest.mark.parametrize("text", ["hello\n", "epoch 1\nlr: 1e-4 step 3\n"])
+def test_a_log_that_says_nothing_is_not_called_sound(tmp_path: Path, text: str) -> None:
+    (tmp_path / "out.log").write_text(text)
+    assert judged(tmp_path).verdict == "silent"
+
+
+def test_the_place_of_the_first_bad_number(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("step 1 loss: 0.5\nstep 2 loss: 0.4\nstep 3 loss: inf\nstep 4 loss: nan\n")
+    first = judged(tmp_path).first
+    assert first is not None
+    assert (first.where.file, first.where.line, first.where.step, first.value) == ("a.log", 3, 3, math.inf)
+
+
+def test_a_run_that_was_begun_again_in_the_same_log(tmp_path: Path) -> None:
+    """What came before is looked for in the same attempt."""
+    first = "".join(f"step {at} loss: {loss}\n" for at, loss in enumerate(steady(50), 1))
+    (tmp_path / "a.log").write_text(first + "step 1 loss: 0.3\nstep 2 loss: nan\n")
+    found = judged(tmp_path)
+    assert "second-step" in codes(found)
+    assert "finite-then" not in codes(found)

@@ -1,0 +1,132 @@
+"""No false alarms: runs that went well, in all the shapes that look odd."""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+from tests.helpers.run_logs import BAD, diffusers, events, kohya, metrics_csv, steady, trainer_state
+
+from halftone.health.doctor.judge import diagnose
+from halftone.health.doctor.words import sign_words, trouble_words
+from halftone.library.run_logs.folder import read_run
+
+NAME = "events.out.tfevents.1.host"
+
+
+def _restarts(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Cosine with warm restarts: rate and loss leap up again and again."""
+    for step, noise in enumerate(steady(count, 1.0, seed), 1):
+        phase = step % 100 / 100
+        yield "lr", step, 1e-4 * (1 + math.cos(math.pi * phase)) / 2
+        yield "loss", step, 0.1 * noise * (2.5 - 1.5 * phase)
+
+
+def _scaler(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """A loss scale that looks for its place: infinite norms at first, and one now and then."""
+    for step, loss in enumerate(steady(count, 0.12, seed), 1):
+        yield "loss", step, loss
+        yield "grad_norm", step, math.inf if step < 4 or step % 97 == 0 else 1.0 + loss
+        yield "loss_scale", step, 65536.0 / 2 ** min(step, 4)
+
+
+def _noisy(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Now and then a loss ten times and more the usual one, and norms like that."""
+    for step, loss in enumerate(steady(count, 0.12, seed), 1):
+        leap = 30 if step % 23 == 0 else 1
+        yield "loss", step, loss * leap
+        yield "grad_norm", step, loss * leap * leap
+
+
+def _to_nothing(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Learnt by heart: the loss falls to exactly 0."""
+    for step, noise in enumerate(steady(count, 1.0, seed), 1):
+        yield "loss", step, max(0.0, noise * (1 - step / (0.7 * count)))
+
+
+def _falling(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    for step, noise in enumerate(steady(count, 1.0, seed), 1):
+        yield "loss/average", step, noise * 3 / step**0.5
+        yield "loss/current", step, noise * 3 / step**0.5
+        yield "lr/unet", step, 1e-4 * min(1, step / 50)
+
+
+SHAPES = (_restarts, _scaler, _noisy, _to_nothing, _falling)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sound_event_files(tmp_path: Path, shape: Callable[[int, int], Iterator[tuple[str, int, float]]], seed: int) -> None:
+    events(tmp_path / NAME, shape(150 + 130 * seed, seed))
+    found = diagnose(read_run(tmp_path))
+    assert (found.verdict, found.troubles, found.suspects) == ("sound", (), ())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sound_runs_of_all_programs(tmp_path: Path, seed: int) -> None:
+    losses = steady(60 + 40 * seed, 0.1, seed)
+    for at, name in enumerate(("kohya", "diffusers", "lightning", "transformers")):
+        (folder := tmp_path / name).mkdir()
+        between = {20: "Running validation... ", 40: f"Saved state to /x/checkpoint-{40 + at}"}
+        if name == "kohya":
+            kohya(folder / "out.log", losses, between=between)
+        elif name == "diffusers":
+            diffusers(folder / "out.log", losses, between=between, head="Resuming from checkpoint checkpoint-0\n")
+        elif name == "lightning":
+            metrics_csv(folder / "metrics.csv", ({"step": step, "train_loss": loss} for step, loss in enumerate(losses)))
+        else:
+            trainer_state(
+                folder / "trainer_state.json",
+                (
+                    {"step": 10 * step, "loss": loss, "grad_norm": BAD if step == 1 else loss}
+                    for step, loss in enumerate(losses, 1)
+                ),
+            )
+        save_file({"a": np.ones(2, np.float16)}, folder / "last.safetensors", {"ss_mixed_precision": "fp16"})
+        found = diagnose(read_run(folder))
+        assert (name, found.verdict, found.troubles) == (name, "sound", ())
+
+
+def test_a_constant_loss_scale_of_one_and_a_growing_one(tmp_path: Path) -> None:
+    for level in (1.0, 2.0**40):
+        scalars = [("loss", step, loss) for step, loss in enumerate(steady(60), 1)]
+        events(tmp_path / NAME, [*scalars, *(("loss_scale", step, level) for step in range(1, 61))])
+        assert diagnose(read_run(tmp_path)).verdict == "sound"
+
+
+SAID = (
+    "Running validation...",
+    "Resuming from checkpoint x",
+    "enable full fp16 training",
+    "Minimum loss scale reached",
+    "NaN found in latents",
+    "saving checkpoint: x",
+    "mixed_precision=fp16",
+    "ValueError: x",
+)
+_NUMBERS = st.one_of(st.floats(), st.sampled_from((0.0, math.nan, math.inf, -math.inf, 1e300, 5e-324, 1.0)))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 99), _NUMBERS, _NUMBERS).map(lambda one: f"step {one[0]} loss={one[1]} grad_norm={one[2]}"),
+            st.tuples(st.integers(0, 99), _NUMBERS, _NUMBERS).map(lambda one: f"step {one[0]} lr={one[1]} loss_scale={one[2]}"),
+            st.sampled_from(SAID),
+        ),
+        max_size=60,
+    )
+)
+def test_any_run_is_judged_and_told(tmp_path: Path, lines: list[str]) -> None:
+    (tmp_path / "a.log").write_text("\n".join(lines))
+    found = diagnose(read_run(tmp_path))
+    assert (found.verdict == "trouble") == bool(found.troubles)
+    for trouble in found.troubles:
+        assert trouble_words(trouble, found.first).text()
+    for sign in found.signs:
+        assert sign_words(sign).text()
