@@ -117,6 +117,15 @@ ErrorCode = Literal[
     "no-rescale",
     "repair-eight-bits",
     "nothing-to-repair",
+    "train-no-folder",
+    "train-no-pictures",
+    "train-none-readable",
+    "train-other-base",
+    "train-no-optimizer",
+    "train-no-run",
+    "train-other-run",
+    "train-pictures-changed",
+    "train-state-unreadable",
     "worker-lost",
     "worker-given-up",
     "worker-start",
@@ -412,6 +421,39 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Give the folder with the logs, or checkpoints saved as .safetensors.",
     ),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
+    "train-no-folder": ("There is no folder of pictures at {folder}.", "Choose the folder that holds your pictures."),
+    "train-no-pictures": (
+        "The folder {folder} holds no pictures.",
+        "Put 10 to 100 PNG, JPEG or WebP files into it, or choose another folder.",
+    ),
+    "train-none-readable": (
+        "None of the pictures in {folder} can be used.",
+        "Look at what is said of each of them, or choose another folder.",
+    ),
+    "train-other-base": (
+        "No LoRA can be trained on {model}: {detail}.",
+        "Choose another base model; these can be trained: {known}.",
+    ),
+    "train-no-optimizer": (
+        "The optimizer {name} is not there: it needs the package {package}, which is missing or does not run here.",
+        "Choose AdamW.",
+    ),
+    "train-no-run": (
+        "{folder} is not the folder of a training.",
+        "Choose the folder that lies beside the LoRA it was to become.",
+    ),
+    "train-other-run": (
+        "The training in {folder} cannot go on with this: {detail}.",
+        "Set it as it was, or start a new training.",
+    ),
+    "train-pictures-changed": (
+        "The training in {folder} cannot go on: the picture {name} or its caption is gone or is another one now.",
+        "Put it back as it was, or start a new training.",
+    ),
+    "train-state-unreadable": (
+        "{path} cannot be read, so the training cannot go on from it.",
+        "Start a new training; the LoRAs that were saved lie beside it.",
+    ),
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",
         "It was started again and everything finished is kept; try again. Details are in {log}.",

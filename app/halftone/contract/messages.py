@@ -279,8 +279,17 @@ class TrainSaved(Event, frozen=True, kw_only=True, tag=True):
     path: str
 
 
+class TrainUnsaved(Event, frozen=True, kw_only=True, tag=True):
+    """What was to be saved after this step could not be: the training goes on in memory and tries again."""
+
+    step: int
+    error: ErrorFacts
+
+
 class TestPicture(Event, frozen=True, kw_only=True, tag=True):
-    """A picture that the LoRA made after this step; the blob is its thumbnail as PNG. black: finite or not, it shows nothing."""
+    """A picture that the LoRA made after this step; the blob is its thumbnail as PNG. black: finite or not, it shows nothing;
+    error: why there is none (path is "" then).
+    """
 
     __test__ = False
     step: int
@@ -288,6 +297,7 @@ class TestPicture(Event, frozen=True, kw_only=True, tag=True):
     prompt: str
     seed: int
     black: bool = False
+    error: ErrorFacts | None = None
 
 
 class JobEnded(Event, frozen=True, kw_only=True, tag=True):
@@ -335,6 +345,7 @@ AnyEvent = (
     | TrainCaught
     | TrainHeld
     | TrainSaved
+    | TrainUnsaved
     | TestPicture
     | JobEnded
     | ModelChanged

@@ -1,16 +1,61 @@
 """The engine with training: what the worker and the command line use."""
 
 from halftone.contract.engine import Emit, TrainControl
-from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import Train
+from halftone.contract.messages import Generate, ModelChanged, Train
+from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainReport
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.measure.devices import find_device
+from halftone.training.lora.files import CACHE
+from halftone.training.lora.jobs import Opened, open_run
+from halftone.training.lora.prepare import Prepared, check_config, model_for, prepare
+from halftone.training.lora.run import Training
+from halftone.training.lora.trying import TestPictures
 
 
 class TrainingEngine(DiffusersEngine):
     """Everything that the engine does, and training."""
 
     def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
-        """Train a LoRA."""
-        del command, emit, control
-        raise HalftoneError("usage", problem="Training is not here yet", hint="", command="halftone")
+        """Train a LoRA, or go on with one. Raises HalftoneError and JobCancelled."""
+        check_config(command.config)
+        model, _ = model_for(command.config)
+        opened = open_run(command, model)
+        with quiet_libraries():
+            prepared = self._prepared(opened, emit, control)
+            self.unload()  # but for the denoiser, which is held here
+            emit(ModelChanged(model=None))
+            tests = self._tests(command.job, opened, prepared, emit, control)
+            return Training(opened.config, prepared, opened.folder, opened.file, opened.state, emit, control, tests).run()
+
+    def _prepared(self, opened: Opened, emit: Emit, control: TrainControl) -> Prepared:
+        config = opened.config
+        model, _ = model_for(config)
+        device = find_device(config.device)
+        self.unload()  # what a plan, LoRAs or others changed in a model that is there is not what is to be trained
+        loaded = self._ready(model, device, emit)
+        return prepare(
+            loaded,
+            config,
+            opened.pictures,
+            opened.folder / CACHE,
+            device,
+            self._self_tests.of(device),
+            emit,
+            control.check,
+            None if opened.state is None else opened.state.note.dtype,
+        )
+
+    def _tests(self, job: str, opened: Opened, prepared: Prepared, emit: Emit, control: TrainControl) -> TestPictures:
+        captions = prepared.encoded.captions
+        first = next(picture for picture in prepared.encoded.pictures if not picture.problem)
+        prompt = opened.config.test_prompt or captions[first.name] or opened.config.word
+
+        def make(request: PictureRequest, tell: Emit) -> None:
+            try:
+                self.generate(Generate(job=job, request=request), tell, control)
+            finally:
+                self.unload()
+
+        return TestPictures(make, opened.config, prompt, first.shape, opened.folder, emit)

@@ -180,6 +180,13 @@ class TrainingGuard:
         self._good.keep()
         return True
 
+    def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None:
+        """After so many steps of a training that was broken off, with the weights, moments and cures of then. cures: those that
+        `cures` told, to be in force beside those that are.
+        """
+        self._good.begin_at(steps)
+        self._curing.put(cures)
+
     def remove(self) -> None:
         """Take everything off the networks: hooks and cures."""
         self._attempts.remove()

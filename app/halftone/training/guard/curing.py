@@ -1,6 +1,6 @@
 """The cures of a step: chosen by what is wrong, from the cheapest, applied until they are removed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import torch
@@ -17,6 +17,13 @@ from halftone.training.guard.update import EPSILON
 _SMALLEST_SCALE: Final = 1.0
 """A loss scale that has to go below this one no longer scales up what is small."""
 _BACK: Final = 4.0
+_REGIONS: Final[dict[TrainCure, torch.dtype]] = {
+    "float32-module": torch.float32,
+    "float32-block": torch.float32,
+    "bfloat16-all": torch.bfloat16,
+    "float32-all": torch.float32,
+}
+"""Cures of a module, a block or a whole network, and the type that it computes in."""
 
 
 class Curing:
@@ -104,6 +111,16 @@ class Curing:
         self._scaler = torch.amp.GradScaler(device)
         return True
 
+    def put(self, cures: Iterable[tuple[TrainCure, str]]) -> None:
+        """Cures of a training that was broken off, by the names that `in_force` gave them. Those of the optimizer stand in its
+        settings already.
+        """
+        for cure, name in cures:
+            if cure not in _REGIONS:
+                self._optimizers.append((cure, name))
+            elif (place := self._place(name)) not in self._regions:
+                self._put_region(cure, *place, _REGIONS[cure])
+
     def remove(self) -> None:
         """Networks compute as before."""
         for region in self._regions.values():
@@ -127,15 +144,22 @@ class Curing:
             self._rungs[key] = ladder(problem.module, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
         while self._rungs[key]:
             cure, module, dtype = self._rungs[key].pop(0)
-            place = (problem.network, module)
-            if place in self._regions:
+            if (problem.network, module) in self._regions:
                 continue
-            self._drop(problem.network, module)
-            self._regions[place] = WideRegion(self._networks[problem.network].get_submodule(module), dtype, whole=not module)
-            self._names[place] = (cure, joined(problem.network, module))
+            self._put_region(cure, problem.network, module, dtype)
             self.last = cure
             return True
         return False
+
+    def _put_region(self, cure: TrainCure, network: str, module: str, dtype: torch.dtype) -> None:
+        self._drop(network, module)
+        self._regions[network, module] = WideRegion(self._networks[network].get_submodule(module), dtype, whole=not module)
+        self._names[network, module] = (cure, joined(network, module))
+
+    def _place(self, name: str) -> tuple[str, str]:
+        """(network, module) of a name that people see."""
+        network = next((own for own in self._networks if own and (name == own or name.startswith(f"{own}."))), "")
+        return network, name.removeprefix(network).removeprefix(".")
 
     def _drop(self, network: str, module: str) -> None:
         """Regions inside a larger one are no longer needed."""

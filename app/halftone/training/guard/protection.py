@@ -116,6 +116,11 @@ class HostRing:
         if self._every and (not self._kept or step - self._kept[-1].step >= self._every):
             self._kept.append(Kept(step, {n: _on_host(t) for n, t in self._held.items()}, self._moments()))
 
+    def begin_at(self, step: int) -> None:
+        """Earlier states are those of another training."""
+        self._kept.clear()
+        self.offer(step)
+
     @torch.no_grad()
     def put_back(self) -> int | None:
         """The newest state put back; its step, or None when there is none. The state leaves the ring: one that did not help is

@@ -83,6 +83,12 @@ class GoodState:
         self.keep()
         self._ring.offer(self.steps)
 
+    def begin_at(self, steps: int) -> None:
+        """What stands there now is the state after so many steps."""
+        self.steps = steps
+        self.keep()
+        self._ring.begin_at(steps)
+
     def keep(self) -> None:
         """What stands there now is good: other code may have written it."""
         self._running.keep()

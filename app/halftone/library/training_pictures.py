@@ -1,0 +1,169 @@
+"""The folder of pictures that a LoRA learns from: read before the start, with captions, problems and the shapes they come to."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.library import families as of
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+_RATIOS: Final = (1.0, 4 / 3, 3 / 4, 16 / 9, 9 / 16, 3 / 2, 2 / 3, 2.0, 1 / 2, 5 / 4, 4 / 5)
+"""Width over height of the shapes, in the order in which they come to be used."""
+_LEAST: Final = 8
+"""Pixels that the edges of every picture are a multiple of."""
+_SMALLEST: Final = 4
+"""A picture that would be enlarged more than so many times has nothing to teach."""
+_STEPS: Final = {of.SD3.name: 16, of.FLUX.name: 16, of.SANA.name: 32}
+"""Pixels of one patch of the denoiser. Of the others, whose networks halve what they get several times: 64."""
+_UNIFORM: Final = 8
+"""Levels of 255 by which a picture may differ from all white or all black and still be called that."""
+
+Size = tuple[int, int]
+"""(width, height)."""
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What pictures are brought to. edge: of a square one; step: pixels that every edge is a multiple of."""
+
+    edge: int
+    step: int
+    count: int
+
+    def all(self) -> tuple[Size, ...]:
+        """Of about the same area, the square first."""
+        found = (_size(self.edge, ratio, self.step) for ratio in _RATIOS[: max(1, self.count)])
+        return tuple(dict.fromkeys(found))
+
+    def nearest(self, own: Size) -> Size:
+        """The one that cuts off least of a picture."""
+        ratio = math.log(own[0] / own[1])
+        return min(self.all(), key=lambda size: abs(math.log(size[0] / size[1]) - ratio))
+
+
+def shapes_for(config: TrainConfig, model: ModelFacts) -> Shapes:
+    """Of a training on this model."""
+    native = min(model.native_width, model.native_height)
+    step = max(_LEAST, min(_STEPS.get(model.family, 64), native // 8))
+    return Shapes(config.size or native, step, config.shapes)
+
+
+def read_pictures(config: TrainConfig, shapes: Shapes) -> tuple[TrainPicture, ...]:
+    """All pictures of the folder by name, each with what was found in it; those left out by the user are not among them.
+
+    Raises HalftoneError train-no-folder or train-no-pictures.
+    """
+    folder = Path(config.pictures).expanduser()
+    if not folder.is_dir():
+        raise HalftoneError("train-no-folder", folder=str(folder))
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
+    found = tuple(_read(folder / name, shapes) for name in names if name not in config.left_out)
+    if not found:
+        raise HalftoneError("train-no-pictures", folder=str(folder))
+    return found
+
+
+def usable(folder: str, pictures: Iterable[TrainPicture]) -> tuple[TrainPicture, ...]:
+    """Those without a problem. Raises HalftoneError train-none-readable."""
+    found = tuple(picture for picture in pictures if not picture.problem)
+    if not found:
+        raise HalftoneError("train-none-readable", folder=folder)
+    return found
+
+
+def caption_of(picture: TrainPicture, word: str) -> str:
+    """What the model is told: the word, then the caption."""
+    return ", ".join(part for part in (word.strip(), picture.caption.strip()) if part)
+
+
+def brought_to(path: Path, shape: Size, *, flip: bool = False) -> "Image.Image":
+    """The picture in RGB, turned as its camera noted, on white where it is transparent, filling the shape, the rest cut off at
+    both sides. Raises image-unreadable.
+    """
+    from PIL import Image, ImageOps
+
+    picture = _on_white(str(path))
+    fitted = ImageOps.fit(picture, shape, Image.Resampling.LANCZOS)
+    return ImageOps.mirror(fitted) if flip else fitted
+
+
+def _size(edge: int, ratio: float, step: int) -> Size:
+    """Width and height of that ratio with about the area of a square, in steps."""
+    width = max(step, round(edge * math.sqrt(ratio) / step) * step)
+    height = max(step, round(edge / math.sqrt(ratio) / step) * step)
+    return width, height
+
+
+def _read(path: Path, shapes: Shapes) -> TrainPicture:
+    caption, note = _caption(path.with_suffix(".txt"))
+    made = partial(TrainPicture, name=path.name, caption=caption)
+    try:
+        picture = _on_white(str(path))
+    except HalftoneError:
+        return made(problem="unreadable")
+    width, height = picture.size
+    shape = shapes.nearest(picture.size)
+    enlarged = max(shape[0] / width, shape[1] / height)
+    problem = "too-small" if enlarged > _SMALLEST else ""
+    notes = _notes(note, _uniform(picture), "small" if enlarged > 1 else "")
+    return made(width=width, height=height, shape=shape, problem=problem, note=notes)
+
+
+def _notes(*notes: str) -> str:
+    """The first of them: what matters most stands first."""
+    order = ("white", "black", "caption-unreadable", "no-caption", "small")
+    return next((note for note in order if note in notes), "")
+
+
+def _caption(path: Path) -> tuple[str, str]:
+    """(caption in one line, note)."""
+    try:
+        text = " ".join(path.read_text(encoding="utf-8-sig").split())
+    except FileNotFoundError:
+        return "", "no-caption"
+    except (OSError, UnicodeDecodeError):
+        return "", "caption-unreadable"
+    return text, "" if text else "no-caption"
+
+
+def _on_white(path: str) -> "Image.Image":
+    """Raises image-unreadable."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as opened:
+            turned = ImageOps.exif_transpose(opened)
+            if not turned.has_transparency_data:
+                return turned.convert("RGB")
+            whole = Image.new("RGBA", turned.size, "white")
+            return Image.alpha_composite(whole, turned.convert("RGBA")).convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise HalftoneError("image-unreadable", str(error), path=path) from error
+
+
+def _uniform(picture: "Image.Image") -> str:
+    low, high = _extremes(picture)
+    if low >= 255 - _UNIFORM:
+        return "white"
+    return "black" if high <= _UNIFORM else ""
+
+
+def _extremes(picture: "Image.Image") -> tuple[int, int]:
+    bands: Sequence[tuple[int, int]] = [band.getextrema() for band in picture.split()]  # pyright: ignore[reportAssignmentType]
+    return min(low for low, _ in bands), max(high for _, high in bands)
+
+
+def left_out(picture: TrainPicture, problem: str) -> TrainPicture:
+    """The same, told why it is not used."""
+    return msgspec.structs.replace(picture, problem=problem)

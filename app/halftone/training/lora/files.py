@@ -1,0 +1,144 @@
+"""The folder of a run and what lies in it: what was asked, the state to go on from, the LoRA as it was after some steps."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from safetensors.torch import save
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.training import TrainConfig
+from halftone.metadata.picture import output_error
+from halftone.settings.atomic import write_atomically
+from halftone.settings.places import data_dir
+from halftone.training.lora.bases import Base
+from halftone.training.lora.network import LoraNetwork, diffusers_names, kohya_names, weights_of
+
+RUN: Final = "run.json"
+STATE: Final = "state.safetensors"
+CACHE: Final = "cache"
+_FREE: Final = ("model", "pictures", "output", "name", "device", "save_every", "test_every", "test_prompt", "test_seed", "guard")
+"""What may be another when a run goes on: none of it changes a weight (a model that moved is known by its fingerprint)."""
+_VERSIONS: Final = {"stable-diffusion-v1": "sd_v1", "stable-diffusion-xl-v1-base": "sdxl_base_v1-0"}
+
+log = logging.getLogger(__name__)
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is written before the first step. pictures: name -> hash of what was in the file, and its caption; file: name of the
+    finished LoRA's.
+    """
+
+    config: TrainConfig
+    model: str
+    pictures: dict[str, str]
+    file: str
+
+
+def new_folder(config: TrainConfig) -> tuple[Path, Path]:
+    """(folder of a new run, file of its LoRA): names that nothing has yet. Raises HalftoneError output-* and disk-full."""
+    output = Path(config.output).expanduser().absolute()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        folder, file = _free(output, config.name)
+        folder.mkdir()
+        write_atomically(folder / RUN, b"{}")  # whether files can be written there
+    except OSError as error:
+        raise output_error(error, output, 1) from error
+    return folder, file
+
+
+def _free(output: Path, name: str) -> tuple[Path, Path]:
+    index = 1
+    while True:
+        own = name if index == 1 else f"{name}-{index}"
+        folder, file = output / own, output / f"{own}.safetensors"
+        if not folder.exists() and not file.exists():
+            return folder, file
+        index += 1
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """Raises HalftoneError output-* and disk-full."""
+    write(folder / RUN, msgspec.json.format(msgspec.json.encode(run)))
+
+
+def read_run(folder: Path) -> Run:
+    """Raises HalftoneError train-no-run where it is no folder of a run."""
+    try:
+        return msgspec.json.decode((folder / RUN).read_bytes(), type=Run)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise HalftoneError("train-no-run", str(error), folder=str(folder)) from error
+
+
+def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
+    """Raise HalftoneError train-other-run where the settings are those of another run."""
+    for name in TrainConfig.__struct_fields__:
+        was, now = getattr(run.config, name), getattr(config, name)
+        if name not in _FREE and was != now:
+            detail = f"its {name.replace('_', ' ')} was {was}, not {now}"
+            raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
+
+
+def lora_bytes(lora: LoraNetwork, base: Base, model: ModelFacts, config: TrainConfig, step: int) -> bytes:
+    """The LoRA's file, as it is now."""
+    weights = weights_of(lora)
+    tensors = kohya_names(weights, lora.alpha) if base.kohya else diffusers_names(weights, lora.alpha / lora.rank)
+    return save(tensors, _metadata(base, model, config, step))
+
+
+def _metadata(base: Base, model: ModelFacts, config: TrainConfig, step: int) -> dict[str, str]:
+    """As sd-scripts and the modelspec of Stability call them. No path is told: the file is for others, too."""
+    found = {
+        "ss_network_module": "networks.lora",
+        "ss_network_dim": str(config.rank),
+        "ss_network_alpha": f"{config.alpha:g}",
+        "ss_base_model_version": _VERSIONS.get(base.architecture, base.architecture),
+        "ss_sd_model_name": model.name,
+        "ss_output_name": config.name,
+        "ss_steps": str(step),
+        "ss_max_train_steps": str(config.steps),
+        "ss_learning_rate": f"{config.learning_rate:g}",
+        "ss_optimizer": config.optimizer,
+        "ss_lr_scheduler": config.schedule,
+        "ss_seed": str(config.seed),
+        "ss_batch_size_per_device": str(config.batch),
+        "ss_gradient_accumulation_steps": str(config.accumulate),
+        "ss_mixed_precision": "no",
+        "modelspec.sai_model_spec": "1.0.0",
+        "modelspec.architecture": f"{base.architecture}/lora",
+        "modelspec.title": config.name,
+    }
+    if not base.kohya:
+        found["ss_network_args"] = json.dumps({"scale": "in lora_B"})
+    return found
+
+
+def write(path: Path, data: bytes) -> None:
+    """Whole or not at all. Raises HalftoneError output-* and disk-full."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise output_error(error, path, len(data)) from error
+
+
+def write_somewhere(path: Path, data: bytes) -> tuple[Path, str]:
+    """(where it lies, why not at `path`, "" where it does): a finished LoRA is never lost while any folder takes it. Raises
+    HalftoneError where none does.
+    """
+    try:
+        write(path, data)
+    except HalftoneError as error:
+        instead = data_dir() / "loras"
+        try:
+            instead.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise error from None
+        other = _free(instead, path.stem)[1]
+        write(other, data)
+        log.warning("the LoRA lies in %s: %s", other, error)
+        return other, str(error)
+    return path, ""

@@ -1,0 +1,62 @@
+"""A run as it is opened: a new one with a folder of its own, or one that was broken off, with the state it goes on from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.messages import Train
+from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.library.training_pictures import read_pictures, shapes_for, usable
+from halftone.training.lora.encoding import content_hash
+from halftone.training.lora.files import STATE, Run, check_same, new_folder, read_run, write_run
+from halftone.training.lora.state import State, read_state
+
+
+@dataclass(frozen=True)
+class Opened:
+    """folder: of the run; file: that the finished LoRA is to become; state: None before the first save."""
+
+    config: TrainConfig
+    pictures: tuple[TrainPicture, ...]
+    folder: Path
+    file: Path
+    state: State | None
+
+
+def open_run(command: Train, model: ModelFacts) -> Opened:
+    """Raises HalftoneError train-no-folder, train-no-pictures, train-none-readable, train-no-run, train-other-run,
+    train-pictures-changed, train-state-unreadable, output-* and disk-full.
+    """
+    return _new(command.config, model) if command.resume is None else _broken_off(command.config, Path(command.resume), model)
+
+
+def _new(config: TrainConfig, model: ModelFacts) -> Opened:
+    pictures = read_pictures(config, shapes_for(config, model))
+    good = usable(config.pictures, pictures)
+    folder, file = new_folder(config)
+    write_run(folder, Run(config=config, model=model.fingerprint, pictures=_hashes(config, good), file=file.name))
+    return Opened(config, pictures, folder, file, None)
+
+
+def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
+    """With the pictures that it was begun with; new ones in their folder would change what follows."""
+    folder = folder.expanduser().absolute()
+    run = read_run(folder)
+    check_same(run, config, folder)
+    state = read_state(folder / STATE) if (folder / STATE).exists() else None
+    if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
+        raise HalftoneError("train-other-run", folder=str(folder), detail=f"it was begun on another model than {model.name}")
+    found = read_pictures(config, shapes_for(config, model))
+    pictures = tuple(picture for picture in found if picture.name in run.pictures)
+    now = _hashes(config, [picture for picture in pictures if not picture.problem])
+    changed = next((name for name, was in run.pictures.items() if now.get(name) != was), None)
+    if changed is not None:
+        raise HalftoneError("train-pictures-changed", name=changed, folder=str(folder))
+    return Opened(config, pictures, folder, folder.parent / run.file, state)
+
+
+def _hashes(config: TrainConfig, pictures: tuple[TrainPicture, ...] | list[TrainPicture]) -> dict[str, str]:
+    """Of what is in each file and in its caption."""
+    root = Path(config.pictures).expanduser()
+    return {picture.name: f"{content_hash(root / picture.name)} {picture.caption}" for picture in pictures}

@@ -1,0 +1,145 @@
+"""From what was asked to a denoiser that can be trained: the model loaded, its pictures read, all that is not trained let go."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from halftone.contract.engine import Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport
+from halftone.contract.messages import PhaseChanged
+from halftone.contract.plan import Plan
+from halftone.contract.request import Numerics
+from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.contract.words import DType
+from halftone.engine.basics.tensors import DTYPES
+from halftone.engine.curing.first_plan import first_plan
+from halftone.engine.inputs.memory import settle_at_rest
+from halftone.engine.loading.load import Loaded, raise_if_too_large
+from halftone.engine.loading.plans import apply_plan, apply_state
+from halftone.engine.weights.offload import place, put_offload, settle_weights
+from halftone.engine.weights.precision import ComponentState
+from halftone.health.precision import granted_precision, state_of
+from halftone.library.models import describe, runnable
+from halftone.library.training_pictures import usable
+from halftone.measure.stats import peak
+from halftone.training.lora.bases import Base, base_of
+from halftone.training.lora.encoding import Encoded, encode_all
+from halftone.training.lora.objectives import Objective
+
+_POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
+_NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
+_MOST: Final = 1e9
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """network: the denoiser alone, frozen, on its device, in dtype."""
+
+    model: ModelFacts
+    base: Base
+    network: Any
+    objective: Objective
+    encoded: Encoded
+    dtype: DType
+    device: torch.device
+
+
+def check_config(config: TrainConfig) -> None:
+    """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
+    for name in (*_POSITIVE, *_NOT_NEGATIVE):
+        value = getattr(config, name)
+        if not (0 <= value <= _MOST) or (name in _POSITIVE and not value):
+            low = 1 if isinstance(value, int) and name in _POSITIVE else 0
+            raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=_MOST)
+    if not 0 <= config.caption_dropout <= 1:
+        raise HalftoneError("value-out-of-range", name="Caption dropout", value=config.caption_dropout, low=0, high=1)
+    if not config.name.strip() or config.name != Path(config.name).name or config.name.startswith("."):
+        raise HalftoneError("setting-bad-value", name="The name of the LoRA", value=config.name or '""', allowed="a file's name")
+
+
+def model_for(config: TrainConfig) -> tuple[ModelFacts, Base]:
+    """Raises what `describe` raises, and HalftoneError train-other-base for what is no model that a LoRA can be trained on."""
+    facts = describe(config.model)
+    base = base_of(facts)
+    runnable(facts)
+    return facts, base
+
+
+def prepare(
+    loaded: Loaded,
+    config: TrainConfig,
+    pictures: tuple[TrainPicture, ...],
+    folder: Path,
+    device: DeviceFacts,
+    tested: SelfTestReport | None,
+    emit: Emit,
+    check: Callable[[], None],
+    dtype: DType | None = None,
+) -> Prepared:
+    """pictures: of the folder, whatever is wrong with them; folder: for what is read once. check: raises where the job ended;
+    dtype: of the denoiser, where a run goes on in it.
+    """
+    base = base_of(loaded.facts)
+    numerics = Numerics(precision=config.precision)
+    asked, _ = granted_precision(config.precision, tested, device)
+    plan, _ = first_plan(loaded, device, asked, numerics)
+    settle_at_rest(loaded, device, numerics, plan.dtypes, lambda: apply_plan(loaded, plan))
+
+    def tick(done: int, total: int) -> None:
+        check()
+        emit(PhaseChanged(phase="encode", done=done, total=total))
+
+    good = usable(config.pictures, pictures)
+    read = encode_all(loaded, base, config, good, folder, tick)
+    told = {picture.name: picture for picture in read.pictures}
+    everything = tuple(told.get(picture.name, picture) for picture in pictures)
+    usable(config.pictures, everything)
+    narrow = dtype or _denoiser_dtype(plan, base.denoiser, asked, tested)
+    network = _alone(loaded, base.denoiser, narrow)
+    _check_sound(loaded.facts, base.denoiser, network)
+    objective = base.objective(loaded.native_scheduler.config, config.snr_gamma)
+    encoded = Encoded(everything, read.latents, read.words, read.captions)
+    return Prepared(loaded.facts, base, network, objective, encoded, narrow, loaded.device)
+
+
+def _denoiser_dtype(plan: Plan, name: str, dtype: DType, tested: SelfTestReport | None) -> DType:
+    """The plan's; where it keeps a narrow type finite by changing weights or regions, a type that needs no such cure: a LoRA has
+    to be trained on the weights that it will be added to.
+    """
+    planned = plan.dtypes.get(name, dtype)
+    if planned != "float16" or not (plan.rescale.get(name) or plan.upcast.get(name)):
+        return planned
+    return "bfloat16" if state_of(tested, "bfloat16") == "works" else "float32"
+
+
+def _alone(loaded: Loaded, name: str, dtype: DType) -> Any:
+    """The denoiser whole on the device in its exact weights of that type."""
+    module = loaded.modules[name]
+    settle_weights(module)
+    put_offload(loaded.places, "none")
+    apply_state(loaded, name, ComponentState(dtype=dtype))
+    try:
+        place(module)
+    except (RuntimeError, MemoryError) as error:
+        raise_if_too_large(error, loaded.facts, loaded.device)
+        raise
+    return module
+
+
+def _check_sound(model: ModelFacts, component: str, network: torch.nn.Module) -> None:
+    """Raise HalftoneError model-broken for a number in the weights that is none."""
+    for name, parameter in network.named_parameters():
+        if parameter.is_floating_point() and not peak(parameter.detach()) < float("inf"):
+            raise HalftoneError("model-broken", model=model.name, detail=f"{component}.{name} is not finite")
+
+
+def torch_dtype(dtype: DType) -> torch.dtype:
+    return DTYPES[dtype]
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").capitalize()

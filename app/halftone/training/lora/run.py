@@ -1,0 +1,367 @@
+"""A training from its first step to its file: steps under the guard, pauses, answers, saves, test pictures."""
+
+import contextlib
+import logging
+import math
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from halftone.contract.engine import Emit, TrainControl
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
+from halftone.contract.training import Caught, TrainConfig, TrainReport
+from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
+from halftone.training.guard.cures import holder_of
+from halftone.training.lora.bases import Tensors
+from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
+from halftone.training.lora.network import LoraNetwork, checkpoint, put_lora, put_weights, weights_of
+from halftone.training.lora.optimizers import new_optimizer, new_schedule
+from halftone.training.lora.order import Batch, Order
+from halftone.training.lora.prepare import Prepared, torch_dtype
+from halftone.training.lora.state import (
+    Note,
+    State,
+    groups_of,
+    moments_of,
+    packed,
+    put_groups,
+    put_moments,
+    put_schedule,
+    schedule_note,
+)
+from halftone.training.lora.steps import Stepper, Unguarded
+from halftone.training.lora.trying import TestPictures
+
+_WAIT: Final = 0.05
+_TRY_AGAIN: Final = 10
+"""Steps after which a save that failed is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fed:
+    """One batch, drawn and on the device."""
+
+    names: Batch
+    clean: torch.Tensor
+    noise: torch.Tensor
+    time: torch.Tensor
+    told: Tensors
+    size: tuple[int, int]
+
+
+class Training:
+    """folder: of the run; file: of the finished LoRA; state: to go on from; tests: makes test pictures on the way."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        prepared: Prepared,
+        folder: Path,
+        file: Path,
+        state: State | None,
+        emit: Emit,
+        control: TrainControl,
+        tests: TestPictures,
+    ) -> None:
+        self._config = config
+        self._on = prepared
+        self._folder = folder
+        self._file = file
+        self._emit = emit
+        self._control = control
+        self._tests = tests
+        self._lora = put_lora(prepared.network, prepared.base, rank=config.rank, alpha=config.alpha, seed=config.seed)
+        if config.checkpointing:
+            checkpoint(prepared.network)
+        self._optimizer = new_optimizer(config, self._lora.trained.values())
+        self._schedule = new_schedule(config, self._optimizer)
+        scales = prepared.dtype == "float16" and config.loss_scale == "auto"
+        self._scaler = torch.amp.GradScaler(prepared.device.type) if scales else None
+        self._generator = torch.Generator().manual_seed(config.seed)
+        usable = {picture.name: picture for picture in prepared.encoded.pictures if not picture.problem}
+        self._order = Order(usable, config.batch, config.repeats, self._generator)
+        self._caught: list[Caught] = []
+        self._losses: deque[float] = deque(maxlen=max(1, config.steps // 10))
+        self._out: list[str] = []
+        self._before = 0.0
+        if state is not None:
+            self._take(state)
+        self._guard = self._new_guard()
+        if state is not None:
+            self._guard.go_on(state.note.step, state.note.cures)
+        self._first = self._guard.steps + 1
+        self._started = time.perf_counter()
+        self._unsaved = False
+
+    @property
+    def lora(self) -> LoraNetwork:
+        """What is trained."""
+        return self._lora
+
+    def run(self, memory: int | None = None) -> TrainReport:
+        """Raises JobCancelled."""
+        self._emit(
+            TrainBegins(
+                config=self._config,
+                pictures=self._on.encoded.pictures,
+                omens=self._guard.omens,
+                dtype=self._on.dtype,
+                folder=str(self._folder),
+                first=self._first,
+                parameters=self._lora.size,
+                memory=memory,
+            )
+        )
+        try:
+            while self._guard.steps < self._config.steps and not self._ends():
+                if not self._step():
+                    break
+        finally:
+            self._guard.remove()
+        return self._finish()
+
+    # --- one step ----------------------------------------------------------------------------------
+
+    def _step(self) -> bool:
+        """False: the answer to a stop was to end."""
+        began, rate = time.perf_counter(), self._rate()
+        try:
+            report, loss = self._until_applied()
+        except TrainingStopped as stopped:
+            return self._decided(stopped.caught)
+        seconds = time.perf_counter() - began
+        step = self._guard.steps if report.applied else self._guard.steps + 1
+        if report.applied and math.isfinite(loss):
+            self._losses.append(loss)
+        self._emit(
+            TrainStep(
+                step=step,
+                steps=self._config.steps,
+                loss=loss,
+                norm=report.norm,
+                rate=rate,
+                scale=report.scale,
+                seconds=seconds,
+                applied=report.applied,
+            )
+        )
+        if report.applied:
+            self._after(step)
+        return True
+
+    def _until_applied(self) -> tuple[StepReport, float]:
+        """All batches of one step of the optimizer, or up to one that is left out; the mean of their losses."""
+        losses: list[float] = []
+        while True:
+            self._control.check()
+            fed = self._draw()
+            report = self._guard.step(lambda fed=fed: self._loss(fed), items=fed.names)
+            losses.append(report.loss)
+            if report.applied or any(one.did == "skipped" for one in report.caught) or len(losses) >= 2 * self._config.accumulate:
+                return report, sum(losses) / len(losses)
+
+    def _draw(self) -> Fed:
+        """Everything random of a batch is drawn here, in this order, whatever becomes of the batch."""
+        encoded, base = self._on.encoded, self._on
+        names = self._order.next()
+        share = 0.5 if self._config.flip else 0.0
+        latents = [encoded.latents[name, self._order.happens(share)] for name in names]
+        texts = ["" if self._order.happens(self._config.caption_dropout) else encoded.captions[name] for name in names]
+        clean = torch.cat(latents)
+        patches = clean.shape[1] if clean.dim() == 3 else clean.shape[-1] * clean.shape[-2]
+        moment = base.objective.draw(len(names), patches, self._generator)
+        noise = torch.randn(clean.shape, generator=self._generator)
+        words = [encoded.words[text] for text in texts]
+        narrow = torch_dtype(self._on.dtype)
+
+        def there(value: torch.Tensor) -> torch.Tensor:
+            return value.to(self._on.device, narrow if value.is_floating_point() else value.dtype)
+
+        told = {key: there(torch.cat([one[key] for one in words])) for key in words[0]}
+        clean, noise, moment = (value.to(self._on.device) for value in (clean, noise, moment))
+        return Fed(names, clean, noise, moment, told, self._order.pictures[names[0]].shape)
+
+    def _loss(self, fed: Fed) -> torch.Tensor:
+        objective, narrow = self._on.objective, torch_dtype(self._on.dtype)
+        noisy = objective.noisy(fed.clean, fed.noise, fed.time).to(narrow)
+        mixed = narrow != torch.float32
+        with torch.autocast(self._on.device.type, narrow) if mixed else contextlib.nullcontext():
+            said = self._on.base.predict(self._on.network, noisy, fed.time, fed.told, fed.size)
+        return objective.loss(said, fed.clean, fed.noise, fed.time)
+
+    def _after(self, step: int) -> None:
+        every, last = self._config.save_every, step == self._config.steps
+        again = self._unsaved and step % _TRY_AGAIN == 0
+        if not last and (again or (every and step % every == 0)):
+            self._save(step)
+        if self._config.test_every and step % self._config.test_every == 0:
+            self._make_test(step)
+
+    # --- pauses and answers ------------------------------------------------------------------------
+
+    def _ends(self) -> bool:
+        """Whether to stop and keep. Waits here while the training is held."""
+        self._control.check()
+        if self._control.held():
+            self._emit(TrainHeld(on=True, step=self._guard.steps))
+            while self._control.held() and not self._control.keep():
+                self._control.check()
+                time.sleep(_WAIT)
+            self._emit(TrainHeld(on=False, step=self._guard.steps))
+        while (told := self._control.choice()) is not None:
+            if not self._heeded(told.choice, told.picture, None):
+                return True
+        return self._control.keep()
+
+    def _decided(self, caught: Caught) -> bool:
+        """Wait for the answer to a stop. False: the training ends with what it has."""
+        while True:
+            self._control.check()
+            if self._control.keep():
+                return False
+            told = self._control.choice()
+            if told is not None:
+                return self._heeded(told.choice, told.picture, caught)
+            time.sleep(_WAIT)
+
+    def _heeded(self, choice: str, picture: str, caught: Caught | None) -> bool:
+        caught = caught or next(reversed(self._caught), None)
+        match choice:
+            case "stop":
+                return False
+            case "leave-out":
+                for name in [picture] if picture else list(caught.items if caught else ()):
+                    self._leave_out(name)
+            case "float32-block" if caught is not None and caught.watched == "activations":
+                self._guard.go_on(self._guard.steps, [("float32-block", holder_of(caught.name))])
+            case _:
+                pass  # the cures stay in force
+        return True
+
+    def _leave_out(self, name: str) -> None:
+        """The last picture stays: without one nothing could be trained."""
+        if name in self._order.pictures and len(self._order.pictures) > 1:
+            self._order.without(name)
+            self._out.append(name)
+
+    def _tell(self, caught: Caught) -> None:
+        self._caught.append(caught)
+        self._emit(TrainCaught(caught=caught, asks=caught.did == "stopped"))
+
+    # --- saving ------------------------------------------------------------------------------------
+
+    def _save(self, step: int) -> None:
+        """The LoRA, then the state. What cannot be written is told and tried again: the training goes on in memory."""
+        path = self._folder / f"{self._file.stem}-{step:06}.safetensors"
+        try:
+            write(path, self._lora_bytes(step))
+            write(self._folder / STATE, packed(self._state(step)))
+        except HalftoneError as error:
+            self._unsaved = True
+            log.warning("step %d was not saved: %s", step, error)
+            self._emit(TrainUnsaved(step=step, error=error.as_facts()))
+            return
+        self._unsaved = False
+        self._emit(TrainSaved(step=step, path=str(path)))
+
+    def _finish(self) -> TrainReport:
+        step = self._guard.steps
+        path, why = write_somewhere(self._file, self._lora_bytes(step))
+        try:
+            write(self._folder / STATE, packed(self._state(step)))
+        except HalftoneError as error:
+            why = why or str(error)
+        self._emit(TrainSaved(step=step, path=str(path)))
+        return TrainReport(
+            name=self._config.name,
+            path=str(path),
+            folder=str(self._folder),
+            steps=step,
+            steps_wanted=self._config.steps,
+            loss=sum(self._losses) / len(self._losses) if self._losses else math.nan,
+            seconds=self._seconds(),
+            caught=tuple(self._caught),
+            cures=tuple(cure for cure, _ in self._guard.cures),
+            dtype=self._on.dtype,
+            not_kept=why,
+        )
+
+    def _lora_bytes(self, step: int) -> bytes:
+        return lora_bytes(self._lora, self._on.base, self._on.model, self._config, step)
+
+    def _state(self, step: int) -> State:
+        names: dict[torch.Tensor, str] = {parameter: name for name, parameter in self._lora.trained.items()}
+        note = Note(
+            step=step,
+            model=self._on.model.fingerprint,
+            dtype=self._on.dtype,
+            left=list(self._order.left),
+            out=self._out,
+            groups=groups_of(self._optimizer),
+            schedule=schedule_note(self._schedule),
+            scaler=None if self._scaler is None else self._scaler.state_dict(),
+            cures=list(self._guard.cures),
+            caught=self._caught,
+            losses=list(self._losses),
+            seconds=self._seconds(),
+        )
+        moments = moments_of(self._optimizer, names)
+        return State(note=note, weights=weights_of(self._lora), moments=moments, generator=self._generator.get_state())
+
+    def _take(self, state: State) -> None:
+        note = state.note
+        put_weights(self._lora, state.weights)
+        put_groups(self._optimizer, note.groups)
+        put_moments(self._optimizer, self._lora.trained, state.moments)
+        put_schedule(self._schedule, note.schedule)
+        if self._scaler is not None and note.scaler:
+            self._scaler.load_state_dict(note.scaler)
+        self._generator.set_state(state.generator)
+        self._order.left = list(note.left)
+        for name in note.out:
+            self._leave_out(name)
+        self._caught = list(note.caught)
+        self._losses.extend(note.losses)
+        self._before = note.seconds
+
+    # --- small things ------------------------------------------------------------------------------
+
+    def _new_guard(self) -> Stepper:
+        config, clip = self._config, self._config.clip or None
+        if config.guard == "off":
+            return Unguarded(self._optimizer, self._schedule, self._scaler, clip=clip, accumulate=config.accumulate)
+        return TrainingGuard(
+            self._on.network,
+            self._optimizer,
+            scaler=self._scaler,
+            scheduler=self._schedule,
+            clip=clip,
+            accumulate=config.accumulate,
+            tell=self._tell,
+        )
+
+    def _make_test(self, step: int) -> None:
+        path = self._folder / f".{self._file.stem}-test.safetensors"
+        try:
+            write(path, self._lora_bytes(step))
+            with torch.random.fork_rng(devices=[]):
+                self._tests.make(step, path)
+        except HalftoneError as error:
+            self._tests.tell_none(step, error)
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _rate(self) -> float:
+        group: dict[str, Any] = self._optimizer.param_groups[0]
+        return float(group["lr"]) * float(group.get("d", 1.0))
+
+    def _seconds(self) -> float:
+        return self._before + time.perf_counter() - self._started

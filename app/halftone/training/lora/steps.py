@@ -1,0 +1,89 @@
+"""One step of the optimizer: under the guard, or without it where the user switched it off."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+
+from halftone.contract.training import Omen, TrainCure
+from halftone.training.guard import StepReport
+
+Loss = Callable[[], torch.Tensor]
+
+
+class Stepper(Protocol):
+    """What the training needs of a guard."""
+
+    omens: tuple[Omen, ...]
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimizer so far."""
+        ...
+
+    @property
+    def cures(self) -> tuple[tuple[TrainCure, str], ...]: ...
+
+    def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport: ...
+
+    def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None: ...
+
+    def remove(self) -> None: ...
+
+
+class Unguarded:
+    """The same without any look at the numbers."""
+
+    omens: tuple[Omen, ...] = ()
+    cures: tuple[tuple[TrainCure, str], ...] = ()
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        scaler: torch.amp.GradScaler | None,
+        *,
+        clip: float | None,
+        accumulate: int,
+    ) -> None:
+        self._optimizer = optimizer
+        self._schedule = schedule
+        self._scaler = scaler or torch.amp.GradScaler(enabled=False)
+        self._clip = clip
+        self._accumulate = accumulate
+        self._gathered = 0
+        self.steps = 0
+
+    def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None:
+        """After so many steps of a training that was broken off."""
+        del cures
+        self.steps = steps
+
+    def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
+        """As `TrainingGuard.step`."""
+        del items
+        started = time.perf_counter()
+        value = loss()
+        self._scaler.scale(value / self._accumulate).backward()
+        self._gathered += 1
+        norm = self._update() if self._gathered == self._accumulate else None
+        scale = self._scaler.get_scale() if self._scaler.is_enabled() else None
+        seconds = time.perf_counter() - started
+        step = self.steps + (norm is None)
+        return StepReport(step, float(value.detach()), norm is not None, norm, scale, 0, seconds, ())
+
+    def remove(self) -> None:
+        """Nothing was put on the network."""
+
+    def _update(self) -> float:
+        self._scaler.unscale_(self._optimizer)
+        trained = [p for group in self._optimizer.param_groups for p in group["params"] if p.grad is not None]
+        norm = torch.nn.utils.clip_grad_norm_(trained, self._clip or float("inf"))
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self._optimizer.zero_grad(set_to_none=True)
+        self._schedule.step()
+        self._gathered = 0
+        self.steps += 1
+        return float(norm)

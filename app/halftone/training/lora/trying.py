@@ -1,0 +1,69 @@
+"""Pictures made on the way with the LoRA as it is, by the engine as any other picture: watched, cured, and told when black."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.engine import Emit
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import AnyEvent, PictureReady, TestPicture
+from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.contract.training import TrainConfig
+from halftone.library.training_pictures import Size
+from halftone.metadata.picture import output_error
+
+TESTS: Final = "test pictures"
+log = logging.getLogger(__name__)
+
+Make = Callable[[PictureRequest, Emit], object]
+
+
+class TestPictures:
+    """make: what makes a picture of a request; prompt: what is asked for; size: of the picture."""
+
+    __test__ = False
+
+    def __init__(self, make: Make, config: TrainConfig, prompt: str, size: Size, folder: Path, emit: Emit) -> None:
+        self._make = make
+        self._config = config
+        self._prompt = prompt
+        self._size = size
+        self._folder = folder / TESTS
+        self._emit = emit
+
+    def make(self, step: int, lora: Path) -> None:
+        """With the LoRA of this file. Raises HalftoneError and JobCancelled."""
+        try:
+            self._folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise output_error(error, self._folder, 0) from error
+        config, (width, height) = self._config, self._size
+        request = PictureRequest(
+            prompt=self._prompt,
+            model=config.model,
+            device=config.device,
+            width=width,
+            height=height,
+            seed=config.test_seed,
+            output=str(self._folder / f"{step:06}.png"),
+            overwrite=True,
+            loras=(Lora(path=str(lora)),),
+            draws=False,
+            numerics=Numerics(precision=config.precision),
+        )
+        self._make(request, lambda event, blob=b"": self._tell(step, event, blob))
+
+    def tell_none(self, step: int, error: HalftoneError) -> None:
+        """Why there is none after this step."""
+        log.warning("no test picture after step %d: %s", step, error)
+        told = TestPicture(step=step, path="", prompt=self._prompt, seed=self._config.test_seed, error=error.as_facts())
+        self._emit(told)
+
+    def _tell(self, step: int, event: AnyEvent, blob: bytes) -> None:
+        """Of all that is said while a picture is made, the picture."""
+        if isinstance(event, PictureReady):
+            facts, small = event.facts, blob[: event.thumbnail_size]
+            black = facts.black or not facts.finite or facts.state == "not-recovered"
+            seed = self._config.test_seed
+            self._emit(TestPicture(step=step, path=facts.path, prompt=self._prompt, seed=seed, black=black), small)

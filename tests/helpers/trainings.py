@@ -1,0 +1,102 @@
+"""Trainings of LoRAs on tiny models: pictures, a control that answers, and the run itself."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel
+from PIL import Image
+from tests.helpers import tiny
+from tests.helpers.engine_runs import Recorder
+from transformers import T5Config, T5EncoderModel
+
+from halftone.contract.engine import Emit
+from halftone.contract.errors import JobCancelled
+from halftone.contract.messages import AnyEvent, Decide, Train
+from halftone.contract.training import TrainConfig, TrainReport
+from halftone.training.service import TrainingEngine
+
+
+def flux() -> Any:
+    """A tiny FLUX.1 dev: guided, its latents in patches, its times shifted by the number of them."""
+    text = T5EncoderModel(T5Config(vocab_size=128, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=2))
+    return FluxPipeline(
+        transformer=FluxTransformer2DModel(
+            in_channels=16,
+            num_layers=1,
+            num_single_layers=1,
+            attention_head_dim=16,
+            num_attention_heads=2,
+            joint_attention_dim=32,
+            pooled_projection_dim=tiny.WIDTH,
+            guidance_embeds=True,
+            axes_dims_rope=(4, 6, 6),
+        ),
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+        vae=tiny.vae(shift=0.1),
+        text_encoder=tiny.clip_text(),
+        tokenizer=tiny.clip_tokenizer(),
+        text_encoder_2=text,
+        tokenizer_2=tiny.t5_tokenizer(),
+    )
+
+
+def draw_pictures(folder: Path, count: int = 4, *, wide: int = 0) -> Path:
+    """Pictures of 32 x 32 with captions; the first `wide` of them of 40 x 30."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(4)
+    for index in range(count):
+        size = (40, 30) if index < wide else (32, 32)
+        coarse = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(folder / f"{index}.png")
+        (folder / f"{index}.txt").write_text(f"a hill {index}", encoding="utf-8")
+    return folder
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Directed(Recorder):
+    """Records events, and does something after one of a kind."""
+
+    def __init__(self, on: Callable[[AnyEvent], object] = lambda _: None) -> None:
+        super().__init__()
+        self._on = on
+
+    def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:
+        super().__call__(event, blob)
+        self._on(event)
+
+
+class Control:
+    """The flags of a job."""
+
+    def __init__(self) -> None:
+        self.cancel = self.keeps = self.holds = False
+        self.answers: list[Decide] = []
+
+    def cancelled(self) -> bool:
+        return self.cancel
+
+    def keep(self) -> bool:
+        return self.keeps
+
+    def held(self) -> bool:
+        return self.holds
+
+    def choice(self) -> Decide | None:
+        return self.answers.pop(0) if self.answers else None
+
+    def check(self) -> None:
+        if self.cancel:
+            raise JobCancelled
+
+
+def train(
+    config: TrainConfig, emit: Emit | None = None, control: Control | None = None, *, resume: Path | None = None
+) -> TrainReport:
+    """With an engine of its own, as a fresh process would have one."""
+    command = Train(job="t", config=config, resume=None if resume is None else str(resume))
+    return TrainingEngine().train(command, emit or Recorder(), control or Control())
