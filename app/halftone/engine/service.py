@@ -120,6 +120,8 @@ class DiffusersEngine:
             if request.refiner is not None:
                 refiner, last = describe(request.refiner.path), alone(request)
                 together = fit_together(((facts, request), (refiner, last)), device, job.tested, self._models.all)
+                if together:
+                    self._models.leave_but((facts, refiner), device)
 
                 def bring(one: ModelFacts, asked: PictureRequest) -> Callable[[], Loaded]:
                     return lambda: self._equipped(self._ready(one, device, emit, beside=together), asked)

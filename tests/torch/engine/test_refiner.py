@@ -107,6 +107,26 @@ def test_both_stay_in_memory_where_they_fit_and_another_picture_loads_none(model
     assert loads(told) == 1, "a picture without it has the memory for itself"
 
 
+def test_a_third_model_is_gone_before_the_two_come(models: dict[str, Path], refiner: Path) -> None:
+    """Room was looked for as if it were not there."""
+    engine = DiffusersEngine()
+    generate(engine, models["sd15"], steps=1)
+    assert engine.loaded is not None
+    third = weakref.ref(engine.loaded.modules["unet"])
+    there: list[bool] = []
+
+    class Watching(Recorder):
+        def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:
+            if isinstance(event, ModelChanged):
+                there.append(third() is not None)
+            super().__call__(event, blob)
+
+    _, told = refined(engine, models, refiner, emit=Watching())
+    assert there == [False, False]
+    _, told = refined(engine, models, refiner)
+    assert loads(told) == 0
+
+
 def test_the_base_leaves_where_the_memory_ends_all_the_same(models: dict[str, Path], refiner: Path) -> None:
     engine = DiffusersEngine()
     whole, _ = refined(engine, models, refiner)

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -43,6 +44,14 @@ class Models:
             del self._there[:-1]
             _freed()
         return there
+
+    def leave_but(self, models: Sequence[ModelFacts], device: DeviceFacts) -> None:
+        """All but these, as their files are now."""
+        found = {self._index(facts, device) for facts in models}
+        there = [one for index, one in enumerate(self._there) if index in found]
+        if len(there) < len(self._there):
+            self._there = there
+            _freed()
 
     def holds(self, facts: ModelFacts, device: DeviceFacts) -> bool:
         return self._index(facts, device) is not None
