@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from halftone.metadata.reading import Parameters
+from halftone.metadata.reading import Parameters, whole_signs
 
 Node = Mapping[str, Any]
 
@@ -63,6 +63,7 @@ class _Graph:
             "Model": _text(model, _LOADS[_kind(model)]),
             "VAE": self._vae(decoder),
             "Clip skip": self._clip_skip(sampler),
+            "Batch size": None if (several := _number(canvas, "batch_size", 1)) == 1 else several,
         }
         told = {name: str(value) for name, value in fields.items() if value is not None}
         return Parameters(prompt=" ".join((prompt, *loras)), negative=negative, fields=told)
@@ -141,7 +142,7 @@ def _text(node: Node, name: str) -> str:
     found = _inputs(node).get(name)
     if not isinstance(found, str):
         raise NotPlainError(f"{name} of the node {_kind(node)} comes from another one")
-    return found.strip()
+    return whole_signs(found).strip()
 
 
 def _number(node: Node, name: str, usual: int | None = None) -> int | float:

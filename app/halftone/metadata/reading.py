@@ -94,10 +94,15 @@ def _decoded_comment(comment: bytes) -> str:
     return text.decode("utf-16-le" if little else "utf-16-be", errors="replace")
 
 
+def whole_signs(text: str) -> str:
+    """With a question mark for each half of a sign, which JSON may have and no text can."""
+    return text.encode(errors="replace").decode()
+
+
 def _unquoted(value: str) -> str:
     if len(value) >= 2 and value[0] == value[-1] == '"':
         try:
-            return str(json.loads(value))
+            return whole_signs(str(json.loads(value)))
         except ValueError:
             return value
     return value.strip()

@@ -1,5 +1,6 @@
 """How a picture says that it was made, by whichever program."""
 
+import os
 from pathlib import Path
 
 from halftone.contract.errors import HalftoneError
@@ -9,7 +10,7 @@ from halftone.metadata.reading import Parameters, holds_parameters, parse_parame
 
 def said_by(path: Path) -> Parameters:
     """Raises HalftoneError image-missing, image-unreadable, picture-silent, picture-graph."""
-    if not path.exists():
+    if not os.path.exists(path):
         raise HalftoneError("image-missing", path=str(path))
     found = read_picture(path)
     if found.parameters and holds_parameters(found.parameters):

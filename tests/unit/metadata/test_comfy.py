@@ -75,12 +75,18 @@ def with_parts(graph: Graph) -> None:
     graph["12"] = node("PreviewImage", images=["8", 0])
 
 
+def with_several(graph: Graph) -> None:
+    """The noise of each but the first is not its seed's."""
+    graph["5"]["inputs"]["batch_size"] = 4
+
+
 @pytest.mark.parametrize(
     ("change", "more", "loras"),
     [
         (as_it_is, {}, ""),
         (with_loras, {}, " <lora:ink:0.5> <lora:glow:1>"),
         (with_parts, {"VAE": "mse.safetensors", "Clip skip": "2"}, ""),
+        (with_several, {"Batch size": "4"}, ""),
     ],
 )
 def test_a_plain_graph_says_how_its_picture_was_made(change: Callable[[Graph], None], more: dict[str, str], loras: str) -> None:
@@ -166,6 +172,18 @@ def save(path: Path, graph: str) -> Path:
 @pytest.mark.parametrize("ending", ["png", "webp"])
 def test_a_picture_of_comfyui_is_read(tmp_path: Path, ending: str) -> None:
     assert said_by(save(tmp_path / f"a.{ending}", json.dumps(plain()))).fields == FIELDS
+
+
+def test_half_a_sign_is_no_text(tmp_path: Path) -> None:
+    graph = plain()
+    graph["6"]["inputs"]["text"] = "a \ud83c sun"
+    assert said_by(save(tmp_path / "a.png", json.dumps(graph))).prompt == "a ? sun"
+
+
+def test_a_name_that_no_file_can_have_is_that_of_none(tmp_path: Path) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        said_by(tmp_path / ("a" * 300))
+    assert caught.value.code == "image-missing"
 
 
 @pytest.mark.parametrize(
