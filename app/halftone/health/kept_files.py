@@ -35,7 +35,8 @@ def check_named_files(kept: Kept, path: Path, saved: Settings, model: str | None
 def _is_below(file: str, folders: tuple[Path, ...]) -> bool:
     """Of a file on a network the names alone decide: Windows would send the user's name and password to the machine it asks."""
     if _FAR.match(file):
-        return any(PureWindowsPath(file).is_relative_to(PureWindowsPath(folder)) for folder in folders)
+        named = PureWindowsPath(file)
+        return ".." not in named.parts and any(named.is_relative_to(PureWindowsPath(folder)) for folder in folders)
     place = Path(file).resolve()
     return any(place.is_relative_to(folder.resolve()) for folder in folders)
 

@@ -42,6 +42,12 @@ def test_a_share_that_the_user_gave_to_halftone_is_read(tmp_path: Path, file: st
         check(tmp_path, file, (r"\\nas\other",))
 
 
+@pytest.mark.parametrize("file", [r"\\nas\models\sd\..\..\a.safetensors", "//nas/models/sd/../a.safetensors"])
+def test_a_name_on_a_share_that_leads_out_of_the_folder_again_is_refused(tmp_path: Path, file: str) -> None:
+    with pytest.raises(HalftoneError):
+        check(tmp_path, file, (r"\\nas\models\sd",))
+
+
 def test_a_file_below_a_folder_of_the_settings_is_read(tmp_path: Path) -> None:
     check(tmp_path, str(tmp_path / "models" / "a.safetensors"), (str(tmp_path / "models"),))
     with pytest.raises(HalftoneError):
