@@ -32,6 +32,8 @@ class Hub(ThreadingHTTPServer):
     """Of the last request; their names in small letters."""
     gated = True
     """What it does not give, it gives to those who agreed to its terms."""
+    length: int | None = None
+    """What it says of the length of a file, where that is not true."""
     broken = False
     """It ends every connection in the middle of the file."""
     held: threading.Event
@@ -71,7 +73,7 @@ class Answer(BaseHTTPRequestHandler):
         data = hub.data if hub.status == 200 else b""
         self.send_header("X-Repo-Commit", "a" * 40)
         self.send_header("ETag", '"0123456789abcdef"')
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Length", str(len(data) if hub.length is None else hub.length))
         self.end_headers()
         if body:
             half = len(data) // 2

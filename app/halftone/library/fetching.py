@@ -70,7 +70,8 @@ def _downloaded(file: SmallFile, told: Told) -> bytes:
     try:
         with get_session().stream("GET", url, headers=_headers(token), timeout=_PATIENCE_S) as answer:
             _check(file, answer.status_code, answer.headers, token)
-            return _whole(answer.iter_bytes(), _length(answer.headers) or file.size, told)
+            length = _length(answer.headers)
+            return b"" if length > LARGEST else _whole(answer.iter_bytes(), length or file.size, told)
     except errors.HTTPError as error:  # the base of all that the library of the hub raises for a connection
         raise _failed(file, _reason(error)) from error
 

@@ -170,6 +170,15 @@ def test_a_terminal_is_told_how_much_came(hub: Hub, tmp_path: Path) -> None:
     assert json.loads(run.stdout)["missing"] == []
 
 
+def test_a_file_that_is_said_to_be_far_larger_is_not_waited_for(hub: Hub) -> None:
+    """No meter of the window counts so far."""
+    hub.length = 99_000_000_000
+    told: list[tuple[int, int]] = []
+    with pytest.raises(HalftoneError, match="is cut off, or no tokenizer"):
+        fetch(T5, lambda done, whole: told.append((done, whole)))
+    assert (told, T5.place.exists()) == ([], False)
+
+
 def test_a_connection_that_ends_in_the_middle_is_said_and_nothing_is_kept(hub: Hub) -> None:
     hub.broken = True
     with pytest.raises(HalftoneError, match=r"the connection failed\. Try again") as caught:
