@@ -48,7 +48,7 @@ def check_upscaler(upscaler: str) -> None:
 def known_upscalers(settings: Settings) -> dict[str, str]:
     """Name -> path of all in the folders of the settings: in their own every file, in those of models what is recognised."""
     own, others = (_files(folders) for folders in (settings.upscaler_folders, settings.model_folders))
-    recognised = (path for path in others if _is_one(path, file_stamp(path)))
+    recognised = (path for path in others if _is_one(path))
     return {model_stem(path): path for path in sorted((*recognised, *own))}
 
 
@@ -62,11 +62,16 @@ def _files(folders: Iterable[str]) -> list[str]:
     return [path for path in model_files(folders) if path.lower().endswith(".safetensors")]
 
 
-@lru_cache(maxsize=4096)
-def _is_one(path: str, stamp: str) -> bool:
-    """Whether a file is recognised as one. stamp: as it is now; a tenth of a second is not spent again on an unchanged header."""
+def _is_one(path: str) -> bool:
+    """Whether a file is recognised as one; what cannot be read is none now, and may be later."""
     try:
-        return bool(stamp) and describe(path).family == KIND_NAMES[UPSCALER]
+        return _family(path, file_stamp(path)) == KIND_NAMES[UPSCALER]
     except HalftoneError as error:
         _log.info("left out of the upscale models: %s", error)
         return False
+
+
+@lru_cache(maxsize=4096)
+def _family(path: str, stamp: str) -> str:  # noqa: ARG001 - part of the key
+    """stamp: of the file as it is now; a tenth of a second is not spent again on an unchanged header."""
+    return describe(path).family

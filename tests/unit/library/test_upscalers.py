@@ -34,3 +34,15 @@ def test_in_their_own_folder_every_file_is_one_and_elsewhere_what_is_damaged_is_
     assert known_upscalers(Settings(model_folders=(str(models),), upscaler_folders=(str(own),))) == {
         "odd": str(own / "odd.safetensors")
     }
+
+
+def test_a_file_that_could_not_be_read_once_is_looked_at_again(tmp_path: Path) -> None:
+    """Another program may have held it, and it is still as it was."""
+    settings, file, kept = Settings(model_folders=(str(tmp_path),)), tmp_path / "4x.safetensors", tmp_path / "kept"
+    kept.write_bytes(safetensors(COMPACT))
+    size = kept.stat().st_size
+    file.write_bytes(b"\xff" * size)
+    for content, found in ((b"\xff" * size, {}), (kept.read_bytes(), {"4x": str(file)})):
+        file.write_bytes(content)
+        os.utime(file, (1, 1))
+        assert known_upscalers(settings) == found
