@@ -19,10 +19,12 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora, Start
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.sampling.handover import Handover, from_tensors
 from halftone.engine.sampling.unfinished import LOOP, read_loop
 from halftone.engine.service import DiffusersEngine
 from halftone.health.kept import RECORD
 from halftone.library.header import read_header
+from halftone.library.models import describe
 
 Change = Callable[[dict[str, torch.Tensor], dict[str, Any], dict[str, Any]], None]
 
@@ -33,6 +35,29 @@ def kept(engine: DiffusersEngine, models: dict[str, Path], tmp_path_factory: pyt
     path = tmp_path_factory.mktemp("kept") / "kept.safetensors"
     path.write_bytes(Path(str(stopped(engine, models["sd15"]).latents)).read_bytes())
     return path
+
+
+HANDED = Handover(0, Image.new("RGB", (16, 8)), torch.zeros(1, 4, 1, 2), torch.Generator().get_state()).tensors()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("image", torch.zeros(4)),
+        ("image", torch.zeros(8, 16, 3)),
+        ("image", torch.zeros(0, 0, 3, dtype=torch.uint8)),
+        ("image", torch.zeros(8, 16, 4, dtype=torch.uint8)),
+        ("latents", torch.zeros(2, 3)),
+        ("latents", torch.zeros(2, 4, 1, 2)),
+        ("latents", torch.zeros(1, 4, 1, 2, dtype=torch.int64)),
+        ("noise", torch.zeros(3, dtype=torch.uint8)),
+        ("noise", torch.zeros(5056)),
+    ],
+)
+def test_what_a_pass_cannot_have_been_handed_is_none(models: dict[str, Path], name: str, value: torch.Tensor) -> None:
+    model = describe(str(models["sd15"]))
+    assert from_tensors(HANDED, 0, model) is not None
+    assert from_tensors({**HANDED, f"handed.{name}": value}, 0, model) is None
 
 
 def changed(kept: Path, path: Path, change: Change) -> str:

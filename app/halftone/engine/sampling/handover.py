@@ -68,14 +68,27 @@ HANDED: Final = "handed."
 _IMAGE: Final = f"{HANDED}image"
 _LATENTS: Final = f"{HANDED}latents"
 _NOISE: Final = f"{HANDED}noise"
+_PLANES: Final = 4
+"""Dimensions of latents at least: picture, channel, height, width."""
 
 
 def from_tensors(tensors: dict[str, torch.Tensor], index: int, model: ModelFacts) -> Handover | None:
-    """Of what `Handover.tensors` gave; None without a picture. index, model: as of a handover."""
-    image = tensors.get(_IMAGE)
-    if image is None:
+    """Of what `Handover.tensors` gave; None without a picture, and for what it cannot have given. index, model: as of a
+    handover.
+    """
+    image, latents, noise = (tensors.get(name) for name in (_IMAGE, _LATENTS, _NOISE))
+    if image is None or not _is_picture(image):
         return None
-    return Handover(index, Image.fromarray(image.numpy()), tensors.get(_LATENTS), tensors.get(_NOISE), model=model)
+    if latents is not None and not (latents.is_floating_point() and latents.dim() >= _PLANES and latents.shape[0] == 1):
+        return None
+    usual = torch.Generator("cpu").get_state()
+    if noise is not None and (noise.dtype, noise.shape) != (usual.dtype, usual.shape):
+        return None
+    return Handover(index, Image.fromarray(image.numpy()), latents, noise, model=model)
+
+
+def _is_picture(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.uint8 and tensor.dim() == len("hwc") and tensor.shape[-1] == len("rgb") and tensor.numel() > 0
 
 
 def larger_latents(latents: torch.Tensor, width: int, height: int, to_width: int, to_height: int) -> torch.Tensor:
