@@ -31,29 +31,43 @@ _PATTERNS: Final[tuple[tuple[HappeningKind, str], ...]] = (
         r"saving (?:the )?(?:model )?checkpoint|saved? (?:the )?(?:current )?state (?:to|in)|saving current state|saving state\b"
         r"|saving model|model weights saved|saved checkpoint|saved (?:the )?model",
     ),
-    ("error", r"(?:^|[\s|])(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): |traceback \(most recent call last\)"),
+    (
+        "error",
+        r"(?:^|[\s|])(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception): |[Tt]raceback \(most recent call last\)",
+    ),
 )
-_FIRST: Final = re.compile(
-    r"minimum|overflow|latents|memory|interrupt|exiting|received|resum|restor|states|valid|sampl|generating|sanity|evaluati|sav"
-    r"|error|exception|traceback|floor",
-    re.IGNORECASE,
+_KEYS: Final[dict[HappeningKind, tuple[str, ...]]] = {
+    "scale-floor": ("minimum",),
+    "skipped-step": ("overflow",),
+    "nan-latents": ("latents",),
+    "out-of-memory": ("memory",),
+    "interrupted": ("interrupt", "exiting", "received"),
+    "resume": ("resum", "restor", "states from"),
+    "validation": ("running ", "generating ", "sampling ", "validati", "sanity", "evaluating"),
+    "checkpoint": ("saving ", "saved ", "save state"),
+    "error": ("error: ", "exception: ", "traceback"),
+}
+"""Pieces without which a pattern cannot fit: looking for them is quick."""
+_ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
+_COMPILED: Final[tuple[tuple[HappeningKind, tuple[str, ...], re.Pattern[str]], ...]] = tuple(
+    (kind, _KEYS[kind], re.compile(pattern)) for kind, pattern in _PATTERNS
 )
-_COMPILED: Final[tuple[tuple[HappeningKind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _PATTERNS
-)
-_NOT: Final = re.compile(r"does not exist|no checkpoint|not found|num_|every|removing", re.IGNORECASE)
+_NOT: Final = re.compile(r"does not exist|no checkpoint|not found|num_|every|removing")
 _REDUCED: Final = re.compile(
     rf"(?:reducing|reduced|reduce)(?: the)?(?: loss)?(?: scale)? (?:to|by a factor to) ({NUMBER})", re.IGNORECASE
 )
 
 
-def happening_in(text: str) -> HappeningKind | None:
-    """What a line tells beside its numbers; the first of the table that fits."""
-    if _FIRST.search(text) is None:
+def happening_in(text: str, lower: str) -> HappeningKind | None:
+    """What a line tells beside its numbers; the first of the table that fits. lower: the line in small letters."""
+    for key in _ALL_KEYS:
+        if key in lower:
+            break
+    else:
         return None
-    for kind, pattern in _COMPILED:
-        if pattern.search(text):
-            if kind in {"resume", "validation", "checkpoint"} and _NOT.search(text):
+    for kind, keys, pattern in _COMPILED:
+        if any(key in lower for key in keys) and pattern.search(text if kind == "error" else lower):
+            if kind in {"resume", "validation", "checkpoint"} and _NOT.search(lower):
                 return None
             return kind
     return None

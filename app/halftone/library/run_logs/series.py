@@ -4,6 +4,7 @@ import math
 import re
 from array import array
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
@@ -142,6 +143,7 @@ _NO_RATE: Final = frozenset(
 _SCALES: Final = frozenset(("log_scale", "amp_scale", "scaler", "fp16_scale", "grad_scaler"))
 
 
+@lru_cache(4096)
 def quantity_of(name: str) -> Quantity | None:
     """What a tag, column or word of a log stands for; None: nothing that is looked at. Spelling as programs have it."""
     lower = name.lower().strip()

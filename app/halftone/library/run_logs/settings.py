@@ -47,8 +47,30 @@ _MOST: Final = 2**23
 """Bytes of a file of settings."""
 
 
-def settings_in(text: str, file: str, line: int) -> Iterator[Setting]:
-    """Those that a line of a log names."""
+STEMS: Final = (
+    "precision",
+    "fp16",
+    "bf16",
+    "lr",
+    "learning",
+    "optim",
+    "eps",
+    "norm",
+    "clip",
+    "batch",
+    "warmup",
+    "model",
+    "vae",
+    "resume",
+    "dtype",
+)
+"""Each name has one of these in it."""
+
+
+def settings_in(text: str, lower: str, file: str, line: int) -> Iterator[Setting]:
+    """Those that a line of a log names. lower: the line in small letters."""
+    if not any(stem in lower for stem in STEMS):
+        return iter(())
     found = [(pair.group(1), pair.group(2)) for pattern in (_SAID, _ARGUMENT) for pair in pattern.finditer(text)]
     found += [(flag.group(1), "true") for flag in _FLAG.finditer(text)]
     found += [(f"full_{spoken.group(1)}", "true") for spoken in _SPOKEN.finditer(text)]

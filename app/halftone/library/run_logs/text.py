@@ -12,19 +12,20 @@ from halftone.library.run_logs.said import happening_in, reduced_scale
 from halftone.library.run_logs.series import NUMBER, Collector, Quantity, number_of, quantity_of
 from halftone.library.run_logs.settings import settings_in
 
-_WORDS: Final = r"loss|grad[\w ]{0,8}norm|gnorm|lr|learning[ _]?rate|scale"
-_PAIR: Final = re.compile(
-    rf"(?<![\w./*-])(?P<key>(?:fp16 grad |loss |grad(?:ient)? |learning )?[\w./*-]{{0,40}}?(?:{_WORDS})[\w./*-]{{0,40}})"
-    rf"['\"]?\s{{0,3}}[:=|]?\s{{0,9}}(?:tensor\(|np\.float\d+\()?['\"]?(?P<value>{NUMBER})(?=s:|[^\w/]|$)",
-    re.IGNORECASE,
+_HITS: Final = ("loss", "norm", "lr", "rate", "scale")
+_HIT: Final = re.compile("|".join(_HITS))
+_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_./*-")
+_LONGEST: Final = 60
+"""Letters of a name."""
+_TAIL: Final = re.compile(
+    rf"([\w./*-]{{0,40}})['\"]?\s{{0,3}}[:=|]?\s{{0,9}}(?:tensor\(|np\.float\d+\()?['\"]?({NUMBER})(?=s:|[^\w/]|$)"
 )
-_FIRST: Final = re.compile(r"loss|norm|lr|learning|scale", re.IGNORECASE)
+_BEFORE: Final = re.compile(r"(?<![\w./*-])(?:fp16 grad|loss|grad|gradient|learning) $")
 _BAR: Final = re.compile(r"(?:^|[\s|])(\d{1,12})/(\d{1,12}) ?\[")
-_EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b", re.IGNORECASE)
+_EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b")
 _STEP: Final = re.compile(
     r"(?<![\w-])(?:global[ _]?step|total[ _]?step|train[ _]?step|step|iter(?:ation)?|_step)s?(?:\([a-z]{1,9}\))?"
-    r"['\"]?\s{0,3}[:=#|\[(]{0,2}\s{0,9}(\d{1,15})(?![\d.]*[a-z%]|\.\d*[1-9])",
-    re.IGNORECASE,
+    r"['\"]?\s{0,3}[:=#|\[(]{0,2}\s{0,9}(\d{1,15})(?![\d.]*[a-z%]|\.\d*[1-9])"
 )
 _NUMBERED: Final = re.compile(r"^\s*(\d{1,15}): (?=\{)")
 _STEPS: Final = ("global_step", "_step", "step", "iteration", "iter", "steps")
@@ -52,15 +53,17 @@ class Reader:
             return
         if "{" in text and self._took_json(piece):
             return
-        bar = self._bar_step(text)
-        pairs = _pairs(text) if _FIRST.search(text) else []
-        told = _STEP.search(text) if pairs else None
+        lower = text.lower() if text.isascii() else _lower(text)
+        bar = self._bar_step(lower) if "[" in text and "/" in text else None
+        pairs = _pairs(text, lower)
+        told = _STEP.search(lower) if pairs and bar is None and ("step" in lower or "iter" in lower) else None
         if pairs and (told or bar or any(quantity != "rate" for _, quantity, _ in pairs)):
-            step = int(told.group(1)) if told and bar is None else bar
+            step = int(told.group(1)) if told else bar
             self._put(pairs, step, piece, math.nan)
         elif not self._begun:
-            self._into.settings += settings_in(text, self._into.file, piece.number)
-        kind = happening_in(text)
+            self._into.settings += settings_in(text, lower, self._into.file, piece.number)
+        whole_bar = bar is not None and text.endswith("]") and "valid" not in lower
+        kind = None if whole_bar else happening_in(text, lower)
         if kind is not None:
             self._happened(kind, piece)
 
@@ -71,12 +74,12 @@ class Reader:
             self._put([("loss scale", "scale", number_of(scale))], self.step, piece, math.nan)
 
     def _bar_step(self, text: str) -> int | None:
-        """The step of a bar; of one that counts the batches of an epoch the step since the beginning."""
+        """The step of a bar; of one that counts the batches of an epoch the step since the beginning. text: in small letters."""
         found = _BAR.search(text)
         if found is None:
             return None
         done, total = int(found.group(1)), int(found.group(2))
-        epoch = _EPOCH.search(text)
+        epoch = _EPOCH.search(text) if "epoch" in text else None
         if epoch:
             done, total = done + int(epoch.group(1)) * total, total * (int(epoch.group(1)) + 1)
         if self._bar is None or total >= self._bar[1] or "loss" in text:
@@ -130,15 +133,39 @@ class Reader:
             self._begun = self._begun or quantity == "loss"
 
 
-def _pairs(text: str) -> list[tuple[str, Quantity, float]]:
-    """(name, what it is, number) as they stand in a line; of several with one name the last."""
+def _lower(text: str) -> str:
+    """In small letters, of the same length: some letters would become two."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+def _pairs(text: str, lower: str) -> list[tuple[str, Quantity, float]]:
+    """(name, what it is, number) as they stand in a line; of several with one name the last. lower: it in small letters."""
+    if not any(hit in lower for hit in _HITS):
+        return []
     found: dict[str, tuple[Quantity, float]] = {}
-    for pair in _PAIR.finditer(text):
-        name = " ".join(pair.group("key").split())
-        quantity = quantity_of(name)
+    end = 0
+    for hit in _HIT.finditer(lower):
+        tail = _TAIL.match(lower, hit.end()) if hit.start() >= end else None
+        if tail is None:
+            continue
+        start = _begin(lower, hit.start())
+        name = " ".join(text[start : tail.end(1)].split())
+        quantity = quantity_of(name) if tail.end(1) - start <= _LONGEST else None
         if quantity is not None:
-            found[name] = (quantity, number_of(pair.group("value")))
+            found[name] = (quantity, number_of(tail.group(2)))
+            end = tail.end()
     return [(name, quantity, value) for name, (quantity, value) in found.items()]
+
+
+def _begin(lower: str, start: int) -> int:
+    """Where a name begins of which a part stands at `start`; names of two words are known."""
+    least = max(0, start - _LONGEST)
+    while start > least and lower[start - 1] in _NAME:
+        start -= 1
+    if start and lower[start - 1] == " " and (before := _BEFORE.search(lower, max(0, start - 20), start)):
+        return before.start()
+    return start
 
 
 def flat(content: Any, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,7 @@ from tests.helpers.run_logs import BAD, events, kohya, metrics_csv, record, scal
 
 from halftone.library.run_logs.checkpoints import step_in_name
 from halftone.library.run_logs.folder import Run, read_run
+from halftone.library.run_logs.settings import NAMES, STEMS
 
 WRITTEN_BY_TENSORBOARD = (
     "eNrzYICAf5M85nLOaJ6QtOnALUcp3qSixMw8Pdey1LwSK6MgPS6dktS84vyipPzEohS94tLc3MSiSr3yosyS1CK9VJCq+LTMnNR4iMhKyyc3la"
@@ -22,7 +23,7 @@ WRITTEN_BY_TENSORBOARD = (
 """A whole file of torch.utils.tensorboard's SummaryWriter: loss/current and lr/unet at steps 1 to 4, the loss NaN at 3 and
 infinite at 4, and loss/average in both forms of tensors at 2 and 3. Compressed.
 """
-NAME = "events.out.tfevents.1700000000.host.1.0"
+EVENTS = "events.out.tfevents.1700000000.host.1.0"
 
 
 def losses(run: Run) -> dict[str, list[tuple[int, float]]]:
@@ -30,7 +31,7 @@ def losses(run: Run) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_a_file_of_tensorboard_itself(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_bytes(zlib.decompress(base64.b64decode(WRITTEN_BY_TENSORBOARD)))
+    (tmp_path / EVENTS).write_bytes(zlib.decompress(base64.b64decode(WRITTEN_BY_TENSORBOARD)))
     run = read_run(tmp_path)
     found = losses(run)
     assert found["loss/current"][:2] == [(1, 0.5), (2, 0.25)]
@@ -44,19 +45,19 @@ def test_a_file_of_tensorboard_itself(tmp_path: Path) -> None:
 
 def test_the_end_of_an_event_file_that_is_cut_off(tmp_path: Path) -> None:
     """At every length: what is whole is kept."""
-    whole = events(tmp_path / NAME, [("loss", 1, 0.5), ("loss", 2, 0.25)]).read_bytes()
+    whole = events(tmp_path / EVENTS, [("loss", 1, 0.5), ("loss", 2, 0.25)]).read_bytes()
     one = len(record(scalar_event("loss", 0.25, 2)))
     for missing in range(1, one):
-        (tmp_path / NAME).write_bytes(whole[:-missing])
+        (tmp_path / EVENTS).write_bytes(whole[:-missing])
         run = read_run(tmp_path)
         assert losses(run) == {"loss": [(1, 0.5)]}
         assert [note.code for note in run.notes] == ["cut-off"]
 
 
 def test_a_wrong_checksum_is_told(tmp_path: Path) -> None:
-    data = bytearray(events(tmp_path / NAME, [("loss", 1, 0.5), ("loss", 2, 0.25)]).read_bytes())
+    data = bytearray(events(tmp_path / EVENTS, [("loss", 1, 0.5), ("loss", 2, 0.25)]).read_bytes())
     data[-6] ^= 1
-    (tmp_path / NAME).write_bytes(data)
+    (tmp_path / EVENTS).write_bytes(data)
     run = read_run(tmp_path)
     assert losses(run) == {"loss": [(1, 0.5)]}
     assert [note.code for note in run.notes] == ["damaged"]
@@ -64,7 +65,7 @@ def test_a_wrong_checksum_is_told(tmp_path: Path) -> None:
 
 def test_pictures_in_an_event_file_are_passed_over(tmp_path: Path) -> None:
     parts = (record(b"\x00" * 100_000), record(scalar_event("loss", 0.5, 1)), record(b"\xff\xff\xff"))
-    (tmp_path / NAME).write_bytes(b"".join(parts))
+    (tmp_path / EVENTS).write_bytes(b"".join(parts))
     run = read_run(tmp_path)
     assert losses(run) == {"loss": [(1, 0.5)]}
     assert [note.code for note in run.notes] == ["damaged"]
@@ -160,6 +161,11 @@ def test_settings(tmp_path: Path, name: str, text: str, wanted: dict[str, tuple[
     (tmp_path / name).write_text(text)
     found = {one.name: (one.value, one.line) for one in read_run(tmp_path).settings}
     assert found == wanted
+
+
+def test_the_quick_look_for_settings_misses_none() -> None:
+    others = [other for names in NAMES.values() for other in names]
+    assert [other for other in others if not any(stem in other for stem in STEMS)] == []
 
 
 def test_settings_in_a_loras_header(tmp_path: Path) -> None:

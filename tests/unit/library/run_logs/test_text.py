@@ -213,3 +213,10 @@ def test_json_lines_with_a_broken_one(tmp_path: Path) -> None:
     rows = [json.dumps({"step": step, "loss": loss}) for step, loss in enumerate(steady(4), 1)]
     loss = track(written(tmp_path, "\n".join((*rows[:2], '{"step": 3, "loss": ', *rows[3:])), "history.jsonl"), "loss")
     assert list(loss.steps) == [1, 2, 4]
+
+
+def test_an_error_right_behind_a_bar(tmp_path: Path) -> None:
+    """The bar has no end of line, and the traceback begins where it stopped."""
+    text = "steps:   1%|▏    | 5/600 [00:01<02:00,  5.0it/s, avr_loss=0.1]Traceback (most recent call last):\nValueError: bad\n"
+    run = written(tmp_path, text)
+    assert [(one.kind, one.step) for one in run.happenings] == [("error", 5), ("error", 5)]
