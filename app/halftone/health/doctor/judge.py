@@ -95,7 +95,7 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
         if wrong is not None:
             yield Trouble(code="validation", where=looking.where(track, wrong.point), values=(track.tag,))
             break
-    for track in _of(run, "loss"):
+    for track in _main_losses(run):
         if (trouble := _flat(track) or _diverged(track)) is not None:
             yield trouble
             return
@@ -106,6 +106,20 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
 
 def _as_loss(track: Track) -> Track:
     return Track(track.file, track.tag, "loss", track.steps, track.values, track.lines, track.seats, track.walls)
+
+
+_MAIN: Final = frozenset(("loss", "train_loss", "avr_loss", "step_loss", "total_loss", "average", "current"))
+
+
+def _main_losses(run: Run) -> list[Track]:
+    """Of each file the loss that is trained with: parts of it may stay as they are, or grow."""
+    files: dict[str, Track] = {}
+    for track in _of(run, "loss"):
+        rank = (track.tag.lower().rpartition("/")[2] in _MAIN, len(track))
+        known = files.get(track.file)
+        if known is None or rank > (known.tag.lower().rpartition("/")[2] in _MAIN, len(known)):
+            files[track.file] = track
+    return list(files.values())
 
 
 def _flat(track: Track) -> Trouble | None:
@@ -130,12 +144,14 @@ def _diverged(track: Track) -> Trouble | None:
 
 
 def _stopped(run: Run) -> Happening | None:
-    """The error that a log ends with: one after which it has no number any more."""
+    """The error that a log ends with: one with a traceback, after which it has no number any more."""
     ends: dict[str, int] = {}
     for track in run.tracks:
         ends[track.file] = max(ends.get(track.file, 0), track.seats[-1])
     last = [one for one in run.happenings if one.kind in {"error", "out-of-memory"} and one.seat > ends.get(one.file, 0)]
-    named = [one for one in last if not one.words.lower().startswith("traceback")]
+    traced = {one.file for one in last if "traceback" in one.words.lower()}
+    last = [one for one in last if one.file in traced]
+    named = [one for one in last if "traceback" not in one.words.lower()]
     interrupted = {one.file for one in run.happenings if one.kind == "interrupted"}
     return next((one for one in reversed(named or last) if one.file not in interrupted), None)
 

@@ -8,7 +8,7 @@ import math
 import os
 import struct
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -68,7 +68,7 @@ def _records(file: BinaryIO, into: Collector) -> Iterator[bytes]:
         if len(head) < _HEAD.size:
             return into.note("cut-off")
         length, checksum = _HEAD.unpack(head)
-        if checksum != masked_crc(head[:8]) or length > _LARGEST:
+        if checksum != _head_crc(head[:8]) or length > _LARGEST:
             return into.note("damaged", "a checksum is wrong")
         if length > _LOOKED_AT:
             if file.seek(length + _FOOT.size, 1) > size:
@@ -127,6 +127,12 @@ def _table() -> tuple[int, ...]:
 
 
 _TABLE: Final = _table()
+
+
+@lru_cache(4096)
+def _head_crc(head: bytes) -> int:
+    """Most records are of few lengths."""
+    return masked_crc(head)
 
 
 def masked_crc(data: bytes) -> int:

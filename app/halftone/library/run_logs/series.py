@@ -89,16 +89,16 @@ class Track:
         """Whether its steps count epochs."""
         return "epoch" in self.tag.lower()
 
-    def put(self, point: Point) -> None:
+    def put(self, step: int, value: float, line: int, seat: int, wall: float) -> None:
         """Append; a bar that is drawn again at the same step, on the same line, replaces what it showed before."""
-        if self.steps and self.steps[-1] == point.step and self.lines[-1] == point.line and point.line:
-            self.values[-1], self.seats[-1] = point.value, point.seat
+        if line and self.steps and self.steps[-1] == step and self.lines[-1] == line:
+            self.values[-1], self.seats[-1] = value, seat
             return
-        self.steps.append(point.step)
-        self.values.append(point.value)
-        self.lines.append(point.line)
-        self.seats.append(point.seat)
-        self.walls.append(point.wall)
+        self.steps.append(step)
+        self.values.append(value)
+        self.lines.append(line)
+        self.seats.append(seat)
+        self.walls.append(wall)
 
 
 class Collector:
@@ -118,7 +118,7 @@ class Collector:
         track = self.tracks.get(tag)
         if track is None:
             track = self.tracks[tag] = Track(self.file, tag, quantity)
-        track.put(Point(step, value, line, seat, wall))
+        track.put(step, value, line, seat, wall)
 
     def happened(self, kind: HappeningKind, step: int | None, line: int, seat: int, words: str) -> None:
         count = self._told[kind] = self._told.get(kind, 0) + 1

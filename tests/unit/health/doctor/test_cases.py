@@ -255,6 +255,7 @@ def test_only_the_validation_is_bad(tmp_path: Path) -> None:
         ("Traceback (most recent call last):\ntorch.cuda.OutOfMemoryError: CUDA out of memory.\n", ["stopped"]),
         ("Traceback (most recent call last):\nKeyboardInterrupt\n", []),
         ("ImportError: no module named xformers\nstep 999 loss=0.1\n", []),
+        ("wandb: CommError: could not reach the server\n", []),
     ],
 )
 def test_how_a_log_ends(tmp_path: Path, end: str, troubles: list[TroubleCode]) -> None:

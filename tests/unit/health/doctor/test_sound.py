@@ -98,6 +98,12 @@ def test_a_constant_loss_scale_of_one_and_a_growing_one(tmp_path: Path) -> None:
         assert diagnose(read_run(tmp_path)).verdict == "sound"
 
 
+def test_a_part_of_the_loss_that_stays_or_grows(tmp_path: Path) -> None:
+    parts = (("loss", steady(80)), ("loss/prior", [0.25] * 80), ("loss/kl", [0.01 * 1.2**step for step in range(80)]))
+    events(tmp_path / NAME, [(tag, step, value) for tag, values in parts for step, value in enumerate(values, 1)])
+    assert diagnose(read_run(tmp_path)).verdict == "sound"
+
+
 SAID = (
     "Running validation...",
     "Resuming from checkpoint x",
