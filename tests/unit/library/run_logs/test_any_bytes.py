@@ -17,7 +17,7 @@ _SAID = ("step", " ", "1e999", "\x1b[31m", "Epoch 3:", " 5/10 [", "--lr 1", "Tra
 _SIGNS = tuple('=:{}[],|0"\ufeff\r\n')
 _NAMES = ("loss", "nan", "lr", "inf", "grad_norm", "epoch", "log_history", "log_scale", "9" * 25)
 WORDS = (*_SAID, *_SIGNS, *_NAMES)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", NAMES)
