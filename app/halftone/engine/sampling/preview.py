@@ -27,9 +27,30 @@ log = logging.getLogger(__name__)
 EVERY: Final = 0.25
 """Shortest time between two previews in seconds."""
 SHARE: Final = 0.02
-"""Largest share of a step that previews may cost."""
+"""Largest share of the time that previews may cost."""
 _EDGE: Final = 8
 """Latents along each edge of the pictures the map is fitted to."""
+
+
+class Pace:
+    """When the next preview is due. Of two costs in a row the smaller one counts: the first is a cold one (kernels and
+    memory are made ready), and a machine that is busy for a moment would stop the pictures for as long as the rest takes.
+    """
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._before = 0.0
+
+    def is_due(self, now: float) -> bool:
+        return now >= self._due
+
+    def spent(self, now: float, cost: float) -> None:
+        """A preview that is finished at `now` took `cost` seconds."""
+        self._due = now + max(EVERY, min(self._before, cost) / SHARE)
+        self._before = cost
+
+    def stop(self) -> None:
+        self._due = math.inf
 
 
 class Previewer:
@@ -40,15 +61,12 @@ class Previewer:
         self._emit = emit
         self._map: torch.Tensor | None = None
         self._tried = False
-        self._due = 0.0
-        self._cost = 0.0
+        self._pace = Pace()
 
-    def show(self, step: int, latents: torch.Tensor, seconds: float) -> None:
-        """latents: (1, channels, height, width) after `step` (0-based); seconds: the last step's time. Only `emit` may raise."""
-        now = time.perf_counter()
-        if latents.dim() != 4 or now < self._due or (self._cost > SHARE * seconds and self._cost > 0):
+    def show(self, step: int, latents: torch.Tensor, _seconds: float) -> None:
+        """latents: (1, channels, height, width) after `step` (0-based). Only `emit` may raise."""
+        if latents.dim() != 4 or not self._pace.is_due(time.perf_counter()):
             return
-        started = now
         try:
             colours = self._colours(latents.shape[1])
             if colours is None:
@@ -57,11 +75,11 @@ class Previewer:
             picture = to_colours(latents[0].float(), colours)
         except Exception:  # whatever is wrong with a preview, the picture goes on without
             log.warning("no more previews of this picture", exc_info=True)
-            self._due = math.inf
+            self._pace.stop()
             return
         self._emit(PreviewReady(step=step + 1, width=picture.shape[1], height=picture.shape[0]), picture.numpy().tobytes())
-        self._cost = time.perf_counter() - started
-        self._due = max(now + EVERY, now + self._cost / SHARE)
+        now = time.perf_counter()
+        self._pace.spent(now, now - started)
 
     def _colours(self, channels: int) -> torch.Tensor | None:
         if not self._tried:
