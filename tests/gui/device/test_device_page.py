@@ -16,12 +16,12 @@ from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import model_files
 
-from halftone.contract.facts import DTypeReport
+from halftone.contract.facts import DeviceFacts, DTypeReport
 from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics
 from halftone.gui import theme
 from halftone.gui.i18n import set_language
-from halftone.gui.pages import device_view
+from halftone.gui.pages import device_verdict, device_view
 from halftone.gui.pages.device import DevicePage
 from halftone.gui.pages.device_measured import number_words
 from halftone.gui.state import AppState
@@ -110,13 +110,23 @@ def test_half_precision_works(qtbot: QtBot) -> None:
     ],
 )
 def test_verdicts(half: str, brain: str, auto: str, title: str, text: str) -> None:
-    said = device_view.verdict(kit.measured(dtypes=types(half, brain), auto=auto), kit.GPU, None, 0.0)
+    said = device_verdict.verdict(kit.measured(dtypes=types(half, brain), auto=auto), kit.GPU, None, 0.0)
     assert said.title == title
     assert text in said.text
 
 
+@pytest.mark.parametrize("half", ["works", "wrong", "slow", "missing"])
+@pytest.mark.parametrize("device", [kit.GPU, kit.CPU])
+def test_the_verdict_follows_a_precision_that_is_set(half: str, device: DeviceFacts) -> None:
+    report = kit.measured(device, dtypes=types(half, half), auto="float32")
+    said = device_verdict.verdict(report, device, None, 0.0, "float16").text
+    assert "Auto would use FP32; FP16 is set." in said
+    assert not re.search("Halftone (will use|uses)", said), "nothing else is said to be used"
+    assert "FP32 is set, as Auto would choose." in device_verdict.verdict(report, device, None, 0.0, "float32").text
+
+
 def test_without_a_device_it_waits() -> None:
-    assert device_view.verdict(None, None, None, 0.0).title == "Looking for devices"
+    assert device_verdict.verdict(None, None, None, 0.0).title == "Looking for devices"
 
 
 def test_a_processor_is_called_one_and_help_opens(qtbot: QtBot) -> None:

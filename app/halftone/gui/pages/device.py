@@ -18,7 +18,7 @@ from halftone.contract.messages import SelfTest
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
 from halftone.gui.own_events import Noted
-from halftone.gui.pages import device_report, device_view, health_files
+from halftone.gui.pages import device_report, device_verdict, device_view, health_files
 from halftone.gui.pages.create_actions import not_written
 from halftone.gui.pages.device_cards import DeviceCard, PromiseCard, VerdictCard
 from halftone.gui.pages.device_measured import BitsCard, SpeedCard, TestsCard
@@ -196,7 +196,7 @@ class DevicePage(Page):
     def _show(self) -> None:
         state, numerics = self._controller.state, self._controller.settings.numerics
         job = self._job()
-        said = device_view.verdict(state.self_test, state.device, job, time.monotonic())
+        said = device_verdict.verdict(state.self_test, state.device, job, time.monotonic(), numerics.precision)
         fraction = job.fraction if job is not None and job.running else None
         self.verdict.set_verdict(said, fraction, first_run=self._first_run, can_measure=state.device is not None)
         self.device.setVisible(state.device is not None)
