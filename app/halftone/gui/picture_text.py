@@ -162,7 +162,7 @@ def _repair(alike: Sequence[GuardEvent]) -> str:
 
 def _kept_in_mind(events: Sequence[GuardEvent]) -> tuple[str, ...]:
     """Whether a cure is in use from the next picture on."""
-    return (tr("The next pictures begin with this cure."),) if any(event.remembered for event in events) else ()
+    return (tr("The next pictures with this model begin that way too."),) if any(event.remembered for event in events) else ()
 
 
 def _took(seconds: float) -> str:

@@ -169,6 +169,38 @@ def test_a_recovered_picture_says_what_happened(qtbot: QtBot) -> None:
     stage.close()
 
 
+def test_the_banner_follows_a_cure_and_a_change_of_model(qtbot: QtBot, tmp_path: Path) -> None:
+    report = msgspec.structs.replace(
+        samples.check_report(describe("pocket")), verdict="fixable", plan=samples.RESCALED, applied=True
+    )
+    stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
+    page, controller = stage.page, stage.controller
+    page.form.numerics_part.precision.button("float16").click()
+    stage.picture()
+    stage.wait(lambda: not page.centre.banner.isHidden())
+
+    def keys() -> list[str]:
+        message = page.centre.banner.message
+        return [act.key for act in message.actions] if message is not None else []
+
+    assert controller.model is not None
+    message = page.centre.banner.message
+    assert message is not None
+    assert message.actions[0].label == f"Fix {controller.model.name}"
+    controller.apply_cure(report)
+    stage.idle()
+    assert controller.badge(controller.model).state == "cured"
+    assert keys() == ["health", "copy", "fold"]
+    model_files.write_folder(tmp_path / "other")
+    controller.select_model(str(tmp_path / "other"))
+    stage.wait(lambda: controller.settings.last_model == str(tmp_path / "other"))
+    assert keys() == ["use-model", "copy", "fold"]
+    page._banner_act("use-model")
+    assert controller.settings.last_model == "pocket"
+    assert keys() == ["health", "copy", "fold"]
+    stage.close()
+
+
 def test_a_fix_is_about_the_precision_the_picture_was_made_in(qtbot: QtBot) -> None:
     stage = Stage(qtbot, {"generate": [*STARTED, scripted.Picture(state="recovered")]})
     form, controller = stage.page.form, stage.controller

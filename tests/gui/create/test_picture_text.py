@@ -13,6 +13,7 @@ from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.words import ReceiptState
 from halftone.gui.i18n import table
 from halftone.gui.pages.create_receipt import receipt_rows
+from halftone.gui.picture_model import about_model, without_memory
 from halftone.gui.picture_text import picture_message, receipt
 from halftone.health.explain import note_for
 from halftone.health.passes import kept_words
@@ -40,6 +41,28 @@ def test_what_needed_no_wider_type_claims_none(action: str, cure: str, said: str
 
 def repaired(*events: GuardEvent) -> PictureFacts:
     return msgspec.structs.replace(samples.picture_facts("a.png", "recovered"), events=events)
+
+
+def test_a_banner_offers_what_its_model_can_still_have() -> None:
+    found = msgspec.structs.replace(event("went-back-one-step", "float32-component"), remembered=True)
+    picture = repaired(found)
+    message = picture_message(picture, "A price", 4)
+    assert message is not None
+    assert "for this picture" in message.text
+    assert message.strong.endswith("The next pictures with this model begin that way too.")
+    in_use = about_model(message, "A model with a very long name that no button has room for", "in-use")
+    assert in_use.actions[0].label == "Fix A model with a very long na…"
+    mended = picture_message(without_memory(picture), "", 4)
+    assert mended is not None
+    cured = about_model(mended, "Pocket", "cured")
+    assert [act.key for act in cured.actions] == ["health", "copy", "fold"]
+    assert cured.strong.endswith("Pocket is cured now.")
+    assert "next pictures" not in cured.strong
+    other = about_model(message, "Pocket", "another")
+    assert next((act.key, act.label) for act in other.actions) == ("use-model", "Use Pocket again")
+    assert [act.key for act in other.actions[1:]] == ["copy", "fold"]
+    assert other.price == ""
+    assert [act.key for act in about_model(message, "Pocket", "unknown").actions] == ["copy", "fold"]
 
 
 def test_every_repair_is_told_and_their_whole_time() -> None:

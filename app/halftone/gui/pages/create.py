@@ -233,6 +233,8 @@ class CreatePage(QWidget):
             case "use-size" if made is not None and made.facts.shortages and made.facts.shortages[-1].fits is not None:
                 self.form.size_field.set_size(*made.facts.shortages[-1].fits)
                 self.centre.fold()
+            case "use-model" if made is not None:
+                controller.select_model(made.request.model)
             case "recover" | "recover-fix" if made is not None:
                 controller.recover(made.facts, made.request)
                 self.centre.fold()

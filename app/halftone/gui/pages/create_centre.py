@@ -23,8 +23,10 @@ from halftone.gui.pages.create_prompts import examples
 from halftone.gui.pages.create_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.pages.create_toolbar import CanvasToolbar
 from halftone.gui.pages.create_transport import TransportPanel
+from halftone.gui.picture_model import about_model, model_name, model_now, without_memory
 from halftone.gui.player import Player
 from halftone.gui.state import Ended, Job
+from halftone.gui.widgets.banner import Message
 from halftone.gui.widgets.canvas import CanvasView
 from halftone.gui.widgets.common import column
 
@@ -73,6 +75,7 @@ class Centre(QFrame):
         self.setLayout(lines)
 
     def _connect(self) -> None:
+        controller = self._controller
         self.toolbar.live_requested.connect(self.follow)
         self.canvas.zoomed.connect(self.toolbar.set_zoom)
         self.player.framed.connect(self._show_frame)
@@ -80,6 +83,8 @@ class Centre(QFrame):
         self.banner.reshaped.connect(self._share)
         self.sheet.reshaped.connect(self._share)
         self.sheet.message_requested.connect(self._unfold)
+        for signal in (controller.badges_changed, controller.model_selected, controller.models_changed):
+            signal.connect(self._model_changed)
 
     # --- what the worker makes --------------------------------------------------------------------------------------
 
@@ -196,14 +201,26 @@ class Centre(QFrame):
     def _show_banner(self, made: Made, *, asked: bool = False) -> None:
         """asked: the user wants to read it, whatever was set or folded."""
         facts = made.facts
-        price = picture_text.price_line(self._controller.report(self._controller.model))
-        message = picture_text.picture_message(facts, price, facts.steps)
+        message = self._message(made)
         quiet = made.request.numerics.on_black == "quiet" and facts.state == "recovered"
         if message is None or ((quiet or made.key in self._folded) and not asked):
             self.banner.hide()
             return
         self.banner.show_message(message, picture_text.main_event(facts), _failing_dtype(facts), made.failed, made.thumb.image)
         self._share()
+
+    def _message(self, made: Made) -> Message | None:
+        """What there is to say of a picture, as its model stands now."""
+        controller, facts = self._controller, made.facts
+        now = model_now(controller, made.request.model)
+        price = picture_text.price_line(controller.report(controller.model)) if now == "in-use" else ""
+        message = picture_text.picture_message(without_memory(facts) if now == "cured" else facts, price, facts.steps)
+        return about_model(message, model_name(controller, made.request.model), now) if message is not None else None
+
+    def _model_changed(self) -> None:
+        """Another model, or a cure that was applied or taken back: the banner speaks of what is."""
+        if self.shown is not None and not self.banner.isHidden() and self._message(self.shown) != self.banner.message:
+            self._show_banner(self.shown, asked=True)
 
     def fold(self) -> None:
         """Put the banner away; the receipt keeps what it said."""
