@@ -97,3 +97,26 @@ def test_the_narrow_queue_says_what_it_is_and_how_many_pictures_a_job_makes(qtbo
     menu.close()
     assert page.form.more.property("kind") == "", "the arrow is no louder than Add to queue"
     stage.close()
+
+
+def test_the_columns_come_back_when_the_window_is_wide_again(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    page, window = stage.page, stage.window
+
+    def resize(width: int) -> None:
+        window.resize(width, 900)
+        stage.wait(lambda: page.width() == width)
+
+    resize(1440)
+    stage.wait(lambda: page.splitter.sizes()[0] == 336)
+    wide = page.splitter.sizes()
+    for chosen in (wide, [400, wide[1] - 64, wide[2]]):
+        page.splitter.setSizes(chosen)
+        kept = page.splitter.sizes()
+        resize(1024)
+        stage.wait(lambda: page.splitter.sizes()[0] == 280)
+        left, _, right = page.splitter_state()["create"].split(",")
+        assert (int(left), int(right)) == (kept[0], kept[2]), "a narrow window is not what the next start begins with"
+        resize(1440)
+        stage.wait(lambda kept=kept: page.splitter.sizes() == kept)
+    stage.close()

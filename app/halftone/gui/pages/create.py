@@ -41,6 +41,8 @@ class CreatePage(QWidget):
         self._shelf = Shelf(controller.background, self)
         self._first_time = False
         self._compact = (False, False)
+        self._wide = [336, 896, 208]
+        """Sizes of the columns before the window became narrow."""
         self._build()
         self._filler = FormFiller(self, controller, self.form, self._shelf.get)
         parts = self.form, self.centre, self.history, self._shelf
@@ -302,9 +304,11 @@ class CreatePage(QWidget):
         for part in (self.form, self.centre):
             part.set_narrow(narrow)
         if changed:
+            if narrow and self.isVisible():
+                self._wide = self._wide_sizes()
             self._fit_sides()
             self.splitter.set_defaults([280, 632, 112] if narrow else [336, 896, 208])
-            self.splitter.restore_defaults()
+            self.splitter.setSizes([280, 632, 112] if narrow else self._wide)
 
     def _fit_sides(self) -> None:
         """The same limits whether something is made or not: what moves when a job begins draws the eye off the picture."""
@@ -315,12 +319,18 @@ class CreatePage(QWidget):
         self.right.setMaximumWidth(colours.px("layout.panel-right.max"))
 
     def splitter_state(self) -> dict[str, str]:
-        """Positions to be kept for the next start."""
-        return {"create": ",".join(str(size) for size in self.splitter.sizes())}
+        """Positions to be kept for the next start: those of a wide window."""
+        sizes = self._wide if self._compact[0] else self._wide_sizes()
+        return {"create": ",".join(str(size) for size in sizes)}
+
+    def _wide_sizes(self) -> list[int]:
+        """As they are now; a panel that is put away keeps what it had."""
+        return [now or before for now, before in zip(self.splitter.sizes(), self._wide, strict=True)]
 
     def _restore_splitter(self) -> None:
         stored = self._controller.settings.splitters.get("create", "")
         if sizes := widths(stored):
+            self._wide = list(sizes)
             self.splitter.setSizes(sizes)
         else:
             self.splitter.restore_defaults()
