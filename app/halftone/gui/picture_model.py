@@ -51,7 +51,8 @@ def about_model(message: Message, name: str, now: ModelNow) -> Message:
 
 
 def _named(act: Act, name: str) -> Act:
-    return replace(act, label=tr("Fix {0}", _short(name))) if act.key == "fix" else act
+    """In the tooltip: on the button a name would leave the evidence no room."""
+    return replace(act, tip=tr("Fix {0}", name)) if act.key == "fix" else act
 
 
 def _short(name: str) -> str:

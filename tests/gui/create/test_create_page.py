@@ -186,7 +186,7 @@ def test_the_banner_follows_a_cure_and_a_change_of_model(qtbot: QtBot, tmp_path:
     assert controller.model is not None
     message = page.centre.banner.message
     assert message is not None
-    assert message.actions[0].label == f"Fix {controller.model.name}"
+    assert message.actions[0].tip == f"Fix {controller.model.name}"
     controller.apply_cure(report)
     stage.idle()
     assert controller.badge(controller.model).state == "cured"

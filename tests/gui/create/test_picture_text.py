@@ -50,8 +50,10 @@ def test_a_banner_offers_what_its_model_can_still_have() -> None:
     assert message is not None
     assert "for this picture" in message.text
     assert message.strong.endswith("The next pictures with this model begin that way too.")
-    in_use = about_model(message, "A model with a very long name that no button has room for", "in-use")
-    assert in_use.actions[0].label == "Fix A model with a very long na…"
+    long = "A model with a very long name that no button has room for"
+    in_use = about_model(message, long, "in-use").actions[0]
+    assert (in_use.label, in_use.tip) == ("Fix this model", f"Fix {long}")
+    assert about_model(message, long, "another").actions[0].label == "Use A model with a very long na… again"
     mended = picture_message(without_memory(picture), "", 4)
     assert mended is not None
     cured = about_model(mended, "Pocket", "cured")
