@@ -6,6 +6,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainReport
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.health.training_room import training_room
 from halftone.measure.devices import find_device
 from halftone.training.lora.files import CACHE
 from halftone.training.lora.jobs import Opened, open_run
@@ -23,11 +24,14 @@ class TrainingEngine(DiffusersEngine):
         model, _ = model_for(command.config)
         opened = open_run(command, model)
         with quiet_libraries():
-            prepared = self._prepared(opened, emit, control)
-            self.unload()  # but for the denoiser, which is held here
-            emit(ModelChanged(model=None))
-            tests = self._tests(command.job, opened, prepared, emit, control)
-            return Training(opened.config, prepared, opened.folder, opened.file, opened.state, emit, control, tests).run()
+            with opened.kept_if_begun():
+                prepared = self._prepared(opened, emit, control)
+                self.unload()  # but for the denoiser, which is held here
+                emit(ModelChanged(model=None))
+                tests = self._tests(command.job, opened, prepared, emit, control)
+                training = Training(opened.config, prepared, opened.folder, opened.file, opened.state, emit, control, tests)
+            room = training_room(opened.config, model, prepared.dtype, on_cpu=prepared.device.type == "cpu")
+            return training.run(None if room is None else room.peak)
 
     def _prepared(self, opened: Opened, emit: Emit, control: TrainControl) -> Prepared:
         config = opened.config

@@ -13,6 +13,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
+from halftone.settings.disk import no_folder
 from halftone.settings.places import data_dir
 from halftone.training.lora.bases import Base
 from halftone.training.lora.network import LoraNetwork, diffusers_names, kohya_names, weights_of
@@ -46,6 +47,8 @@ def new_folder(config: TrainConfig) -> tuple[Path, Path]:
         folder, file = _free(output, config.name)
         folder.mkdir()
         write_atomically(folder / RUN, b"{}")  # whether files can be written there
+    except FileExistsError as error:
+        raise no_folder(output) from error
     except OSError as error:
         raise output_error(error, output, 1) from error
     return folder, file

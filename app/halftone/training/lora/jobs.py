@@ -1,5 +1,8 @@
 """A run as it is opened: a new one with a folder of its own, or one that was broken off, with the state it goes on from."""
 
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +25,17 @@ class Opened:
     folder: Path
     file: Path
     state: State | None
+    new: bool
+
+    @contextmanager
+    def kept_if_begun(self) -> Generator[None]:
+        """A new run that is refused before its first step leaves nothing behind."""
+        try:
+            yield
+        except HalftoneError:
+            if self.new:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
 
 def open_run(command: Train, model: ModelFacts) -> Opened:
@@ -36,7 +50,7 @@ def _new(config: TrainConfig, model: ModelFacts) -> Opened:
     good = usable(config.pictures, pictures)
     folder, file = new_folder(config)
     write_run(folder, Run(config=config, model=model.fingerprint, pictures=_hashes(config, good), file=file.name))
-    return Opened(config, pictures, folder, file, None)
+    return Opened(config, pictures, folder, file, None, new=True)
 
 
 def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
@@ -53,7 +67,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     changed = next((name for name, was in run.pictures.items() if now.get(name) != was), None)
     if changed is not None:
         raise HalftoneError("train-pictures-changed", name=changed, folder=str(folder))
-    return Opened(config, pictures, folder, folder.parent / run.file, state)
+    return Opened(config, pictures, folder, folder.parent / run.file, state, new=False)
 
 
 def _hashes(config: TrainConfig, pictures: tuple[TrainPicture, ...] | list[TrainPicture]) -> dict[str, str]:

@@ -1,0 +1,222 @@
+"""What the user says to a running LoRA training, and what is said to a bad one: nothing is lost, refusals are sentences."""
+
+import importlib.util
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.helpers.tiny import save_tiny
+from tests.helpers.trainings import Control, Directed, draw_pictures, train
+
+from halftone.contract.errors import ErrorCode, HalftoneError, JobCancelled
+from halftone.contract.messages import AnyEvent, Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
+from halftone.contract.training import TrainConfig, TrainReport
+from halftone.training.lora.state import read_state
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
+    """Four steps on a tiny SD 1.5; its output has to be set."""
+    folder = tmp_path_factory.mktemp("base")
+    return TrainConfig(
+        model=str(save_tiny(folder / "tiny", "sd15")),
+        pictures=str(draw_pictures(folder / "pictures", 3)),
+        output="",
+        precision="float32",
+        rank=2,
+        steps=4,
+        batch=1,
+        save_every=2,
+        test_every=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(wanted: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
+    """Of a run that nobody disturbed."""
+    return train(msgspec.structs.replace(wanted, output=str(tmp_path_factory.mktemp("plain"))))
+
+
+def same_weights(one: TrainReport, other: TrainReport) -> bool:
+    first, second = load_file(one.path), load_file(other.path)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def at(step: int, act: Callable[[], object]) -> Callable[[AnyEvent], None]:
+    return lambda event: act() if isinstance(event, TrainStep) and event.step == step else None  # type: ignore[return-value]
+
+
+def test_a_pause_changes_nothing(wanted: TrainConfig, plain: TrainReport, tmp_path: Path) -> None:
+    control = Control()
+
+    def direct(event: AnyEvent) -> None:
+        at(2, lambda: setattr(control, "holds", True))(event)
+        if isinstance(event, TrainHeld) and event.on:
+            control.holds = False
+
+    emit = Directed(direct)
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), emit, control)
+    assert [(held.on, held.step) for held in emit.of(TrainHeld)] == [(True, 2), (False, 2)]
+    assert same_weights(report, plain)
+
+
+def test_stop_and_keep_saves_this_step_and_goes_on_later(wanted: TrainConfig, plain: TrainReport, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path))
+    control = Control()
+    kept = train(wanted, Directed(at(3, lambda: setattr(control, "keeps", True))), control)
+    assert (kept.steps, kept.steps_wanted, kept.not_kept) == (3, 4, "")
+    assert load_file(kept.path)
+    assert same_weights(train(wanted, resume=Path(kept.folder)), plain)
+
+
+def test_cancelled_it_stops_and_what_was_saved_stays(wanted: TrainConfig, tmp_path: Path) -> None:
+    control = Control()
+    with pytest.raises(JobCancelled):
+        train(
+            msgspec.structs.replace(wanted, output=str(tmp_path)),
+            Directed(at(3, lambda: setattr(control, "cancel", True))),
+            control,
+        )
+    assert load_file(tmp_path / "lora" / "lora-000002.safetensors")
+    assert not (tmp_path / "lora.safetensors").exists()
+
+
+def test_a_picture_that_is_left_out_does_not_come_again(wanted: TrainConfig, tmp_path: Path) -> None:
+    control = Control()
+    control.answers = [Decide(job="t", choice="leave-out", picture="1.png")]
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), control=control)
+    note = read_state(Path(report.folder) / "state.safetensors").note
+    assert note.out == ["1.png"]
+    assert not any("1.png" in batch for batch in note.left)
+
+
+def test_a_stop_asks_and_ends_with_sound_weights(wanted: TrainConfig, tmp_path: Path) -> None:
+    control = Control()
+
+    def answer(event: AnyEvent) -> None:
+        if isinstance(event, TrainCaught) and event.asks:
+            control.answers.append(Decide(job="t", choice="stop"))
+
+    emit = Directed(answer)
+    wild = msgspec.structs.replace(wanted, output=str(tmp_path), learning_rate=1e9, clip=0.0, schedule="constant", steps=50)
+    report = train(wild, emit, control)
+    assert [caught.asks for caught in emit.of(TrainCaught)][-1]
+    assert report.steps < 50
+    assert all(bool(value.isfinite().all()) for value in load_file(report.path).values())
+
+
+def test_half_precision_scales_the_loss_and_computes_again_what_it_did_not_keep(wanted: TrainConfig, tmp_path: Path) -> None:
+    emit = Directed()
+    narrow = msgspec.structs.replace(wanted, output=str(tmp_path), precision="float16", checkpointing=True)
+    report = train(narrow, emit)
+    assert (report.dtype, report.caught) == ("float16", ())
+    assert all(step.scale is not None and step.applied for step in emit.of(TrainStep))
+    assert all(value.dtype == torch.float32 for value in load_file(report.path).values())
+    assert emit.of(TrainBegins)[0].memory
+
+
+def test_without_the_guard_the_weights_are_the_same(wanted: TrainConfig, plain: TrainReport, tmp_path: Path) -> None:
+    assert same_weights(train(msgspec.structs.replace(wanted, output=str(tmp_path), guard="off")), plain)
+
+
+# --- nothing is lost -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.logs("was not saved")
+@pytest.mark.skipif(importlib.util.find_spec("resource") is None, reason="limits of files are POSIX's")
+def test_a_full_disk_is_told_and_the_training_goes_on(wanted: TrainConfig, plain: TrainReport, tmp_path: Path) -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def direct(event: AnyEvent) -> None:
+        at(1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1])))(event)
+        if isinstance(event, TrainUnsaved):
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    emit = Directed(direct)
+    try:
+        report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), emit)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [(one.step, one.error.code) for one in emit.of(TrainUnsaved)] == [(2, "output-failed")]
+    assert [saved.step for saved in emit.of(TrainSaved)] == [4]
+    assert same_weights(report, plain)
+    assert not list(tmp_path.rglob("*.part")) + list(tmp_path.rglob("*000002*"))
+
+
+@pytest.mark.logs("the LoRA lies in")
+def test_a_finished_lora_finds_another_place_when_its_folder_is_gone(
+    wanted: TrainConfig, plain: TrainReport, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    emit = Directed(at(4, lambda: shutil.rmtree(output)))
+    report = train(msgspec.structs.replace(wanted, output=str(output)), emit)
+    assert not Path(report.path).is_relative_to(output)
+    assert str(output) in report.not_kept
+    assert same_weights(report, plain)
+
+
+def test_a_second_run_of_the_same_name_overwrites_nothing(wanted: TrainConfig, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path), steps=1)
+    assert [Path(train(wanted).path).name for _ in range(2)] == ["lora.safetensors", "lora-2.safetensors"]
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------------
+
+
+def code(config: TrainConfig, resume: Path | None = None) -> ErrorCode:
+    with pytest.raises(HalftoneError) as raised:
+        train(config, resume=resume)
+    return raised.value.code
+
+
+def test_what_no_training_can_be_made_of_is_refused_in_a_sentence(wanted: TrainConfig, tmp_path: Path) -> None:
+    lora = tmp_path / "a.safetensors"
+    names = ("lora_down.weight", "lora_up.weight")
+    save_file({f"lora_unet_mid_block_attentions_0_proj_in.{name}": torch.zeros(4, 4) for name in names}, lora)
+    taken = tmp_path / "taken"
+    taken.write_text("a file", encoding="utf-8")
+    broken = shutil.copytree(wanted.model, tmp_path / "broken")
+    weights = load_file(broken / "unet" / "diffusion_pytorch_model.safetensors")
+    weights["conv_out.bias"][1] = torch.nan
+    save_file(weights, broken / "unet" / "diffusion_pytorch_model.safetensors")
+    other = shutil.copytree(wanted.model, tmp_path / "other")
+    index = (other / "model_index.json").read_text(encoding="utf-8")
+    (other / "model_index.json").write_text(index.replace("StableDiffusionPipeline", "StableDiffusionInpaintPipeline"), "utf-8")
+    cases: list[tuple[dict[str, Any], ErrorCode]] = [
+        ({"model": str(lora)}, "train-other-base"),
+        ({"model": str(other)}, "train-other-base"),
+        ({"model": str(broken)}, "model-broken"),
+        ({"model": str(tmp_path / "nowhere")}, "model-missing"),
+        ({"output": str(taken)}, "output-not-folder"),
+        ({"pictures": str(tmp_path / "nowhere")}, "train-no-folder"),
+        ({"steps": 0}, "value-out-of-range"),
+        ({"name": "../a"}, "setting-bad-value"),
+    ]
+    packages = {"prodigy": "prodigyopt", "adamw8bit": "bitsandbytes"}
+    lacking = [name for name, package in packages.items() if importlib.util.find_spec(package) is None]
+    cases.extend(({"optimizer": name}, "train-no-optimizer") for name in lacking)
+    for index, (changes, expected) in enumerate(cases):
+        fields = {"output": str(tmp_path / f"out {index}"), **changes}
+        assert (changes, code(msgspec.structs.replace(wanted, **fields))) == (changes, expected)
+        assert not list(tmp_path.glob("out */lora")), "nothing is left behind"
+
+
+def test_a_run_goes_on_only_as_what_it_was(wanted: TrainConfig, tmp_path: Path) -> None:
+    pictures = shutil.copytree(wanted.pictures, tmp_path / "pictures")
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path / "out"), pictures=str(pictures), steps=2)
+    folder = Path(train(wanted).folder)
+    assert code(msgspec.structs.replace(wanted, rank=4), folder) == "train-other-run"
+    assert code(wanted, tmp_path) == "train-no-run"
+    (pictures / "1.txt").write_text("something else", encoding="utf-8")
+    assert code(wanted, folder) == "train-pictures-changed"
+    (pictures / "1.txt").write_text("a hill 1", encoding="utf-8")
+    state = folder / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-100])
+    assert code(wanted, folder) == "train-state-unreadable"
