@@ -24,7 +24,7 @@ def literals() -> dict[str, str]:
 def page_literals() -> dict[str, str]:
     """What the page of a report and the words about LoRAs say: literal `say("…")` and `Words("…")` -> the file it stands in."""
     found: dict[str, str] = {}
-    for name in ("report.py", "report_words.py", "lora_words.py", "chart_svg.py"):
+    for name in ("report.py", "report_words.py", "lora_words.py", "chart_svg.py", "training_words.py", "training_export.py"):
         for node in ast.walk(ast.parse((GUI.parent / "health" / name).read_text("utf-8"))):
             if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("say", "language.say", "Words"):
                 found |= {words: name for words in _strings(node.args[0]) if words.strip("{01}")}

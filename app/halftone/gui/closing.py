@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QMessageBox, QWidget
 
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, column, label, row
 
 
@@ -56,6 +57,10 @@ class Closing(QObject):
         box.open()
 
     def _question(self) -> str:
+        training, state = self._controller.training, self._controller.state
+        if training.running and state.running is not None and self.jobs == 1:
+            done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
+            return tr("Training is at step {0} of {1}. Finish it first, or stop now and keep what it has learnt?", done, total)
         one = tr("Finish 1 job first, or stop now?")
         return one if self.jobs == 1 else tr("Finish {0} jobs first, or stop now?", self.jobs)
 

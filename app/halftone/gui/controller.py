@@ -28,6 +28,7 @@ from halftone.gui.control.job_queue import JobQueue
 from halftone.gui.control.memory import ModelMemory
 from halftone.gui.control.model_list import ModelList
 from halftone.gui.control.small_files import SmallFiles
+from halftone.gui.control.training import Training
 from halftone.gui.control.words import KnownWords
 from halftone.gui.control.writing import RecordWriter, SettingsKeeper
 from halftone.gui.own_events import Noted, Starting
@@ -37,7 +38,7 @@ from halftone.settings import store
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.store import Settings
 
-PageName = Literal["create", "health", "device", "settings"]
+PageName = Literal["create", "health", "train", "device", "settings"]
 
 _LEAVE_SECONDS = 2.0
 _LOOK_MS = 20
@@ -79,6 +80,7 @@ class Controller(QObject):
         self._checks = Checks(self._holder, self._queue, self._keeper, writer, self._devices, self.extras_of, self)
         self._fragile = FragileMaker(self._holder, self.model_list, self)
         self._memory = ModelMemory(self._holder, self._keeper, self.model_list, link, early=early, parent=self)
+        self.training = Training(self._holder, self._queue, link, self)
         self._offer()
         self._connect()
 
@@ -154,9 +156,14 @@ class Controller(QObject):
         self.pause(False)
 
     def leave(self, then: Callable[[], object]) -> None:
-        """Ask the worker to leave, with a little time for it; `then` is called when it is gone or the time is over."""
+        """Ask the worker to leave, after a training has saved what it learnt, with a little time for it; `then` is called when
+        it is gone or the time is over.
+        """
         self._queue.stop_repeating()
         self.clear_waiting()
+        self.training.finish(lambda: self._quit(then))
+
+    def _quit(self, then: Callable[[], object]) -> None:
         self._link.send(Quit())
         deadline = time.monotonic() + _LEAVE_SECONDS
         watch = QTimer(self)
@@ -186,6 +193,7 @@ class Controller(QObject):
         if isinstance(event, Ready):
             _log.info("worker %s, protocol %s, %s devices", event.version, event.protocol, len(event.devices))
         self.take(event)
+        self.training.hear(event, blob)
         self.worker_event.emit(event, blob)
         match event:
             case Ready():

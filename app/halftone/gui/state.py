@@ -76,7 +76,7 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """The command's name: "Generate", "Examine", "SelfTest", "Repair" or "Upscale"."""
+        """The command's name: "Generate", "Examine", "SelfTest", "Repair", "Upscale" or "Train"."""
         return type(self.command).__name__
 
     @property

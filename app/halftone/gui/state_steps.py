@@ -20,6 +20,8 @@ from halftone.contract.messages import (
     Refused,
     StepDone,
     TestDone,
+    TrainBegins,
+    TrainStep,
     WorkerLost,
 )
 from halftone.gui.own_events import (
@@ -145,6 +147,10 @@ def _apply_progress(state: AppState, event: AnyEvent, now: float) -> AppState:
         case StepDone():
             steps, mended = _with_step(job.steps, event), _mended(job, event)
             return _change(state, job.id, steps=steps, mended=mended, done=event.step, total=event.steps)
+        case TrainBegins():
+            return _change(state, job.id, done=event.first - 1, total=event.config.steps, phase=None)
+        case TrainStep():
+            return _change(state, job.id, done=event.step, total=event.steps)
         case LayersMeasured():
             return _change(state, job.id, layers=event.layers)
         case FindingMade():

@@ -12,6 +12,7 @@ from halftone.contract.words import DTYPE_NAMES, Phase, Precision
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.state import AppState, Ended, Job, Notice, NoticeKind
+from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import Act, Message
 from halftone.health.words import capital, plain_component
 from halftone.library.vaes import vae_name
@@ -126,6 +127,8 @@ def _job_activity(job: Job) -> str:
         return tr("Checking {0}", job.title)
     if job.kind == "Repair":
         return tr("Writing a repaired copy of {0}", job.title)
+    if job.kind == "Train" and job.phase is None:
+        return tr("Training, step {0} of {1}", figures.group(job.done), figures.group(job.total)) if job.total else tr("Training")
     if job.phase == "upscale":
         return listed(phase_sentence("upscale"), tile_words(job))
     if job.phase == "denoise" and job.total:
@@ -277,6 +280,7 @@ def _failed(error: ErrorFacts, job: Job | None) -> Message:
         "SelfTest": tr("Measuring stopped."),
         "Repair": tr("Writing the repaired copy stopped."),
         "Upscale": tr("Making the picture larger stopped."),
+        "Train": tr("Training stopped."),
     }.get(kind, tr("The job stopped."))
     return Message(
         level="danger",

@@ -70,6 +70,7 @@ class Workspace(QObject):
         controller.settings_changed.connect(self._settings_changed)
         controller.badges_changed.connect(self._refresh)
         controller.page_requested.connect(self._requested)
+        controller.training.changed.connect(self._refresh)
         for notice in controller.state.notices:
             self._noticed(notice)
 
@@ -116,6 +117,7 @@ class Workspace(QObject):
             ("Ctrl+1", lambda: self._go("create")),
             ("Ctrl+2", lambda: self._go("health")),
             ("Ctrl+3", lambda: self._go("device")),
+            ("Ctrl+5", lambda: self._go("train")),
             ("Ctrl+,", lambda: self._go("settings")),
             ("F1", self.show_help),
             ("F8", self.focus_message),
@@ -150,6 +152,12 @@ class Workspace(QObject):
                 from halftone.gui.pages.health import HealthPage
 
                 return HealthPage(self.controller)
+            case "train":
+                from halftone.gui.pages.train import TrainPage
+
+                train = TrainPage(self.controller)
+                train.try_wanted.connect(self._try_lora)
+                return train
             case "settings":
                 from halftone.gui.pages.settings import SettingsPage
 
@@ -200,6 +208,11 @@ class Workspace(QObject):
             self._tour.set_first_run(False)
         self._focus_prompt()
 
+    def _try_lora(self, path: str) -> None:
+        """A LoRA that was trained goes into the form of Create."""
+        self._on_create(lambda: self.create_page.form.lora_part.add(path))
+        self.create_page.form.lora_part.row.setChecked(True)
+
     def _on_create(self, call: Callable[[], object]) -> None:
         self._go("create")
         call()
@@ -223,6 +236,8 @@ class Workspace(QObject):
             self._go("health")
         elif kind == "SelfTest":
             self._go("device")
+        elif kind == "Train":
+            self._go("train")
         else:
             self._on_create(self.create_page.show_queue)
 
@@ -254,6 +269,7 @@ class Workspace(QObject):
         self.status.activity.show_text(words, icon, token)
         attention = controller.badge(controller.model).state in ("overflows", "broken")
         self.top.tabs["health"].set_count(1 if attention else 0)
+        self.top.tabs["train"].set_count(len(controller.training.open))
 
     def _device_words(self) -> str:
         """The verdict on the device while it decides, else what the next picture runs in: a type that was chosen by hand."""
@@ -296,6 +312,8 @@ class Workspace(QObject):
     def act(self, notice: Notice, key: str) -> None:
         """Carry out an action of a message."""
         match key:
+            case "retry" if notice.job is not None and notice.job.kind == "Train":
+                self.controller.training.go_on()
             case "retry" if notice.job is not None:
                 self.controller.retry(notice.job)
             case "restart":
@@ -387,6 +405,6 @@ class Workspace(QObject):
         controller = self.controller
         geometry = {**controller.settings.geometry, "main": bytes(self.window.saveGeometry().toBase64().data()).decode()}
         splitters = {**controller.settings.splitters, **self.create_page.splitter_state()}
-        form = self.create_page.form.kept()
-        kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form)
+        form, train = self.create_page.form.kept(), controller.training.draft or controller.settings.train
+        kept = msgspec.structs.replace(controller.settings, geometry=geometry, splitters=splitters, form=form, train=train)
         controller.update_settings(kept)

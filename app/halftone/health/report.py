@@ -104,12 +104,12 @@ def as_html(report: CheckReport, tested: SelfTestReport | None = None, language:
     return (
         f'<!doctype html>\n<html lang="{language.code}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
-        f"<style>{_style()}</style></head>\n<body><main>{''.join(body)}</main></body></html>\n"
+        f"<style>{page_style()}</style></head>\n<body><main>{''.join(body)}</main></body></html>\n"
     )
 
 
-def _style() -> str:
-    """The page's rules, with the colours of both themes of the window."""
+def page_style() -> str:
+    """A page's rules, with the colours of both themes of the window."""
     tokens = cast("dict[str, dict[str, dict[str, str]]]", json.loads((resources() / "theme" / "tokens.json").read_bytes()))
 
     def colours(theme: str) -> str:

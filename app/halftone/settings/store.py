@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     geometry: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     form: str = ""
     """What stood in the form of Create when the window was closed: a PictureRequest as JSON."""
+    train: str = ""
+    """The same of Train: a TrainConfig as JSON."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ _FIELDS: Final[dict[str, str]] = {
     "window.splitters": "splitters",
     "window.geometry": "geometry",
     "window.form": "form",
+    "window.train": "train",
 }
 """Name in the file -> field of Numerics or Settings."""
 

@@ -7,7 +7,7 @@ import msgspec
 from PySide6.QtCore import QObject
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Upscale
+from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.gui import own_events as words
 from halftone.gui.control.holder import StateHolder
@@ -102,13 +102,15 @@ class JobQueue(QObject):
     # --- out --------------------------------------------------------------------------------------------------------
 
     def cancel(self, job_id: str) -> None:
-        """Stop a running job within a step, or take a waiting one out of the queue."""
+        """Stop a running job within a step, or take a waiting one out of the queue. What a training has learnt is kept."""
         job = self._holder.state.job(job_id)
         if job is None:
             return
         self.stop_repeating()
         if not job.running:
             self._take_out(job)
+        elif isinstance(job.command, Train):
+            self.keep(job_id)
         else:
             self.give_way(job_id)
 

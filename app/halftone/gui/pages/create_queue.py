@@ -155,6 +155,7 @@ def kind_name(job: Job) -> str:
         "SelfTest": tr("Measure the device"),
         "Repair": tr("Repaired copy"),
         "Upscale": tr("Make it larger"),
+        "Train": tr("Training"),
     }.get(job.kind, tr("Picture"))
 
 

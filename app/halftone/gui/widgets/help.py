@@ -16,6 +16,7 @@ def shortcuts() -> tuple[tuple[str, str], ...]:
         ("Ctrl+Enter", tr("Generate, or add to the queue while running")),
         ("Esc", tr("Cancel the current picture")),
         ("Ctrl+1, Ctrl+2, Ctrl+3", tr("Create, Health, Device")),
+        ("Ctrl+5", tr("Train")),
         ("Ctrl+,", tr("Settings")),
         ("Ctrl+L", tr("Go to the prompt")),
         ("Ctrl+D", tr("New random seed")),

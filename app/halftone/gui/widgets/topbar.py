@@ -287,6 +287,7 @@ class TopBar(Bar):
         self.tabs: dict[str, Tab] = {
             "create": Tab(tr("Create"), "image", tr("Make pictures (Ctrl+1)")),
             "health": Tab(tr("Health"), "activity", tr("Check models and cure them (Ctrl+2)")),
+            "train": Tab(tr("Train"), "chart-line", tr("Teach a model your style (Ctrl+5)")),
         }
         self.group = QButtonGroup(self)
         self.group.setExclusive(True)

@@ -1,0 +1,174 @@
+"""The training of this session: begun, paused, answered and followed; the queue runs it like any other job."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from halftone.contract.messages import AnyEvent, Decide, Hold, TestPicture, Train, TrainCaught
+from halftone.contract.training import Caught, TrainChoice, TrainConfig
+from halftone.gui.control.holder import StateHolder
+from halftone.gui.control.job_queue import JobQueue, new_job_id
+from halftone.gui.process import Link
+from halftone.gui.state import Ended, Job
+from halftone.health.training_record import RunRecord
+
+_SAVING_MS: Final = 30_000
+"""So long a window that closes waits for what is saved."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A test picture with its thumbnail as PNG."""
+
+    picture: TestPicture
+    thumbnail: bytes
+
+
+class Training(QObject):
+    """`changed`: something of it is new. `record` is of the newest training, `end` how it ended; both None before the first."""
+
+    changed = Signal()
+
+    def __init__(self, holder: StateHolder, queue: JobQueue, link: Link, parent: QObject) -> None:
+        super().__init__(parent)
+        self._holder = holder
+        self._queue = queue
+        self._link = link
+        self._id = ""
+        self.draft = ""
+        """What stands in the setup, as `TrainForm.kept` gives it."""
+        self.record: RunRecord | None = None
+        self.end: Ended | None = None
+        self.shown: list[Shown] = []
+        self.open: list[Caught] = []
+        """What was stopped and not looked at yet, the newest last."""
+        self.heard: dict[tuple[int, str], float] = {}
+        """When each was told, by step and name, in seconds of the monotonic clock."""
+        self.answered = False
+        """Whether the question at hand was answered; the worker has yet to go on."""
+
+    # --- the job ----------------------------------------------------------------------------------------------------
+
+    @property
+    def job(self) -> Job | None:
+        """It, while it waits or runs."""
+        return self._holder.state.job(self._id) if self._id else None
+
+    @property
+    def running(self) -> bool:
+        job = self.job
+        return job is not None and job.running
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        job = self.job
+        return job is not None and bool(job.stopping)
+
+    @property
+    def asking(self) -> bool:
+        """Whether it waits for an answer to what its guard found."""
+        return self.record is not None and self.record.asks is not None and not self.answered
+
+    @property
+    def folder(self) -> str:
+        """Of the run, "" before its first step."""
+        return self.record.begins.folder if self.record is not None and self.record.begins is not None else ""
+
+    def start(self, config: TrainConfig, resume: str | None = None) -> None:
+        """Queue a training. resume: the folder of a run that was broken off."""
+        if self.job is not None:
+            return
+        self._id = new_job_id()
+        self.record, self.end, self.shown, self.open, self.answered = RunRecord(config), None, [], [], False
+        self._queue.submit(Train(job=self._id, config=config, resume=resume), config.name, then=self._ended)
+        self.changed.emit()
+
+    def go_on(self) -> None:
+        """Take a training up again that ended before its last step: from what was saved, else from the start."""
+        if self.record is not None:
+            self.start(self.record.config, self.folder if self.record.saved is not None else None)
+
+    def withdraw(self) -> None:
+        """Take a waiting training out of the queue; a running one is kept as it is."""
+        if self.running:
+            self.keep()
+        elif self._id:
+            self._queue.cancel(self._id)
+
+    def hold(self, on: bool) -> None:
+        """Pause after this step, with everything in memory, or go on."""
+        if self.running:
+            self._link.send(Hold(job=self._id, on=on))
+
+    def keep(self) -> None:
+        """Stop after this step and save what there is."""
+        if self.running and not self.stopping:
+            self._queue.keep(self._id)
+
+    def decide(self, choice: TrainChoice, picture: str = "") -> None:
+        """Answer what the guard told or asked."""
+        if self.running:
+            self._link.send(Decide(job=self._id, choice=choice, picture=picture))
+            self.answered = True
+            self.changed.emit()
+
+    def dismiss(self, caught: Caught) -> None:
+        """It was looked at."""
+        if caught in self.open:
+            self.open.remove(caught)
+            self.changed.emit()
+
+    def look_at(self, caught: Caught) -> None:
+        """Bring what was stopped before to the front once more."""
+        self.open = [*(one for one in self.open if one != caught), caught]
+        self.changed.emit()
+
+    def finish(self, then: Callable[[], object]) -> None:
+        """Stop and keep, where one runs; `then` is called when it is saved, or the time for that is over."""
+        if not self.running:
+            then()
+            return
+        limit = QTimer(self)
+        limit.setSingleShot(True)
+
+        def ended() -> None:
+            if self.running and limit.isActive():
+                return
+            self.changed.disconnect(ended)
+            limit.stop()
+            limit.timeout.disconnect(ended)
+            then()
+
+        limit.timeout.connect(ended)
+        limit.start(_SAVING_MS)
+        self.changed.connect(ended)
+        self.keep()
+
+    # --- what the worker says ---------------------------------------------------------------------------------------
+
+    def hear(self, event: AnyEvent, blob: bytes) -> None:
+        """Follow the events of the job."""
+        if self.record is None or event.job != self._id or not self.record.take(event):
+            return
+        if isinstance(event, TestPicture):
+            self.shown.append(Shown(event, blob))
+        elif isinstance(event, TrainCaught):
+            self._caught(event.caught)
+        if self.record.asks is None:
+            self.answered = False
+        self.changed.emit()
+
+    def _caught(self, caught: Caught) -> None:
+        self.heard[caught.step, caught.name] = time.monotonic()
+        if caught.did != "warned":
+            self.open.append(caught)
+
+    def _ended(self, ended: Ended) -> None:
+        if self.record is not None:
+            self.record.asks, self.record.held = None, False
+        self.end = ended
+        self.changed.emit()

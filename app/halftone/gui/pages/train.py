@@ -1,0 +1,325 @@
+"""The Train page: teach a model a style, and stop a bad number before it does harm."""
+
+import time
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage, QResizeEvent
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from halftone.contract.training import Caught, TrainReport
+from halftone.gui import reasons
+from halftone.gui.controller import Controller
+from halftone.gui.i18n import language, tr
+from halftone.gui.own_events import Noted
+from halftone.gui.pages import health_files
+from halftone.gui.pages.create_full import FullScreen
+from halftone.gui.pages.health_style import apply_style
+from halftone.gui.pages.page import NARROW, Page
+from halftone.gui.pages.train_begin import EmptyTrain
+from halftone.gui.pages.train_caught import CaughtCard, details_text
+from halftone.gui.pages.train_form import TrainForm
+from halftone.gui.pages.train_pictures import WIDTH as PICTURES_WIDTH
+from halftone.gui.pages.train_pictures import PicturesColumn
+from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader, notice
+from halftone.gui.pages.train_setup import WIDTH as SETUP_WIDTH
+from halftone.gui.pages.train_setup import TrainSetup
+from halftone.gui.picture_report import copy_details
+from halftone.gui.widgets.common import clear, column, scrolling
+from halftone.gui.widgets.splitter import LineSplitter
+from halftone.health.report import Language
+from halftone.health.training_export import as_html
+from halftone.health.training_words import report_words
+from halftone.library.loras import lora_folders
+from halftone.settings import places
+from halftone.settings.atomic import write_atomically
+
+REFRESH_MS = 100
+
+
+class TrainPage(Page):
+    """`try_wanted` carries the file of a LoRA that is to be used in Create."""
+
+    try_wanted = Signal(str)
+
+    def __init__(self, controller: Controller, parent: QWidget | None = None) -> None:
+        super().__init__(REFRESH_MS, parent)
+        self._controller = controller
+        self.training = controller.training
+        self._narrow: bool | None = None
+        self._picked = "chart"
+        self._hidden = False
+        self._told: object = None
+        self.form = TrainForm(self._output)
+        self.setup = TrainSetup(self.form)
+        self.pictures = PicturesColumn()
+        self.empty = EmptyTrain()
+        self.header = RunHeader()
+        self.card = CaughtCard()
+        self.chart = ChartCard()
+        self.events = EventList()
+        self._build()
+        self._connect()
+        self.setAcceptDrops(True)
+        apply_style(self)
+        self._restore()
+        self.refresh()
+
+    # --- layout -----------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self._notes = QVBoxLayout()
+        self._notes.setSpacing(10)
+        inside = QWidget()
+        lines = column(self._notes, self.card, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
+        lines.setStretch(2, 1)
+        inside.setLayout(lines)
+        self._scroll = scrolling(inside)
+        self._views = QStackedWidget()
+        self._views.addWidget(self._scroll)
+        self._run = QWidget()
+        head = QWidget()
+        head.setLayout(column(self.header, margins=(16, 12, 16, 10)))
+        layout = column(head, self._views, spacing=0)
+        layout.setStretch(1, 1)
+        self._run.setLayout(layout)
+        self.centre = QStackedWidget()
+        self.centre.addWidget(self.empty)
+        self.centre.addWidget(self._run)
+        self.centre.setMinimumWidth(360)
+        self.splitter = LineSplitter()
+        for part in (self.setup, self.centre, self.pictures):
+            self.splitter.addWidget(part)
+        self.splitter.setStretchFactor(1, 1)
+        self.splitter.set_defaults([SETUP_WIDTH, 936, PICTURES_WIDTH])
+        self.splitter.restore_defaults()
+        self.setLayout(column(self.splitter))
+
+    def _connect(self) -> None:
+        control = self._controller
+        self.follow(control.changed, control.models_changed, control.training.changed)
+        self.form.changed.connect(self._form_changed)
+        self.setup.start.connect(self.start)
+        self.setup.hold.connect(self.training.hold)
+        self.setup.keep.connect(self.training.keep)
+        self.setup.withdraw.connect(self.training.withdraw)
+        self.empty.choose.connect(self.form.ask_pictures)
+        self.header.chosen.connect(self._choose_view)
+        self.header.export.connect(self.ask_export)
+        self.card.acted.connect(self._act)
+        self.card.left_out.connect(self._leave_out)
+        self.events.chosen.connect(self.training.look_at)
+        self.chart.chart.event_chosen.connect(self.training.look_at)
+        self.pictures.opened.connect(self.open_picture)
+        self.pictures.hidden.connect(lambda: self._hide_pictures(True))
+
+    def _restore(self) -> None:
+        """What stood here when the window was closed, or before the language changed."""
+        left = self.training.draft or self._controller.settings.train
+        if left:
+            self.form.restore(left)
+
+    def _output(self) -> str:
+        """Where LoRAs are saved that nobody chose a folder for: where Create looks for them."""
+        folders = lora_folders(self._controller.settings)
+        return folders[0] if folders else str(places.data_dir() / "loras")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Below 1180 the test pictures are a view of the centre; else a column of their own."""
+        narrow = self.width() < NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self.header.set_narrow(narrow)
+            self.pictures.set_closable(not narrow)
+            if narrow:
+                self._views.addWidget(self.pictures)
+            else:
+                self.splitter.addWidget(self.pictures)
+                self.splitter.restore_defaults()
+        self._choose_view(self._picked)
+        self._show_column()
+
+    def _choose_view(self, view: str) -> None:
+        self._picked = view
+        self.header.views.set_value(view)
+        self._views.setCurrentWidget(self.pictures if self._narrow and view == "pictures" else self._scroll)
+
+    def _hide_pictures(self, on: bool) -> None:
+        self._hidden = on
+        self._show_column()
+
+    def _show_column(self) -> None:
+        if not self._narrow:
+            self.pictures.setVisible(self.training.record is not None and not self._hidden)
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        training, control = self.training, self._controller
+        self.form.show_models(control.models, control.settings.last_model)
+        self.tick(training.running)
+        self.setup.show_training(training, self._found(), self.form.problem())
+        self.centre.setCurrentWidget(self._run if training.record is not None else self.empty)
+        self._show_column()
+        if training.record is None:
+            return
+        self.header.show_training(training)
+        self.chart.chart.follow(training.record)
+        self.events.show_events(training.record.caught)
+        self.pictures.show_pictures(tuple(training.shown))
+        self._show_card()
+        self._show_end()
+
+    def _found(self) -> str:
+        """What the folder of pictures holds."""
+        begins = self.training.record.begins if self.training.record is not None else None
+        if begins is None or self.training.job is None:
+            return ""
+        captioned = sum(1 for picture in begins.pictures if picture.caption)
+        return pictures_words(len(begins.pictures), captioned)
+
+    def _show_card(self) -> None:
+        """The newest bad number that was not looked at, or the one that the training waits for."""
+        record = self.training.record
+        assert record is not None
+        asks = self.training.asking
+        caught = record.asks if asks else self.training.open[-1] if self.training.open else None
+        if caught is None:
+            self.card.hide()
+            return
+        saved = record.saved.step if record.saved is not None else None
+        seconds = time.monotonic() - self.training.heard[caught.step, caught.name]
+        self.card.show_caught(caught, asks=asks, saved=saved, seconds=seconds, running=self.training.running)
+
+    def _show_end(self) -> None:
+        end = self.training.end
+        if end is self._told:
+            return
+        self._told = end
+        clear(self._notes)
+        if end is None:
+            return
+        report = end.report if isinstance(end.report, TrainReport) else None
+        if report is not None:
+            self._tell_done(report)
+        elif end.outcome == "failed":
+            words = tr("Training stopped. What was saved is kept.")
+            self._notes.addWidget(notice("danger", "octagon-alert", words, (tr("Go on"), "primary", self.training.go_on)))
+        else:
+            self._notes.addWidget(notice("unknown", "info", tr("Training was stopped.")))
+
+    def _tell_done(self, report: TrainReport) -> None:
+        whole = report.steps >= report.steps_wanted
+        again = () if whole else ((tr("Go on"), "link", self.training.go_on),)
+        tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
+        icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
+        buttons = (*again, tried) if report.path else again
+        self._notes.addWidget(notice(level, icon, report_words(report).text(tr), *buttons))
+        if report.not_kept:
+            words = tr("The last state could not be saved: {0}", report.not_kept)
+            self._notes.addWidget(notice("danger", "octagon-alert", words))
+
+    # --- deeds ------------------------------------------------------------------------------------------------------
+
+    def _form_changed(self) -> None:
+        self.training.draft = self.form.kept()
+        self.soon()
+
+    def start(self) -> None:
+        """Queue the training, unless something is missing."""
+        if not self.form.problem():
+            self.training.start(self.form.config())
+
+    def _act(self, key: str) -> None:
+        caught = self.card.caught
+        if caught is None:
+            return
+        match key:
+            case "copy":
+                self._copy(caught)
+            case "keep-cure":
+                self.training.decide("keep-cure")
+                self.training.dismiss(caught)
+            case "float32-block":
+                self.training.decide("float32-block")
+                self.training.dismiss(caught)
+            case "stop":
+                self.training.decide("stop")
+                self.training.dismiss(caught)
+            case _:
+                self.training.dismiss(caught)
+
+    def _leave_out(self, name: str) -> None:
+        if self.card.caught is not None:
+            self.training.decide("leave-out", name)
+            self.training.dismiss(self.card.caught)
+
+    def _copy(self, caught: Caught) -> None:
+        control = self._controller
+        used = self.training.record.config.model if self.training.record is not None else ""
+        model = next((model for model in control.models if model.id == used), None)
+        versions = copy_details(None, model, control.state.device)
+        QGuiApplication.clipboard().setText(details_text(caught, versions))
+        control.take(Noted(kind="copied"))
+
+    def open_picture(self, path: str) -> None:
+        """Show a test picture on the whole screen; it is read in the background."""
+        self._controller.background.run(lambda: QImage(path), self._opened, receiver=self)
+
+    def _opened(self, image: QImage) -> None:
+        if not image.isNull():
+            FullScreen(image, self.window()).showFullScreen()
+
+    def ask_export(self) -> None:
+        """Where the page of the run goes."""
+        record = self.training.record
+        if record is not None:
+            place = Path.home() / f"{record.config.name}.html"
+            health_files.ask_save(self, tr("Export this run"), place, tr("Report (*.html)"), "html", self.export)
+
+    def export(self, path: str) -> None:
+        """Write the run as one page."""
+        training, control = self.training, self._controller
+        if training.record is None:
+            return
+        report = training.end.report if training.end is not None and isinstance(training.end.report, TrainReport) else None
+        own = Language(tr, str, "zh-CN" if language() == "zh_CN" else "en")
+        page = as_html(training.record, report, own).encode()
+        file = Path(path)
+        said = Noted(kind="saved", facts=(file.name, str(file)))
+        control.background.run(
+            lambda: write_atomically(file, page),
+            lambda _done: control.take(said),
+            lambda error: control.take(Noted(kind="not-written", facts=(reasons.problem(error),))),
+        )
+
+    # --- dropped folders --------------------------------------------------------------------------------------------
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if self.training.job is None and _folder_of(event):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        if folder := _folder_of(event):
+            self.form.choose_pictures(folder)
+            event.acceptProposedAction()
+
+
+def pictures_words(count: int, captioned: int) -> str:
+    """How many pictures there are, and whether they have captions."""
+    if captioned == count:
+        return tr("{0}, all captioned", count)
+    return tr("{0}, no captions", count) if not captioned else tr("{0}, {1} captioned", count, captioned)
+
+
+def _folder_of(event: QDropEvent) -> str:
+    """The folder that is dropped, or that of the file; "" of anything else."""
+    for url in event.mimeData().urls():
+        if url.isLocalFile():
+            path = Path(url.toLocalFile())
+            return str(path if path.is_dir() else path.parent)
+    return ""

@@ -1,0 +1,177 @@
+"""The card of a bad number that was stopped (M13), or that came back (M12): why, what Halftone did, what you can do."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+
+from halftone.contract.training import Caught
+from halftone.gui.i18n import sentences, tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.banner import Act, announce
+from halftone.gui.widgets.common import IconLabel, button, clear, column, icon_button, label, repolish, row, set_icon
+from halftone.health.training_words import (
+    caught_title,
+    cost_words,
+    detail_words,
+    did_words,
+    safe_words,
+    why_words,
+)
+
+_ABREAST = 620
+"""Narrower cards put the two reasons below each other."""
+
+
+class CaughtCard(QFrame):
+    """`acted` carries the key of the action: "keep-cure", "leave-out", "float32-block", "stop", "copy" or "close"."""
+
+    acted = Signal(str)
+    left_out = Signal(str)
+    """This picture is not to be used any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caught: Caught | None = None
+        self._said = ""
+        self._asks = False
+        self._icon = IconLabel("triangle-alert", "warn", 20)
+        self._title = label("", "heading-s", wrap=True, numbers=True)
+        self._ago = label("", "small", "muted", numbers=True)
+        self._close = icon_button("x", tr("Close"), size=14, clicked=lambda: self.acted.emit("close"))
+        self._why, self._did = label("", "body", "secondary", wrap=True), label("", "body", "secondary", wrap=True)
+        self._why_head = label(tr("Why it happened"), "body-strong")
+        self._did_head = label(tr("What Halftone did"), "body-strong")
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(8)
+        self.fold = button(tr("Technical details"), "quiet", "chevron-right")
+        self.fold.setCheckable(True)
+        self.fold.toggled.connect(self._folded)
+        self._details = QWidget()
+        self._grid = QGridLayout(self._details)
+        self._grid.setContentsMargins(0, 4, 0, 0)
+        self._grid.setHorizontalSpacing(16)
+        self._grid.setVerticalSpacing(4)
+        self._details.hide()
+        self._build()
+        self.hide()
+
+    def _build(self) -> None:
+        head = row(self._title, self._ago, self._close, spacing=10)
+        head.setStretch(0, 1)
+        self._reasons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._reasons.setSpacing(20)
+        for made in (column(self._why_head, self._why, -1, spacing=4), column(self._did_head, self._did, -1, spacing=4)):
+            self._reasons.addLayout(made, 1)
+        foot = row(self._buttons, -1, self.fold, spacing=8)
+        words = QVBoxLayout()
+        words.setSpacing(8)
+        words.addLayout(head)
+        words.addLayout(self._reasons)
+        words.addSpacing(2)
+        words.addLayout(foot)
+        words.addWidget(self._details)
+        layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10))
+        layout.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
+        layout.setStretch(1, 1)
+        self.setLayout(layout)
+
+    # --- content ----------------------------------------------------------------------------------------------------
+
+    def show_caught(self, caught: Caught, *, asks: bool, saved: int | None, seconds: float | None, running: bool) -> None:
+        """asks: the training waits. saved: the step it was last saved at. seconds: since then, None where that is not known."""
+        self.show()
+        self._ago.setText(tr("{0} ago", figures.duration(seconds)) if seconds is not None else "")
+        if (caught, asks, running) == (self.caught, self._asks, self.property("running")):
+            return
+        self.caught, self._asks = caught, asks
+        self.setProperty("running", running)
+        self.setProperty("card", "danger" if asks or caught.did == "stopped" else "warn")
+        repolish(self)
+        self._icon.set(*(("octagon-alert", "danger") if self.property("card") == "danger" else ("triangle-alert", "warn")))
+        self._title.setText(caught_title(caught, asks=asks).text(tr))
+        self._why.setText(sentences(*(words.text(tr) for words in why_words(caught))))
+        tried = [did_words(caught).text(tr)] if caught.did == "stopped" else []
+        did = (
+            [*tried, safe_words(saved).text(tr)]
+            if asks
+            else [did_words(caught).text(tr), tr("Cost: {0}", cost_words(caught).text(tr))]
+        )
+        self._did.setText(sentences(*did))
+        self._close.setVisible(not asks)
+        self._fill_buttons(caught, asks=asks, running=running)
+        self._fill_details(caught)
+        said = sentences(self._title.text(), self._why.text(), self._did.text())
+        self.setAccessibleName(said)
+        if said != self._said:
+            announce(self, said, urgent=asks)
+        self._said = said
+
+    def _fill_buttons(self, caught: Caught, *, asks: bool, running: bool) -> None:
+        clear(self._buttons)
+        for act in actions(caught, asks=asks, running=running):
+            made = button(act.label, act.kind, act.icon, tip=act.tip)
+            made.clicked.connect(lambda _on=False, key=act.key: self._act(key))
+            self._buttons.addWidget(made)
+
+    def _act(self, key: str) -> None:
+        if key != "leave-out" or self.caught is None:
+            self.acted.emit(key)
+        elif len(self.caught.items) == 1:
+            self.left_out.emit(self.caught.items[0])
+        else:
+            self._ask_which(self.caught.items)
+
+    def _ask_which(self, items: tuple[str, ...]) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for name in items:
+            menu.addAction(name.replace("&", "&&"), lambda name=name: self.left_out.emit(name))
+        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+
+    def _fill_details(self, caught: Caught) -> None:
+        clear(self._grid)
+        for index, (name, value) in enumerate(detail_words(caught)):
+            words = label(value, "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
+            words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            self._grid.addWidget(label(name.text(tr), "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(words, index, 1)
+        self._grid.setColumnStretch(1, 1)
+
+    def _folded(self, on: bool) -> None:
+        set_icon(self.fold, "chevron-down" if on else "chevron-right", "text-secondary")
+        self._details.setVisible(on)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        abreast = self.width() >= _ABREAST
+        way = QBoxLayout.Direction.LeftToRight if abreast else QBoxLayout.Direction.TopToBottom
+        if self._reasons.direction() != way:
+            self._reasons.setDirection(way)
+            self._reasons.setSpacing(20 if abreast else 8)
+
+
+def actions(caught: Caught, *, asks: bool, running: bool) -> tuple[Act, ...]:
+    """What can be done about it; of a training that is over, nothing but to read on."""
+    copy = Act("copy", tr("Copy details"), kind="quiet")
+    if not running:
+        return (copy,)
+    out = Act("leave-out", tr("Leave this picture out"), "image-off", kind="") if len(caught.items) == 1 else None
+    if len(caught.items) > 1:
+        out = Act("leave-out", tr("Leave a picture out…"), "image-off", kind="")
+    others = (out, copy) if out is not None else (copy,)
+    if asks:
+        block = Act("float32-block", tr("Continue with this block in FP32"), kind="primary")
+        stop = Act("stop", tr("Stop and keep"), kind="")
+        return (block, *others[:-1], stop, copy)
+    if caught.cure in ("none", "put-back"):
+        return others
+    return (Act("keep-cure", tr("Keep the cure"), kind="primary", tip=tr("Later steps run with it too.")), *others)
+
+
+def details_text(caught: Caught, versions: str) -> str:
+    """What Copy details yields: plain text without a path or a prompt. versions: of Halftone and the device."""
+    lines = [versions, caught_title(caught).text()]
+    lines += [words.text() for words in why_words(caught)[:1]]
+    lines += [did_words(caught).text(), f"Cost: {cost_words(caught).text()}"]
+    lines += [f"{name.text()}: {value}" for name, value in detail_words(caught) if name.text() != "Pictures"]
+    return "\n".join(filter(None, lines))

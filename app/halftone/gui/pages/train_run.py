@@ -1,0 +1,153 @@
+"""The centre of Train while something is trained, and after: how far it is, the chart, and what was stopped."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
+
+from halftone.contract.training import Caught
+from halftone.gui.control.training import Training
+from halftone.gui.i18n import tr
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import IconLabel, button, card, clear, column, icon_button, label, row
+from halftone.gui.widgets.switches import Segmented
+from halftone.gui.widgets.train_chart import TrainChart
+from halftone.health.training_record import RunRecord
+from halftone.health.training_words import ROWS, caught_line
+
+_LISTED = 100
+
+
+class RunHeader(QWidget):
+    """Step n of N, what is left, the pace, what was saved last; a bar below. `chosen`: the view of a narrow centre."""
+
+    chosen = Signal(str)
+    export = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = label("", "heading-s", numbers=True)
+        self.left = label("", "body", "secondary", numbers=True)
+        self.pace = label("", "small", "muted", numbers=True)
+        self.saved = label("", "small", "muted", numbers=True)
+        self.views = Segmented([("chart", tr("Chart")), ("pictures", tr("Test pictures"))])
+        self.views.set_value("chart")
+        self.views.chosen.connect(self.chosen)
+        self.menu = icon_button("file-down", tr("Export this run as a page…"), clicked=self.export.emit)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName(tr("Training"))
+        line = row(self.title, self.left, self.pace, -1, self.saved, self.views, self.menu, spacing=12)
+        self.setLayout(column(line, self.bar, spacing=8))
+
+    def show_training(self, training: Training) -> None:
+        record = training.record
+        if record is None:
+            return
+        self.title.setText(_title(training, record))
+        self.left.setText(left_words(training, record))
+        pace = record.seconds_per_step if training.running and not record.held else None
+        self.pace.setText(pace_words(pace) if pace else "")
+        self.saved.setText(tr("Last saved at step {0}", figures.group(record.saved.step)) if record.saved is not None else "")
+        self.menu.setEnabled(record.step > 0)
+        self.bar.setRange(0, max(1, record.steps))
+        self.bar.setValue(record.step)
+
+    def set_narrow(self, narrow: bool) -> None:
+        self.views.setVisible(narrow)
+        self.pace.setVisible(not narrow)
+
+
+def _title(training: Training, record: RunRecord) -> str:
+    job = training.job
+    if record.step == 0 and job is not None:
+        if not job.running:
+            return tr("Waiting")
+        return tr("Loading the model") if job.phase == "load" else tr("Preparing the pictures")
+    return tr("Step {0} of {1}", figures.group(record.step), figures.group(record.steps))
+
+
+def left_words(training: Training, record: RunRecord) -> str:
+    """The time that is left, or why none passes."""
+    if not training.running:
+        return ""
+    if training.stopping:
+        return tr("saving")
+    if training.asking:
+        return tr("waits for your answer")
+    if record.held:
+        return tr("paused")
+    left = record.seconds_left
+    if left is None:
+        return tr("estimating") if record.step else ""
+    return tr("about {0} left", figures.duration(left)) if left > 0 else ""
+
+
+def pace_words(seconds: float) -> str:
+    """Steps per second, or seconds per step of slow ones."""
+    return (
+        tr("{0} steps/s", figures.decimal(1 / seconds, 2)) if seconds < 1 else tr("{0} s per step", figures.decimal(seconds, 1))
+    )
+
+
+class EventList(QWidget):
+    """Everything that was stopped or noticed, the newest first. `chosen` carries the `Caught`."""
+
+    chosen = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listed: tuple[Caught, ...] = ()
+        frame = card()
+        self._rows = QVBoxLayout()
+        self._rows.setSpacing(0)
+        head = label(tr("What happened"), "body-strong")
+        frame.setLayout(column(head, self._rows, spacing=4, margins=(14, 12, 14, 10)))
+        self.setLayout(column(frame))
+        self.hide()
+
+    def show_events(self, events: Sequence[Caught]) -> None:
+        shown = tuple(events[-_LISTED:])
+        if shown == self._listed:
+            return
+        self._listed = shown
+        clear(self._rows)
+        for one in reversed(shown):
+            self._rows.addWidget(self._row(one))
+        self.setVisible(bool(shown))
+
+    def _row(self, caught: Caught) -> QWidget:
+        noticed = caught.did == "warned"
+        icon = IconLabel("info" if noticed else "octagon-x", "accent-text" if noticed else "danger", 14)
+        step = button(tr("Step {0}", figures.group(caught.step)), "link", clicked=lambda: self.chosen.emit(caught))
+        words = label(caught_line(caught).text(tr), "small", "secondary", wrap=True)
+        watched = label(ROWS[caught.watched].text(tr), "small", "muted")
+        layout = row(icon, step, watched, words, spacing=10, margins=(0, 3, 0, 3))
+        layout.setStretch(3, 1)
+        made = QWidget()
+        made.setLayout(layout)
+        return made
+
+
+class ChartCard(QWidget):
+    """The chart on a card."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chart = TrainChart()
+        frame = card()
+        frame.setLayout(column(self.chart, margins=(14, 10, 14, 6)))
+        self.setLayout(column(frame))
+
+
+def notice(level: str, icon: str, words: str, *buttons: tuple[str, str, Callable[[], object]]) -> QWidget:
+    """A card of one line. buttons: words, kind and what they do."""
+    frame = card(level)
+    made = [button(said, "primary" if kind == "primary" else "link", clicked=act) for said, kind, act in buttons]
+    tone = {"ok": "ok", "warn": "warn", "danger": "danger"}.get(level, "accent-text")
+    text = label(words, "body", wrap=True)
+    layout = row(IconLabel(icon, tone, 18), text, *made, spacing=10, margins=(14, 9, 14, 9))
+    layout.setStretch(1, 1)
+    frame.setLayout(layout)
+    frame.setAccessibleName(words)
+    return frame

@@ -1,0 +1,138 @@
+"""The left column of Train: what is trained and how, fixed while it runs, and the buttons that begin and end it."""
+
+import time
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from halftone.gui.control.training import Training
+from halftone.gui.i18n import listed, tr
+from halftone.gui.pages.train_form import TrainForm
+from halftone.gui.text import TYPE_NAMES, short
+from halftone.gui.widgets import figures
+from halftone.gui.widgets.common import (
+    ElidedLabel,
+    IconLabel,
+    button,
+    column,
+    hline,
+    label,
+    row,
+    scrolling,
+    set_icon,
+    surface,
+)
+
+WIDTH = 296
+_LEAST, _MOST = 260, 400
+
+
+class TrainSetup(QWidget):
+    """`start`, `hold` (on), `keep`, `withdraw`: what was asked for."""
+
+    start = Signal()
+    hold = Signal(bool)
+    keep = Signal()
+    withdraw = Signal()
+
+    def __init__(self, form: TrainForm) -> None:
+        super().__init__()
+        self.form = form
+        self._held = False
+        self.setMinimumWidth(_LEAST)
+        self.setMaximumWidth(_MOST)
+        self.title = ElidedLabel("", "heading-s")
+        self.line = ElidedLabel("", "caption", "muted", numbers=True)
+        head = QWidget()
+        head.setLayout(column(self.title, self.line, spacing=2, margins=(14, 10, 14, 10)))
+        self.fixed = QWidget()
+        note = label(tr("Settings are fixed while training runs."), "small", "muted", wrap=True)
+        fixed = row(IconLabel("lock", "text-muted", 14), note, spacing=8)
+        fixed.setStretch(1, 1)
+        self.fixed.setLayout(fixed)
+        inside = QWidget()
+        inside.setLayout(column(form, -1, spacing=0))
+        self._footer = surface("plain", "top")
+        self._feet = QVBoxLayout(self._footer)
+        self._build_footer()
+        layout = column(head, hline(), scrolling(inside), self._footer, spacing=0)
+        layout.setStretch(2, 1)
+        self.setLayout(layout)
+
+    def _build_footer(self) -> None:
+        self.reason = label("", "small", "muted", wrap=True)
+        self.start_button = button(tr("Start training"), "primary", "play", size="hero", clicked=self.start.emit)
+        self.wait_button = button(tr("Take out of the queue"), size="large", clicked=self.withdraw.emit)
+        self.hold_button = button(
+            tr("Pause"), icon="pause", size="large",
+            tip=tr("Pauses after this step. Everything stays in memory."), clicked=self._hold,
+        )  # fmt: skip
+        self.keep_button = button(
+            tr("Stop and keep"), icon="square-check-big", size="large",
+            tip=tr("Stops after this step and saves what was learnt. It can be gone on from."), clicked=self.keep.emit,
+        )  # fmt: skip
+        pair = row(self.hold_button, self.keep_button, spacing=8)
+        pair.setStretch(0, 1)
+        pair.setStretch(1, 1)
+        self._pair = QWidget()
+        self._pair.setLayout(pair)
+        self._feet.setContentsMargins(14, 12, 14, 12)
+        self._feet.setSpacing(8)
+        for part in (self.fixed, self.reason, self.start_button, self.wait_button, self._pair):
+            self._feet.addWidget(part)
+
+    def _hold(self) -> None:
+        self.hold.emit(not self._held)
+
+    # --- states -----------------------------------------------------------------------------------------------------
+
+    def show_training(self, training: Training, found: str, refusal: str) -> None:
+        """found: what is in the folder of pictures; refusal: why no training can begin."""
+        job, running = training.job, training.running
+        self.title.set_text(training.record.config.name if job is not None and training.record is not None else tr("New LoRA"))
+        self.line.set_text(_line(training, found))
+        self.fixed.setVisible(running)
+        self.form.lock(job is not None, _locked_words(training, found))
+        self.start_button.setVisible(job is None)
+        self.wait_button.setVisible(job is not None and not running)
+        self._pair.setVisible(running)
+        self._show_buttons(training)
+        waits = tr("It begins when what runs now is done.") if job is not None and not running else ""
+        self.start_button.setEnabled(not refusal)
+        self.start_button.setToolTip(refusal)
+        self.reason.setText(waits or (refusal if job is None else ""))
+        self.reason.setVisible(bool(self.reason.text()))
+
+    def _show_buttons(self, training: Training) -> None:
+        self._held = training.record is not None and training.record.held
+        self.hold_button.set_words(tr("Continue") if self._held else tr("Pause"))
+        set_icon(self.hold_button, "play" if self._held else "pause", "text-secondary")
+        for made in (self.hold_button, self.keep_button):
+            made.setEnabled(not training.stopping and not training.asking)
+        self.keep_button.set_words(tr("Saving…") if training.stopping else tr("Stop and keep"))
+
+
+def _line(training: Training, found: str) -> str:
+    """Below the name: how long it runs, or what there is to train on."""
+    job = training.job
+    if job is None:
+        return found or tr("A small add-on that knows your style")
+    if not job.running or job.started is None:
+        return tr("LoRA, waits in the queue")
+    if training.record is not None and training.record.held:
+        return tr("LoRA, paused")
+    return tr("LoRA, running for {0}", figures.duration(time.monotonic() - job.started))
+
+
+def _locked_words(training: Training, found: str) -> dict[str, str]:
+    """Rows that tell more than was chosen: what the training found and uses."""
+    record = training.record
+    if record is None or training.job is None:
+        return {}
+    words = {"pictures": found}
+    if record.begins is not None:
+        words["precision"] = listed(TYPE_NAMES[record.begins.dtype], tr("LoRA in FP32"))
+    if record.scale is not None:
+        words["loss_scale"] = listed(tr("Automatic"), figures.group(round(record.scale)))
+    words["name"] = short(record.config.name)
+    return {key: value for key, value in words.items() if value}

@@ -1,0 +1,107 @@
+"""A training as it is followed from its events: the numbers of its steps, what was caught, saved and shown."""
+
+import math
+from array import array
+from collections import deque
+from typing import Final
+
+from halftone.contract.messages import AnyEvent, TestPicture, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep
+from halftone.contract.training import Caught, TrainConfig
+
+_TIMED: Final = 50
+"""Steps that the pace is the mean of."""
+ENOUGH: Final = 3
+"""Timed steps before the remaining time is told."""
+
+
+class RunRecord:
+    """Grows in place: a training may have a hundred thousand steps. Element i of `losses`, `smoothed` (of the loss) and `norms`
+    is of step i + 1; NaN where it is not known, as before the step that a resumed training began with.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.begins: TrainBegins | None = None
+        self.losses = array("d")
+        self.smoothed = array("d")
+        self.norms = array("d")
+        self.rate: float | None = None
+        self.scale: float | None = None
+        self.caught: list[Caught] = []
+        self.asks: Caught | None = None
+        self.saved: TrainSaved | None = None
+        self.pictures: list[TestPicture] = []
+        self.held = False
+        self._seconds: deque[float] = deque(maxlen=_TIMED)
+
+    def take(self, event: AnyEvent) -> bool:
+        """Follow an event; False where it tells nothing of a training."""
+        match event:
+            case TrainBegins():
+                self.begins, self.config = event, event.config
+                self._go_to(event.first - 1)
+            case TrainStep():
+                self._step(event)
+            case TrainCaught():
+                self.caught.append(event.caught)
+                self.asks = event.caught if event.asks else self.asks
+            case TrainHeld():
+                self.held = event.on
+            case TrainSaved():
+                self.saved = event
+            case TestPicture():
+                self.pictures.append(event)
+            case _:
+                return False
+        return True
+
+    def _step(self, event: TrainStep) -> None:
+        self._go_to(event.step - 1)
+        before = self.smoothed[-1] if self.smoothed else math.nan
+        loss = event.loss if math.isfinite(event.loss) else math.nan
+        self.losses.append(loss)
+        self.smoothed.append(smooth(before, loss, event.steps))
+        self.norms.append(math.nan if event.norm is None or not math.isfinite(event.norm) else event.norm)
+        self.rate, self.scale, self.asks = event.rate, event.scale, None
+        self._seconds.append(event.seconds)
+
+    def _go_to(self, count: int) -> None:
+        """As many steps are known after this: later ones were taken back, earlier ones are filled up."""
+        for values in (self.losses, self.smoothed, self.norms):
+            del values[count:]
+            values.extend([math.nan] * (count - len(values)))
+
+    @property
+    def step(self) -> int:
+        """The last step that was made; 0 before the first."""
+        return len(self.losses)
+
+    @property
+    def steps(self) -> int:
+        """How many there are to be."""
+        return self.config.steps
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """The mean of the last ones, None before there are enough."""
+        return sum(self._seconds) / len(self._seconds) if len(self._seconds) >= ENOUGH else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        pace = self.seconds_per_step
+        return None if pace is None else pace * max(0, self.steps - self.step)
+
+    @property
+    def stopped(self) -> int:
+        """Bad numbers that were stopped before they reached the weights."""
+        return sum(1 for one in self.caught if one.did != "warned")
+
+
+def smooth(before: float, value: float, steps: int) -> float:
+    """The next value of an exponential mean over about a fortieth of a training; what is not known changes nothing."""
+    if math.isnan(value):
+        return before
+    if math.isnan(before):
+        return value
+    share = 2 / (min(200, max(5, steps // 40)) + 1)
+    return before + share * (value - before)

@@ -1,0 +1,273 @@
+"""A training in sentences: what was stopped and why, what Halftone did about it and what that costs, and what is foreseen."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from halftone.contract.training import Caught, Cause, Foreseen, Omen, Remedy, TrainCure, TrainPicture, TrainReport, Watched
+from halftone.contract.words import DTYPE_NAMES
+from halftone.health.words import Words, elapsed, module_words, number, percent
+from halftone.settings.disk import size_text
+
+_NAMED: Final = 3
+"""Pictures of a step that are named; of more, their number is told."""
+
+ROWS: Final[dict[Watched, Words]] = {
+    "loss": Words("Loss"),
+    "activations": Words("Activations"),
+    "gradients": Words("Gradients"),
+    "optimizer": Words("Optimiser"),
+    "weights": Words("LoRA weights"),
+}
+"""Names of the rows of the guard's strip."""
+
+# {0} what, {1} largest number, {2} type, {3} its limit, {4} how it was, {5} how it is now.
+_WHY: Final[dict[Cause, Words]] = {
+    "data-nonfinite": Words("What was read for this step held a bad number ({0})."),
+    "weights-nonfinite": Words("{0} held a bad number before the step began."),
+    "weights-changed": Words("Other code wrote into {0} between two steps."),
+    "activation-overflow": Words("{0} reached {1}, above the {2} limit of {3}."),
+    "activation-nonfinite": Words("{0} made a number that no type can hold, such as 0 divided by 0."),
+    "loss-overflow": Words("The loss reached {1}, above the {2} limit of {3}."),
+    "loss-nonfinite": Words("The loss was a bad number, though all that it was made of was sound."),
+    "gradient-overflow": Words("The gradient of {0} reached {1}, above the {2} limit of {3}."),
+    "gradient-nonfinite": Words("The gradient of {0} was a bad number, though all before it was sound."),
+    "loss-scale": Words("The loss scale was too large: only through it the gradient of {0} passed the {2} limit of {3}."),
+    "optimizer-epsilon": Words("The optimiser divided by zero in {0}: its epsilon is zero in {2}."),
+    "optimizer-state": Words("What the optimiser remembers of {0} was a bad number before the step."),
+    "optimizer-overflow": Words("What the optimiser remembers of {0} passed the {2} limit of {3}."),
+    "learning-rate": Words("The learning rate made the step of {0} too large."),
+    "cast-outside": Words("Other code changed the type or place of {0} between two steps: it was {4} and is {5}."),
+    "mode-outside": Words("Other code switched {0} between training and use: it was {4} and is {5}."),
+    "frozen-outside": Words("Other code changed whether {0} is trained: it was {4} and is {5}."),
+    "random-outside": Words("Other code drew random numbers between two steps, so this training cannot be repeated exactly."),
+    "autocast-outside": Words("Other code changed the automatic choice of types: it was {4} and is {5}."),
+    "state-outside": Words("Other code changed what the optimiser remembers of {0}."),
+}
+_WHY_UNMEASURED: Final[dict[Cause, Words]] = {
+    "activation-overflow": Words("{0} made a number too large for {2}."),
+    "loss-overflow": Words("The loss became too large for {2}."),
+    "gradient-overflow": Words("The gradient of {0} became too large for {2}."),
+    "loss-scale": Words("The loss scale was too large: only through it the gradient of {0} became too large for {2}."),
+    "optimizer-overflow": Words("What the optimiser remembers of {0} became too large for {2}."),
+}
+"""Where the largest number or the limit is not known."""
+
+_REPEATED: Final[dict[TrainCure, Words]] = {
+    "none": Words("The step was thrown away before it touched the LoRA, then repeated, and was good."),
+    "float32-module": Words("The step was thrown away before it touched the LoRA, then repeated with that layer in FP32."),
+    "float32-block": Words("The step was thrown away before it touched the LoRA, then repeated with that block in FP32."),
+    "bfloat16-all": Words("The step was thrown away before it touched the LoRA, then repeated in BF16."),
+    "float32-all": Words("The step was thrown away before it touched the LoRA, then repeated in FP32."),
+    "loss-scale-down": Words("The step was thrown away before it touched the LoRA, then repeated with a smaller loss scale."),
+    "clip": Words("The step was thrown away before it touched the LoRA, then repeated with its gradients clipped."),
+    "epsilon-up": Words("The step was thrown away before it touched the LoRA, then repeated with a larger epsilon."),
+    "float32-states": Words(
+        "The step was thrown away before it touched the LoRA, then repeated with what the optimiser remembers in FP32."
+    ),
+    "put-back": Words("What was changed was set as it had been, and the step was made again."),
+}
+CURES: Final[dict[TrainCure, Words]] = {
+    "none": Words("none"),
+    "float32-module": Words("one layer in FP32"),
+    "float32-block": Words("one block in FP32"),
+    "bfloat16-all": Words("everything in BF16"),
+    "float32-all": Words("everything in FP32"),
+    "loss-scale-down": Words("a smaller loss scale"),
+    "clip": Words("gradients clipped"),
+    "epsilon-up": Words("a larger epsilon"),
+    "float32-states": Words("optimiser states in FP32"),
+    "put-back": Words("what was changed is put back"),
+}
+"""What later steps run with."""
+
+
+def caught_title(caught: Caught, *, asks: bool = False) -> Words:
+    """What happened. asks: the training waits for an answer."""
+    if asks:
+        return Words("Training paused at step {0}: the same bad number came back.", (caught.step,))
+    if caught.cause.endswith("-outside"):
+        return Words("Something was changed from outside, noticed at step {0}.", (caught.step,))
+    if caught.did == "stopped":
+        return Words("A bad number stopped the training at step {0}.", (caught.step,))
+    if caught.did == "warned":
+        return Words("Something was noticed at step {0}.", (caught.step,))
+    return Words("A bad number was stopped at step {0}. Nothing was lost.", (caught.step,))
+
+
+def safe_words(saved: int | None) -> Words:
+    """Which state of the LoRA nothing can happen to. saved: the step it was last saved at."""
+    return Words("The LoRA from step {0} is safe.", (saved,)) if saved else Words("The LoRA is as it was before this step.")
+
+
+def why_words(caught: Caught) -> tuple[Words, ...]:
+    """Why it happened: a sentence, and one that names the pictures of the step."""
+    measured = caught.peak is not None and caught.limit is not None
+    said = _WHY[caught.cause] if measured else _WHY_UNMEASURED.get(caught.cause, _WHY[caught.cause])
+    values = (
+        place_words(caught.name),
+        number(caught.peak or 0.0),
+        DTYPE_NAMES[caught.dtype] if caught.dtype else Words("its type"),
+        number(caught.limit or 0.0),
+        caught.was,
+        caught.now,
+    )
+    return (Words(said.template, values), *_pictures(caught.items))
+
+
+def _pictures(items: Sequence[str]) -> tuple[Words, ...]:
+    if not items:
+        return ()
+    if len(items) == 1:
+        return (Words("The step was made from the picture {0}.", (items[0],)),)
+    if len(items) > _NAMED:
+        return (Words("The step was made from {0} pictures.", (len(items),)),)
+    return (Words("The step was made from the pictures {0}.", (", ".join(items),)),)
+
+
+def place_words(name: str) -> Words:
+    """A module or parameter in plain words; what no model of diffusers or transformers has is told as it stands."""
+    parts = name.removeprefix("base_model.model.").split(".")
+    head = parts[0]
+    if head.startswith(("unet", "transformer", "vae", "text_encoder", "controlnet")) and head != "transformer_blocks":
+        return module_words(head, ".".join(parts[1:]))
+    if any(part in ("down_blocks", "up_blocks", "mid_block") for part in parts):
+        return module_words("unet", ".".join(parts))
+    if any(part.endswith("transformer_blocks") for part in parts):
+        return module_words("transformer", ".".join(parts))
+    return Words("{0}", (name,)) if name else Words("A part of the model")
+
+
+def did_words(caught: Caught) -> Words:
+    """What Halftone did."""
+    match caught.did:
+        case "warned":
+            return Words("Halftone noted it and changed nothing.")
+        case "skipped":
+            return Words("The step was left out before it touched the LoRA.")
+        case "repeated":
+            return _REPEATED[caught.cure]
+        case "restored" if caught.restored_to is not None:
+            return Words(
+                "The LoRA was put back to how it was after step {0}, and training goes on from there.", (caught.restored_to,)
+            )
+        case "restored":
+            return Words("The LoRA was put back to its last good state, and training goes on from there.")
+        case "stopped":
+            return Words("Halftone tried {0} times and stopped before it touched the LoRA.", (caught.tries,))
+
+
+def cost_words(caught: Caught) -> Words:
+    """What it costs later steps, or what it took."""
+    if caught.cure == "none":
+        return Words("{0} for this step.", (elapsed(caught.seconds),)) if caught.seconds else Words("nothing more.")
+    time = (
+        Words("{0} time", (percent(caught.time_ratio - 1),)) if caught.time_ratio is not None else Words("time not measured yet")
+    )
+    if not caught.memory:
+        return Words("{0}.", (time,))
+    return Words("{0}, +{1}.", (time, size_text(caught.memory)))
+
+
+def detail_words(caught: Caught) -> tuple[tuple[Words, str], ...]:
+    """Technical details, name and value."""
+    rows: list[tuple[Words, str]] = [(Words("Where"), caught.name)]
+    rows += [(Words("Class"), caught.kind)] if caught.kind else []
+    rows += [(Words("Type"), caught.dtype)] if caught.dtype else []
+    rows += [(Words("Peak"), number(caught.peak))] if caught.peak is not None else []
+    rows += [(Words("Limit"), number(caught.limit))] if caught.limit is not None else []
+    rows += [(Words("Cause"), caught.cause), (Words("Cure"), caught.cure), (Words("Tries"), str(caught.tries))]
+    rows += [(Words("Was, is now"), f"{caught.was} → {caught.now}")] if caught.was or caught.now else []
+    rows += [(Words("Pictures"), ", ".join(caught.items))] if caught.items else []
+    rows += [(Words("Also bad"), ", ".join(caught.further))] if caught.further else []
+    return tuple(rows)
+
+
+def caught_line(caught: Caught) -> Words:
+    """The event as one line of a list."""
+    return Words("{0} {1}", (why_words(caught)[0], did_words(caught)))
+
+
+# {0} what, {1} its value, {2} type, {3} limit, {4} how many.
+_FORESEEN: Final[dict[Foreseen, Words]] = {
+    "epsilon-zero": Words("The optimiser's epsilon {1} is zero in {2}, so it would divide by zero in {0}."),
+    "epsilon-subnormal": Words("The optimiser's epsilon {1} lies below the smallest full number of {2}, {3}."),
+    "second-moment-underflow": Words("Small gradients of {0} vanish in {2} when they are squared."),
+    "no-master-weights": Words("The trained weights are in {2} and have no FP32 copy, so small steps are lost."),
+    "rate-below-resolution": Words("The learning rate {1} is too small to change weights in {2}: steps below {3} are lost."),
+    "rate-too-high": Words("The learning rate {1} is high; {3} is usual."),
+    "no-loss-scale": Words("The loss is not scaled, so small gradients vanish in {2}."),
+    "loss-scale-range": Words("The loss scale {1} is outside of what {2} can hold."),
+    "loss-scale-useless": Words("The loss is scaled, though {2} does not need it."),
+    "no-clipping": Words("Gradients are not clipped, so one bad picture can throw the LoRA off."),
+    "clip-too-large": Words("Gradients are clipped only above {1}; {3} is usual."),
+    "norm-epsilon-zero": Words("The epsilon of {0} is zero in {2}, so it can divide by zero."),
+    "weights-nonfinite": Words("The model's file holds bad numbers in {0}."),
+    "data-nonfinite": Words("What is trained on holds bad numbers: {0}."),
+    "data-not-normalised": Words("What is trained on is not within the usual range: {0} reaches {1}."),
+}
+_REMEDIES: Final[dict[Remedy, Words]] = {
+    "epsilon-1e-4": Words("an epsilon of 0.0001"),
+    "amsgrad": Words("AMSGrad"),
+    "float32-states": Words("optimiser states in FP32"),
+    "float32-master": Words("LoRA weights in FP32"),
+    "grad-scaler": Words("an automatic loss scale"),
+    "bfloat16": Words("BF16 as precision"),
+    "clip-1": Words("gradient clipping at 1.0"),
+    "warm-up": Words("some steps of warm-up"),
+    "cosine": Words("the cosine schedule"),
+    "lower-rate": Words("a lower learning rate"),
+    "norm-epsilon-up": Words("a larger epsilon in the norm"),
+    "normalise": Words("normalised pictures"),
+    "mend-file": Words("a sound file: download it again"),
+}
+
+
+def omen_words(omen: Omen) -> Words:
+    """What is foreseen, in a sentence."""
+    known = (
+        place_words(omen.name),
+        "?" if omen.value is None else number(omen.value),
+        DTYPE_NAMES[omen.dtype] if omen.dtype else Words("its type"),
+        "?" if omen.limit is None else number(omen.limit),
+        omen.count,
+    )
+    return Words(_FORESEEN[omen.code].template, known)
+
+
+def remedy_words(omen: Omen) -> Words | None:
+    """What helps, the cheapest first; None where nothing is known."""
+    if not omen.remedies:
+        return None
+    listed = Words("{0}", (_REMEDIES[omen.remedies[0]],))
+    for remedy in omen.remedies[1:]:
+        listed = Words("{0}, or {1}", (listed, _REMEDIES[remedy]))
+    return Words("What helps: {0}.", (listed,))
+
+
+_NOTES: Final[dict[str, Words]] = {
+    "no-caption": Words("no caption"),
+    "white": Words("uniformly white"),
+    "black": Words("uniformly black"),
+    "small": Words("smaller than the training size"),
+    "unreadable": Words("cannot be read"),
+}
+
+
+def picture_words(picture: TrainPicture) -> Words | None:
+    """What is to be said of a picture of the folder, None of a sound one."""
+    code = picture.problem or picture.note
+    return _NOTES.get(code, Words("{0}", (code,))) if code else None
+
+
+def report_words(report: TrainReport) -> Words:
+    """How a training ended, in a sentence."""
+    stopped = sum(1 for one in report.caught if one.did != "warned")
+    if report.steps >= report.steps_wanted:
+        if stopped == 0:
+            return Words("Training finished, {0} steps, no bad number.", (report.steps,))
+        if stopped == 1:
+            return Words("Training finished, {0} steps, 1 bad number stopped.", (report.steps,))
+        return Words("Training finished, {0} steps, {1} bad numbers stopped.", (report.steps, stopped))
+    if stopped == 1:
+        return Words("Training stopped at step {0} of {1}, 1 bad number stopped.", (report.steps, report.steps_wanted))
+    return Words("Training stopped at step {0} of {1}, {2} bad numbers stopped.", (report.steps, report.steps_wanted, stopped))

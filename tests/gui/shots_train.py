@@ -1,0 +1,210 @@
+"""The Train page in its states, for looking at: `python tests/gui/shots_train.py FOLDER [part of a name]`."""
+
+# ruff: noqa: E402 - the platform and the path must be set before Qt and Halftone are imported
+
+import math
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
+
+import msgspec
+from tests.gui.shots import Stage, landscape, png
+from tests.helpers import samples
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import (
+    JobEnded,
+    JobStarted,
+    TestPicture,
+    TrainBegins,
+    TrainCaught,
+    TrainHeld,
+    TrainSaved,
+    TrainStep,
+)
+from halftone.contract.training import Caught, Omen, TrainConfig, TrainPicture, TrainReport
+from halftone.gui.pages.train import TrainPage
+
+CONFIG: Final = TrainConfig(
+    model="pocket", pictures="/pictures/paper cut", output="/loras", name="Paper cut style", size=512, test_prompt="a paper cut"
+)
+PROMPT: Final = "a paper cut landscape with a rising sun"
+
+
+def page_of(stage: Stage) -> TrainPage:
+    stage.controller.go("train")
+    page = stage.workspace.page("train")
+    assert isinstance(page, TrainPage)
+    return page
+
+
+def empty(stage: Stage) -> None:
+    page_of(stage)
+
+
+def filled(stage: Stage) -> None:
+    page = page_of(stage)
+    page.form.take(CONFIG)
+    page.form.more.setChecked(True)
+
+
+def begin(stage: Stage, config: TrainConfig = CONFIG, first: int = 1) -> str:
+    page_of(stage)
+    stage.controller.training.start(config)
+    job = stage.controller.training.job
+    assert job is not None
+    pictures = tuple(TrainPicture(name=f"IMG_{n:04}.png", width=640, height=512, caption="a hill") for n in range(42))
+    stage.play(JobStarted(job=job.id, kind="train"))
+    begins = TrainBegins(
+        job=job.id, config=config, pictures=pictures, omens=(), dtype="float16", folder="/loras/run", first=first
+    )
+    stage.play(begins)
+    return job.id
+
+
+def train(stage: Stage, steps: int = 912, bad: tuple[int, ...] = (742,), config: TrainConfig = CONFIG) -> str:
+    """A training that is so far; without a test picture before the 200th step."""
+    job, dice = begin(stage, config), random.Random(7)
+    for step in range(1, steps + 1):
+        trend = 0.085 + 0.08 * math.exp(-step / config.steps * 4.2)
+        near = any(0 <= one - step < 6 for one in bad)
+        norm = 0.2 * math.exp(dice.gauss(0, 0.25)) * (30 if near else 1)
+        if step in bad:
+            stage.play(TrainCaught(job=job, caught=samples.caught(step)))
+        loss = trend + dice.gauss(0, 0.008)
+        stage.play(
+            TrainStep(job=job, step=step, steps=config.steps, loss=loss, norm=norm, rate=1e-4, scale=32768.0, seconds=0.543)
+        )
+        if step % 200 == 0:
+            stage.play(TrainSaved(job=job, step=step, path=f"/loras/run/{step}.safetensors"))
+            shown = png(landscape(512, 420, step // 100 + 3))
+            stage.play(TestPicture(job=job, step=step, path="/none.png", prompt=PROMPT, seed=7), shown)
+    return job
+
+
+def running(stage: Stage) -> None:
+    train(stage, bad=())
+
+
+def caught(stage: Stage) -> None:
+    train(stage)
+
+
+def opened(stage: Stage) -> None:
+    train(stage)
+    page_of(stage).refresh()
+    page_of(stage).card.fold.setChecked(True)
+
+
+def asks(stage: Stage) -> None:
+    job = train(stage, bad=())
+    again = msgspec.structs.replace(samples.caught(913), tries=3, did="stopped", items=("IMG_0193.png", "IMG_0007.png"))
+    stage.play(TrainCaught(job=job, caught=again, asks=True))
+    stage.play(TrainHeld(job=job, on=True, step=912))
+
+
+def held(stage: Stage) -> None:
+    job = train(stage, steps=300, bad=())
+    stage.play(TrainHeld(job=job, on=True, step=300))
+
+
+def loading(stage: Stage) -> None:
+    begin(stage)
+
+
+def waiting(stage: Stage) -> None:
+    stage.prompt("a jug")
+    stage.running()
+    page_of(stage)
+    stage.controller.training.start(CONFIG)
+
+
+def report(steps: int, *bad: Caught, path: str = "/loras/Paper cut style.safetensors") -> TrainReport:
+    return TrainReport(
+        name=CONFIG.name, path=path, folder="/loras/run", steps=steps, steps_wanted=1600, loss=0.09, seconds=860.0, caught=bad
+    )
+
+
+def done(stage: Stage) -> None:
+    job = train(stage, steps=1600)
+    stage.play(JobEnded(job=job, outcome="done", report=report(1600, samples.caught(742))))
+
+
+def kept(stage: Stage) -> None:
+    job = train(stage, steps=912, bad=())
+    stage.play(JobEnded(job=job, outcome="done", report=report(912)))
+
+
+def failed(stage: Stage) -> None:
+    job = train(stage, steps=912)
+    stage.play(JobEnded(job=job, outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "9", "log": "a.log"})))
+
+
+def hovered(stage: Stage) -> None:
+    train(stage)
+    page = page_of(stage)
+    page.refresh()
+    stage.settle()
+    page.chart.chart._go_to(500)
+
+
+def long(stage: Stage) -> None:
+    train(stage, steps=6000, bad=(900, 2500, 2510, 5990), config=msgspec.structs.replace(CONFIG, steps=10_000))
+
+
+OMEN: Final = Omen(
+    code="rate-too-high", certain=False, value=0.01, limit=0.0005, dtype="float16", remedies=("lower-rate", "warm-up", "cosine")
+)
+
+STATES: Final[dict[str, Callable[[Stage], None]]] = {
+    "empty": empty,
+    "filled": filled,
+    "loading": loading,
+    "waiting": waiting,
+    "running": running,
+    "caught": caught,
+    "opened": opened,
+    "asks": asks,
+    "held": held,
+    "done": done,
+    "kept": kept,
+    "failed": failed,
+    "hovered": hovered,
+    "long": long,
+}
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "": {},
+    "-light": {"theme_name": "light"},
+    "-zh": {"language": "zh_CN"},
+    "-small": {"size": (1024, 640)},
+    "-small-zh": {"size": (1024, 640), "language": "zh_CN", "theme_name": "light"},
+}
+
+
+def main() -> None:
+    from halftone.gui.main import make_app
+
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    app = make_app(sys.argv[:1])
+    wanted = sys.argv[2:]
+    for state, act in STATES.items():
+        for look, options in LOOKS.items():
+            name = state + look
+            if wanted and not any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in wanted):
+                continue
+            stage = Stage(**options)
+            act(stage)
+            stage.settle()
+            stage.shoot(folder / f"{name}.png")
+    app.quit()
+
+
+if __name__ == "__main__":
+    main()

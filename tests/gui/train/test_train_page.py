@@ -1,0 +1,367 @@
+"""The Train page: from its empty state over a running training, what is stopped in it and the answers to that, to its end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+from PySide6.QtCore import QCoreApplication, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+from tests.helpers import samples
+
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import (
+    AnyEvent,
+    Decide,
+    Hold,
+    JobEnded,
+    JobStarted,
+    Keep,
+    TestPicture,
+    Train,
+    TrainBegins,
+    TrainCaught,
+    TrainHeld,
+    TrainSaved,
+    TrainStep,
+)
+from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.gui import theme
+from halftone.gui.controller import Controller
+from halftone.gui.pages.train import TrainPage, pictures_words
+from halftone.settings.store import Settings
+
+CONFIG = TrainConfig(model=kit.MODEL.id, pictures="/pictures/paper", output="/loras", name="Paper cut", steps=20)
+PICTURES = tuple(TrainPicture(name=f"{n}.png", caption="a hill") for n in range(4))
+
+
+class Desk:
+    """A page whose worker is played."""
+
+    def __init__(self, qtbot: QtBot, settings: Settings | None = None) -> None:
+        self.controller: Controller
+        self.controller, self.link = kit.desk(self_test=kit.measured(), settings=settings)
+        self.page = TrainPage(self.controller)
+        qtbot.addWidget(self.page)
+        self.page.resize(1440, 830)
+        self.page.show()
+
+    def begin(self, config: TrainConfig = CONFIG, first: int = 1) -> None:
+        self.page.form.take(config)
+        self.page.refresh()
+        self.page.setup.start_button.click()
+        job = self.controller.training.job
+        assert job is not None
+        self.job = job.id
+        self.tell(JobStarted(kind="train"))
+        self.tell(TrainBegins(config=config, pictures=PICTURES, omens=(), dtype="float16", folder="/loras/run", first=first))
+
+    def tell(self, *events: AnyEvent) -> None:
+        for event in events:
+            self.link.tell(msgspec.structs.replace(event, job=self.job))
+        self.page.refresh()
+        QCoreApplication.processEvents()  # what was added to a layout is shown
+
+    def step(self, *numbers: int, seconds: float = 0.5) -> None:
+        self.tell(*(step(number, seconds) for number in numbers))
+
+    def end(self, steps: int = 20) -> None:
+        report = msgspec.structs.replace(samples.train_report(CONFIG), steps=steps)
+        self.tell(JobEnded(outcome="done", report=report))
+
+    def words(self, widget: QWidget) -> list[str]:
+        return [found.text() for found in widget.findChildren(QLabel) if found.isVisibleTo(self.page)]
+
+    def button(self, words: str) -> QPushButton:
+        found = [
+            made for made in self.page.findChildren(QPushButton) if made.text().strip() == words and made.isVisibleTo(self.page)
+        ]
+        return found[0]
+
+    def sent(self, kind: type) -> list[object]:
+        return [command for command in self.link.sent if isinstance(command, kind)]
+
+
+def step(number: int, seconds: float = 0.5) -> TrainStep:
+    return TrainStep(step=number, steps=20, loss=0.1, norm=0.2, rate=1e-4, scale=32768.0, seconds=seconds)
+
+
+@pytest.fixture
+def desk(qtbot: QtBot) -> Iterator[Desk]:
+    theme.begin("dark")
+    made = Desk(qtbot)
+    yield made
+    made.controller.stop()
+    qtbot.waitUntil(lambda: not made.controller.background.busy)
+
+
+def test_without_pictures_there_is_an_invitation_and_no_start(desk: Desk) -> None:
+    assert desk.page.centre.currentWidget() is desk.page.empty
+    assert not desk.page.setup.start_button.isEnabled()
+    assert desk.page.setup.reason.text() == "Choose a folder with pictures."
+
+
+def test_what_stands_in_the_form_is_what_is_trained(desk: Desk) -> None:
+    config = msgspec.structs.replace(
+        CONFIG, rank=8, alpha=4.5, learning_rate=2e-5, optimizer="prodigy", precision="bfloat16", flip=True, word="sks", size=768
+    )
+    desk.begin(config)
+    assert [cast("Train", command).config for command in desk.sent(Train)] == [config]
+
+
+def test_every_field_of_a_training_can_be_set(desk: Desk) -> None:
+    keys = {row.key for row in desk.page.form.rows}
+    assert keys | {"left_out", "device"} == set(TrainConfig.__struct_fields__)
+
+
+def test_a_learning_rate_that_is_none_stops_the_start(desk: Desk) -> None:
+    desk.page.form.take(CONFIG)
+    rate = desk.page.form.row("learning_rate").editor
+    desk.page.refresh()
+    assert desk.page.setup.start_button.isEnabled()
+    cast("object", rate).setText("fast")  # pyright: ignore[reportAttributeAccessIssue]
+    desk.page.refresh()
+    assert not desk.page.setup.start_button.isEnabled()
+    assert "learning rate" in desk.page.setup.reason.text()
+
+
+def test_fields_are_locked_while_it_runs_and_tell_what_was_found(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1)
+    form = desk.page.form
+    assert desk.page.setup.fixed.isVisibleTo(desk.page)
+    assert form.row("rank").locked == "16"
+    assert form.row("pictures").locked == "4, all captioned"
+    assert form.row("precision").locked == "FP16, LoRA in FP32"
+    assert form.row("loss_scale").locked == "Automatic, 32\u202f768"
+    desk.end()
+    assert not form.row("rank").locked
+
+
+def test_the_header_tells_how_far_it_is(desk: Desk) -> None:
+    desk.begin()
+    header = desk.page.header
+    assert header.title.text() == "Preparing the pictures"
+    desk.step(1, 2)
+    assert (header.title.text(), header.left.text(), header.pace.text()) == ("Step 2 of 20", "estimating", "")
+    desk.step(3)
+    assert header.left.text() == "about 9\u00a0s left"
+    assert header.pace.text() == "2.00 steps/s"
+    desk.tell(TrainSaved(step=3, path="/loras/3.safetensors"))
+    assert header.saved.text() == "Last saved at step 3"
+    assert (header.bar.value(), header.bar.maximum()) == (3, 20)
+    state = desk.controller.state.running
+    assert state is not None
+    assert state.fraction == pytest.approx(3 / 20)
+
+
+def test_a_slow_pace_is_told_by_step(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1, 2, 3, seconds=2.5)
+    assert desk.page.header.pace.text() == "2.5 s per step"
+
+
+def test_pause_and_continue(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1)
+    desk.page.setup.hold_button.click()
+    desk.tell(TrainHeld(on=True, step=1))
+    assert desk.page.header.left.text() == "paused"
+    assert desk.page.setup.hold_button.words() == "Continue"
+    desk.page.setup.hold_button.click()
+    assert [cast("Hold", command).on for command in desk.sent(Hold)] == [True, False]
+
+
+def test_stop_and_keep_is_asked_for_once(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1)
+    desk.page.setup.keep_button.click()
+    desk.page.refresh()
+    assert desk.page.setup.keep_button.words() == "Saving…"
+    assert not desk.page.setup.keep_button.isEnabled()
+    assert len(desk.sent(Keep)) == 1
+    desk.end(steps=1)
+    assert "Training stopped at step 1 of 20, 1 bad number stopped." in desk.words(desk.page)
+    desk.button("Go on").click()
+    assert desk.controller.training.job is not None
+
+
+def test_cancelling_it_in_the_queue_keeps_what_it_learnt(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1)
+    desk.controller.cancel(desk.job)
+    assert len(desk.sent(Keep)) == 1
+
+
+def test_one_that_waits_can_be_taken_out_of_the_queue(desk: Desk) -> None:
+    desk.controller.check(kit.MODEL)
+    desk.page.form.take(CONFIG)
+    desk.page.start()
+    desk.page.refresh()
+    assert desk.page.header.title.text() == "Waiting"
+    assert "what runs now" in desk.page.setup.reason.text()
+    desk.page.setup.wait_button.click()
+    desk.page.refresh()
+    assert desk.controller.training.job is None
+
+
+def test_a_bad_number_is_told_and_its_cure_kept(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1, 2)
+    desk.tell(TrainCaught(caught=samples.caught(3)), step(3))
+    card = desk.page.card
+    assert card.isVisibleTo(desk.page)
+    assert "A bad number was stopped at step 3. Nothing was lost." in card.accessibleName()
+    assert "Cost: +0.6\u00a0% time" in card.accessibleName()
+    desk.button("Keep the cure").click()
+    desk.page.refresh()
+    assert not card.isVisibleTo(desk.page)
+    assert [cast("Decide", command).choice for command in desk.sent(Decide)] == ["keep-cure"]
+
+
+def test_the_picture_of_the_step_is_left_out(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1, 2)
+    desk.tell(TrainCaught(caught=samples.caught(3)))
+    desk.button("Leave this picture out").click()
+    assert [(cast("Decide", one).choice, cast("Decide", one).picture) for one in desk.sent(Decide)] == [
+        ("leave-out", "IMG_0193.png")
+    ]
+
+
+def test_a_bad_number_that_came_back_waits_for_an_answer(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1, 2)
+    desk.tell(TrainSaved(step=2, path="/2"))
+    desk.tell(TrainCaught(caught=msgspec.structs.replace(samples.caught(3), did="stopped", tries=3), asks=True))
+    card = desk.page.card
+    assert "Training paused at step 3: the same bad number came back." in card.accessibleName()
+    assert "The LoRA from step 2 is safe." in card.accessibleName()
+    assert desk.page.header.left.text() == "waits for your answer"
+    assert not desk.page.setup.hold_button.isEnabled()
+    desk.button("Continue with this block in FP32").click()
+    desk.page.refresh()
+    assert not card.isVisibleTo(desk.page)
+    assert [cast("Decide", command).choice for command in desk.sent(Decide)] == ["float32-block"]
+
+
+def test_details_can_be_copied_without_prompt_and_pictures(desk: Desk) -> None:
+    desk.begin()
+    desk.tell(TrainCaught(caught=samples.caught(1)))
+    desk.button("Copy details").click()
+    said = QGuiApplication.clipboard().text()
+    assert "Limit: 65\u202f504" in said
+    assert "mid_block.attentions.0" in said
+    assert "IMG_0193" not in said
+
+
+def test_events_are_listed_and_come_back_when_chosen(desk: Desk) -> None:
+    desk.begin()
+    desk.tell(TrainCaught(caught=samples.caught(1)), step(1))
+    desk.page.card.acted.emit("close")
+    desk.page.refresh()
+    assert not desk.page.card.isVisibleTo(desk.page)
+    desk.button("Step 1").click()
+    desk.page.refresh()
+    assert desk.page.card.isVisibleTo(desk.page)
+
+
+def test_test_pictures_stand_in_their_column_the_newest_first(desk: Desk) -> None:
+    desk.begin()
+    for number in (10, 20):
+        desk.tell(TestPicture(step=number, path=f"/{number}.png", prompt="a hill", seed=7, black=number == 20))
+    buttons = desk.page.pictures.buttons()
+    assert [made.accessibleName() for made in buttons] == ["Step 20, black: a hill", "Step 10: a hill"]
+
+
+def test_in_a_narrow_window_they_are_a_view_of_the_centre(desk: Desk) -> None:
+    desk.begin()
+    desk.page.resize(1024, 570)
+    views = desk.page.header.views
+    assert views.isVisibleTo(desk.page)
+    views.button("pictures").click()
+    assert desk.page.pictures.isVisibleTo(desk.page)
+    desk.page.resize(1440, 830)
+    assert not views.isVisibleTo(desk.page)
+    assert desk.page.pictures.isVisibleTo(desk.page)
+    assert desk.page.chart.isVisibleTo(desk.page)
+
+
+def test_the_end_offers_the_lora_to_create(desk: Desk, qtbot: QtBot) -> None:
+    desk.begin()
+    desk.step(*range(1, 21))
+    desk.end()
+    assert "Training finished, 20 steps, 1 bad number stopped." in desk.words(desk.page)
+    with qtbot.waitSignal(desk.page.try_wanted) as wanted:
+        desk.button("Try it in Create").click()
+    assert wanted.args == ["loras/Paper cut.safetensors"]
+
+
+def test_one_that_failed_goes_on_from_what_was_saved(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1, 2)
+    desk.tell(TrainSaved(step=2, path="/2"))
+    desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "9", "log": "a"})))
+    desk.button("Go on").click()
+    assert cast("Train", desk.sent(Train)[-1]).resume == "/loras/run"
+
+
+def test_one_that_failed_before_anything_was_saved_begins_anew(desk: Desk) -> None:
+    desk.begin()
+    desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="internal", facts={"detail": "x", "log": "a"})))
+    desk.button("Go on").click()
+    assert cast("Train", desk.sent(Train)[-1]).resume is None
+
+
+def test_the_run_is_exported_as_a_page(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
+    desk.begin()
+    desk.step(1, 2, 3)
+    desk.page.export(str(tmp_path / "run.html"))
+    qtbot.waitUntil(lambda: (tmp_path / "run.html").is_file() and not desk.controller.background.busy)
+    assert "Step 3 of 20" in (tmp_path / "run.html").read_text("utf-8")
+
+
+def test_a_folder_is_dropped(desk: Desk, tmp_path: Path) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path))])
+    none, left = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
+    desk.page.dropEvent(QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, data, left, none))
+    assert desk.page.form.pictures.value() == str(tmp_path)
+
+
+def test_what_stood_in_the_setup_comes_back(qtbot: QtBot, desk: Desk) -> None:
+    desk.page.form.take(CONFIG)
+    kept = desk.controller.training.draft
+    again = Desk(qtbot, Settings(last_model=kit.MODEL.id, train=kept))
+    assert again.page.form.config() == CONFIG
+    again.controller.stop()
+
+
+@pytest.mark.parametrize("kept", ["", "{", '{"model": 5}', '{"model":"a","pictures":"b","output":"c","future":1}'])
+def test_what_cannot_be_read_back_changes_nothing(qtbot: QtBot, kept: str) -> None:
+    theme.begin("dark")
+    made = Desk(qtbot, Settings(last_model=kit.MODEL.id, train=kept))
+    assert made.page.form.config().steps == 1600
+    made.controller.stop()
+
+
+@pytest.mark.parametrize(
+    ("count", "captioned", "said"), [(42, 42, "42, all captioned"), (42, 0, "42, no captions"), (42, 40, "42, 40 captioned")]
+)
+def test_words_of_pictures(count: int, captioned: int, said: str) -> None:
+    assert pictures_words(count, captioned) == said
+
+
+def test_a_window_that_closes_waits_for_what_is_saved(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1)
+    left: list[bool] = []
+    desk.controller.training.finish(lambda: left.append(True))
+    assert len(desk.sent(Keep)) == 1
+    assert not left
+    desk.end(steps=1)
+    assert left == [True]

@@ -1,0 +1,64 @@
+"""A training as one page: it needs nothing from elsewhere and tells no prompt and no path."""
+
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import msgspec
+from tests.helpers import samples
+
+from halftone.contract.training import TrainConfig
+from halftone.health.training_export import as_html, chart_svg
+from halftone.health.training_record import RunRecord
+
+CONFIG = msgspec.structs.replace(
+    samples.TRAIN, model="/home/me/models/pocket", pictures="/home/me/secret", word="sks-word", test_prompt="a private hill"
+)
+
+
+def record(config: TrainConfig = CONFIG, *, bad: int | None = 7) -> RunRecord:
+    made = RunRecord(config)
+    for event in samples.training(config, bad=bad):
+        made.take(event)
+    return made
+
+
+def test_the_page_tells_the_run() -> None:
+    page = as_html(record(), samples.train_report(CONFIG))
+    assert "<h1" in page
+    assert "Training finished, 20 steps, 1 bad number stopped." in page
+    assert "A bad number was stopped at step 7. Nothing was lost." in page
+    assert "learning_rate" in page
+    assert "<svg" in page
+
+
+def test_nothing_private_and_nothing_from_elsewhere() -> None:
+    page = as_html(record(), samples.train_report(CONFIG))
+    for hidden in ("/home/me", "secret", "sks-word", "private hill", "IMG_0193"):
+        assert hidden not in page
+    assert not re.search(r"(src|href)=|@import|url\(", page)
+
+
+def test_a_run_without_an_end_and_without_events() -> None:
+    page = as_html(record(bad=None))
+    assert "Step 20 of 20" in page
+    assert "No bad number appeared." in page
+
+
+def test_the_chart_is_whole_and_the_page_closes_what_it_opens() -> None:
+    svg = ElementTree.fromstring(chart_svg(record()))
+    kinds = [element.get("class") for element in svg.iter()]
+    assert kinds.count("bad") == 1
+    assert {"raw", "smooth", "norm", "clip", "event"} <= set(kinds)
+    HTMLParser().feed(as_html(record()))
+
+
+def test_an_unwatched_run_shows_no_green_dot() -> None:
+    svg = chart_svg(record(msgspec.structs.replace(CONFIG, guard="off")))
+    assert 'class="made"' not in svg
+    assert "nothing is watched" in svg
+
+
+def test_names_are_safe_in_html() -> None:
+    page = as_html(record(msgspec.structs.replace(CONFIG, name="<script>x</script>")))
+    assert "<script>" not in page

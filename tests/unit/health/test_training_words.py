@@ -1,0 +1,118 @@
+"""Every cause, cure, deed and omen of a training has its sentence; M12 and M13 read as they were designed."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+from tests.helpers import samples
+
+from halftone.contract.training import Cause, Deed, Foreseen, Omen, Remedy, TrainCure, TrainPicture, TrainReport
+from halftone.health import training_words as words
+
+CAUGHT = samples.caught(742)
+
+
+def test_m13_in_its_parts() -> None:
+    assert words.caught_title(CAUGHT).text() == "A bad number was stopped at step 742. Nothing was lost."
+    why, pictures = words.why_words(CAUGHT)
+    assert why.text() == (
+        "Denoiser (UNet), middle block, first attention layer reached 91\u202f300, above the FP16 limit of 65\u202f504."
+    )
+    assert pictures.text() == "The step was made from the picture IMG_0193.png."
+    assert words.did_words(CAUGHT).text().endswith("then repeated with that layer in FP32.")
+    assert words.cost_words(CAUGHT).text() == "+0.6\u00a0% time, +12.6\u00a0MB."
+
+
+def test_m12() -> None:
+    assert words.caught_title(CAUGHT, asks=True).text() == "Training paused at step 742: the same bad number came back."
+    assert words.safe_words(600).text() == "The LoRA from step 600 is safe."
+    assert words.safe_words(None).text() == "The LoRA is as it was before this step."
+
+
+def whole(said: str) -> bool:
+    return bool(said) and not {"{", "}", "?"} & set(said) and "None" not in said
+
+
+@pytest.mark.parametrize("cause", get_args(Cause))
+@pytest.mark.parametrize("measured", [True, False])
+def test_every_cause_is_told_without_a_gap(cause: Cause, measured: bool) -> None:
+    known = msgspec.structs.replace(CAUGHT, cause=cause, was="float32", now="float16")
+    caught = known if measured else msgspec.structs.replace(known, peak=None, limit=None)
+    said = words.why_words(caught)[0].text()
+    assert whole(said)
+    assert measured or "above the" not in said
+    assert whole(words.caught_title(caught).text())
+
+
+@pytest.mark.parametrize("deed", get_args(Deed))
+@pytest.mark.parametrize("cure", get_args(TrainCure))
+def test_every_deed_and_cure_is_told(deed: Deed, cure: TrainCure) -> None:
+    caught = msgspec.structs.replace(CAUGHT, did=deed, cure=cure)
+    assert whole(words.did_words(caught).text())
+    assert whole(words.cost_words(caught).text())
+    assert whole(words.CURES[cure].text())
+
+
+@pytest.mark.parametrize("code", get_args(Foreseen))
+def test_every_omen_is_told_with_what_helps(code: Foreseen) -> None:
+    remedies: tuple[Remedy, ...] = get_args(Remedy)
+    omen = Omen(code=code, certain=True, name="unet.conv_in", dtype="float16", value=1e-8, limit=6e-5, remedies=remedies)
+    assert whole(words.omen_words(omen).text())
+    helps = words.remedy_words(omen)
+    assert helps is not None
+    assert helps.text().count(", or ") == len(remedies) - 1
+
+
+def test_what_helps_is_silent_where_nothing_does() -> None:
+    assert words.remedy_words(Omen(code="rate-too-high", certain=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("unet.mid_block.attentions.0", "Denoiser (UNet), middle block, first attention layer"),
+        ("base_model.model.down_blocks.1.resnets.0", "Denoiser (UNet), second downsampling block, first residual layer"),
+        ("transformer_blocks.3.attn", "Denoiser (transformer), fourth transformer block, attention"),
+        ("text_encoder.text_model.encoder.layers.2", "Text encoder, third layer"),
+        ("head", "head"),
+        ("", "A part of the model"),
+    ],
+)
+def test_places(name: str, said: str) -> None:
+    assert words.place_words(name).text() == said
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, None), (1, "the picture a0"), (3, "a0, a1, a2"), (4, "4 pictures")])
+def test_pictures_of_a_step(count: int, said: str | None) -> None:
+    found = words.why_words(msgspec.structs.replace(CAUGHT, items=tuple(f"a{n}" for n in range(count))))[1:]
+    assert (said is None and not found) or (said is not None and said in found[0].text())
+
+
+def test_costs_that_are_not_known_are_not_told() -> None:
+    unknown = msgspec.structs.replace(CAUGHT, time_ratio=None, memory=0)
+    assert words.cost_words(unknown).text() == "time not measured yet."
+
+
+@pytest.mark.parametrize(
+    ("steps", "bad", "said"),
+    [
+        (1600, 0, "Training finished, 1\u202f600 steps, no bad number."),
+        (1600, 1, "Training finished, 1\u202f600 steps, 1 bad number stopped."),
+        (1600, 2, "Training finished, 1\u202f600 steps, 2 bad numbers stopped."),
+        (912, 1, "Training stopped at step 912 of 1\u202f600, 1 bad number stopped."),
+        (912, 0, "Training stopped at step 912 of 1\u202f600, 0 bad numbers stopped."),
+    ],
+)
+def test_how_a_training_ended(steps: int, bad: int, said: str) -> None:
+    noted = msgspec.structs.replace(CAUGHT, did="warned")
+    report = TrainReport(
+        name="a", path="a", folder="a", steps=steps, steps_wanted=1600, loss=0.1, seconds=1.0, caught=(*[CAUGHT] * bad, noted)
+    )
+    assert words.report_words(report).text() == said
+
+
+def test_pictures_of_the_folder() -> None:
+    assert words.picture_words(TrainPicture(name="a.png")) is None
+    white, broken = TrainPicture(name="a.png", note="white"), TrainPicture(name="a.png", problem="unreadable", note="small")
+    said = [found.text() for found in (words.picture_words(white), words.picture_words(broken)) if found]
+    assert said == ["uniformly white", "cannot be read"]
