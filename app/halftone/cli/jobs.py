@@ -9,15 +9,17 @@ from typing import TypeVar
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_path
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import DeviceFacts
-from halftone.contract.messages import AnyEvent, Cancel, Hello, JobCommand, JobEnded, Ready, Refused
+from halftone.contract.messages import AnyEvent, Cancel, Hello, JobCommand, JobEnded, Keep, Ready, Refused
 from halftone.worker.runner import JobRunner
 
 Listener = Callable[[AnyEvent, bytes], None]
 _Report = TypeVar("_Report")
 
 
-def run_job(tools: Tools, command: JobCommand, kind: type[_Report], listen: Listener) -> _Report:
-    """The report of the job. Raises what it failed with as HalftoneError, or JobCancelled."""
+def run_job(
+    tools: Tools, command: JobCommand, kind: type[_Report], listen: Listener, *, stop: type[Cancel] | type[Keep] = Cancel
+) -> _Report:
+    """The report of the job. stop: what Ctrl+C asks for. Raises what it failed with as HalftoneError, or JobCancelled."""
     ended: list[JobEnded] = []
 
     def hear(event: AnyEvent, blob: bytes) -> None:
@@ -28,7 +30,7 @@ def run_job(tools: Tools, command: JobCommand, kind: type[_Report], listen: List
     with kept_log(), kept_stdout():
         runner = JobRunner(tools.make_engine, hear, log_path=log_path())
         runner.submit(command)
-        _work(runner)
+        _work(runner, stop)
     end = ended[-1]
     if end.outcome == "cancelled":
         raise JobCancelled
@@ -54,13 +56,13 @@ def list_devices(tools: Tools) -> tuple[DeviceFacts, ...]:
     return ()
 
 
-def _work(runner: JobRunner) -> None:
+def _work(runner: JobRunner, stop: type[Cancel] | type[Keep]) -> None:
     """The first Ctrl+C asks the job to stop after its step, a second one leaves at once."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stderr.write("\nStopping after this step. Press Ctrl+C again to leave at once.\n")
-        runner.submit(Cancel(job=JOB))
+        runner.submit(stop(job=JOB))
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:

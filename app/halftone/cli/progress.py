@@ -6,7 +6,16 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from halftone.contract.messages import AnyEvent, LayersMeasured, PhaseChanged, PlanChanged, StepDone, TestDone
+from halftone.contract.messages import (
+    AnyEvent,
+    LayersMeasured,
+    PhaseChanged,
+    PlanChanged,
+    StepDone,
+    TestDone,
+    TrainBegins,
+    TrainStep,
+)
 from halftone.contract.words import Phase
 from halftone.health.words import duration
 
@@ -80,12 +89,23 @@ class Progress:
                 self._bar.update(self._task, description=text, completed=event.done, total=event.total)
             case StepDone():
                 self._bar.update(self._task, description=text, completed=event.step, total=event.steps)
+            case TrainBegins():
+                self._bar.update(self._task, description=text, completed=event.first - 1, total=event.config.steps)
+            case TrainStep():
+                self._bar.update(self._task, description=text, completed=event.step, total=event.steps)
             case LayersMeasured():
                 self._bar.update(self._task, completed=event.done, total=event.total)
             case PlanChanged():  # the report tells what happened, once and in order
                 self._bar.update(self._task, description=text)
             case _:
                 pass
+
+    def note(self, text: str) -> None:
+        """A line of its own, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            sys.stderr.write(f"{text}\n")
 
 
 def _words(event: AnyEvent) -> str | None:
@@ -98,6 +118,10 @@ def _words(event: AnyEvent) -> str | None:
         case StepDone():
             part = f"pass {event.in_pass} of {event.passes}, " if event.passes > 1 else ""
             return f"{_PHASES['denoise']}, {part}step {event.step} of {event.steps}"
+        case TrainBegins():
+            return "Training"
+        case TrainStep():
+            return f"Training, step {event.step} of {event.steps}, loss {event.loss:.4g}"
         case TestDone():
             return _PHASES["measure"]
         case PlanChanged():

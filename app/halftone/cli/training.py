@@ -6,6 +6,7 @@ import typer
 
 from halftone.cli.doctor import doctor
 from halftone.cli.help import Command, Group
+from halftone.cli.train import train
 from halftone.cli.typed import command_line
 
 _PLAIN: Final = "run"
@@ -22,11 +23,14 @@ class _Group(Group):
 
 
 def training() -> typer.Typer:
-    group = typer.Typer(cls=_Group, help="What went wrong in a training.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        cls=_Group, help="Train a LoRA, or say what went wrong in a training.", no_args_is_help=True, rich_markup_mode=None
+    )
     group.callback()(_group)
+    group.command(_PLAIN, cls=Command, epilog=f"Example:  {command_line('train', 'my-training.toml')}")(train)
     group.command(cls=Command, epilog=f"Example:  {command_line('train', 'doctor', 'output/my-lora')}")(doctor)
     return group
 
 
 def _group() -> None:
-    """What went wrong in a training."""
+    """Train a LoRA, or say what went wrong in a training."""

@@ -5,7 +5,17 @@ from array import array
 from collections import deque
 from typing import Final
 
-from halftone.contract.messages import AnyEvent, TestPicture, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep
+from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import (
+    AnyEvent,
+    TestPicture,
+    TrainBegins,
+    TrainCaught,
+    TrainHeld,
+    TrainSaved,
+    TrainStep,
+    TrainUnsaved,
+)
 from halftone.contract.training import Caught, TrainConfig
 
 _TIMED: Final = 50
@@ -30,6 +40,10 @@ class RunRecord:
         self.caught: list[Caught] = []
         self.asks: Caught | None = None
         self.saved: TrainSaved | None = None
+        self.unsaved: TrainUnsaved | None = None
+        """What could not be saved since."""
+        self.no_picture: ErrorFacts | None = None
+        """Why the last test picture could not be made."""
         self.pictures: list[TestPicture] = []
         self.held = False
         self._seconds: deque[float] = deque(maxlen=_TIMED)
@@ -48,9 +62,13 @@ class RunRecord:
             case TrainHeld():
                 self.held = event.on
             case TrainSaved():
-                self.saved = event
+                self.saved, self.unsaved = event, None
+            case TrainUnsaved():
+                self.unsaved = event
             case TestPicture():
-                self.pictures.append(event)
+                self.no_picture = event.error
+                if event.path:
+                    self.pictures.append(event)
             case _:
                 return False
         return True

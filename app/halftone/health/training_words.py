@@ -250,6 +250,8 @@ _NOTES: Final[dict[str, Words]] = {
     "black": Words("uniformly black"),
     "small": Words("smaller than the training size"),
     "unreadable": Words("cannot be read"),
+    "too-small": Words("far too small"),
+    "caption-unreadable": Words("its caption cannot be read"),
 }
 
 

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import samples
+from tests.unit.library.test_training_runs import broken_run
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import (
@@ -28,11 +29,13 @@ from halftone.contract.messages import (
     TrainHeld,
     TrainSaved,
     TrainStep,
+    TrainUnsaved,
 )
-from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.contract.training import Omen, TrainConfig, TrainPicture
 from halftone.gui import theme
 from halftone.gui.controller import Controller
-from halftone.gui.pages.train import TrainPage, pictures_words
+from halftone.gui.pages.train import TrainPage
+from halftone.gui.pages.train_check import found_words
 from halftone.settings.store import Settings
 
 CONFIG = TrainConfig(model=kit.MODEL.id, pictures="/pictures/paper", output="/loras", name="Paper cut", steps=20)
@@ -51,14 +54,22 @@ class Desk:
         self.page.show()
 
     def begin(self, config: TrainConfig = CONFIG, first: int = 1) -> None:
-        self.page.form.take(config)
-        self.page.refresh()
+        self.choose(config)
         self.page.setup.start_button.click()
         job = self.controller.training.job
         assert job is not None
         self.job = job.id
         self.tell(JobStarted(kind="train"))
         self.tell(TrainBegins(config=config, pictures=PICTURES, omens=(), dtype="float16", folder="/loras/run", first=first))
+
+    def choose(self, config: TrainConfig = CONFIG, pictures: tuple[TrainPicture, ...] = PICTURES) -> None:
+        """As if the folder had been read."""
+        self.page.form.take(config)
+        self.page.refresh()
+        check = self.page.check
+        check._quiet.stop()
+        check._known(check._key, pictures, None)
+        self.page.refresh()
 
     def tell(self, *events: AnyEvent) -> None:
         for event in events:
@@ -119,7 +130,7 @@ def test_every_field_of_a_training_can_be_set(desk: Desk) -> None:
 
 
 def test_a_learning_rate_that_is_none_stops_the_start(desk: Desk) -> None:
-    desk.page.form.take(CONFIG)
+    desk.choose()
     rate = desk.page.form.row("learning_rate").editor
     desk.page.refresh()
     assert desk.page.setup.start_button.isEnabled()
@@ -199,7 +210,7 @@ def test_cancelling_it_in_the_queue_keeps_what_it_learnt(desk: Desk) -> None:
 
 def test_one_that_waits_can_be_taken_out_of_the_queue(desk: Desk) -> None:
     desk.controller.check(kit.MODEL)
-    desk.page.form.take(CONFIG)
+    desk.choose()
     desk.page.start()
     desk.page.refresh()
     assert desk.page.header.title.text() == "Waiting"
@@ -353,7 +364,8 @@ def test_what_cannot_be_read_back_changes_nothing(qtbot: QtBot, kept: str) -> No
     ("count", "captioned", "said"), [(42, 42, "42, all captioned"), (42, 0, "42, no captions"), (42, 40, "42, 40 captioned")]
 )
 def test_words_of_pictures(count: int, captioned: int, said: str) -> None:
-    assert pictures_words(count, captioned) == said
+    pictures = [TrainPicture(name=str(n), caption="a" if n < captioned else "") for n in range(count)]
+    assert found_words(pictures) == said
 
 
 def test_a_window_that_closes_waits_for_what_is_saved(desk: Desk) -> None:
@@ -365,3 +377,86 @@ def test_a_window_that_closes_waits_for_what_is_saved(desk: Desk) -> None:
     assert not left
     desk.end(steps=1)
     assert left == [True]
+
+
+def folder_of(place: Path) -> Path:
+    """A sound picture, a white one without a caption, and a file that is none."""
+    place.mkdir()
+    (place / "a.png").write_bytes(samples.png(64, 64))
+    (place / "a.txt").write_text("a hill", "utf-8")
+    (place / "b.png").write_bytes(samples.png(64, 64, (255, 255, 255)))
+    (place / "c.png").write_bytes(b"no picture")
+    return place
+
+
+def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "pictures")
+    desk.page.form.take(msgspec.structs.replace(CONFIG, pictures=str(folder), size=64))
+    desk.page.refresh()
+    assert not desk.page.setup.start_button.isEnabled()
+    qtbot.waitUntil(lambda: desk.page.check.pictures is not None)
+    desk.page.refresh()
+    assert desk.page.centre.currentWidget() is desk.page.checked
+    assert desk.page.form.pictures.words() == "3, 1 captioned"
+    assert "2 pictures are used." in desk.page.checked.words.text()
+    listed = desk.page.checked.list
+    assert [listed.item(place).text() for place in range(listed.count())] == ["b.png   uniformly white", "c.png   cannot be read"]
+    listed.item(0).setCheckState(Qt.CheckState.Checked)
+    desk.page.refresh()
+    assert desk.page.form.config().left_out == ("b.png",)
+    assert "1 picture is used." in desk.page.checked.words.text()
+    desk.page.setup.start_button.click()
+    assert cast("Train", desk.sent(Train)[-1]).config.left_out == ("b.png",)
+
+
+def test_a_folder_without_pictures_says_so(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
+    desk.page.form.take(msgspec.structs.replace(CONFIG, pictures=str(tmp_path)))
+    desk.page.refresh()
+    qtbot.waitUntil(lambda: desk.page.check.error is not None)
+    desk.page.refresh()
+    assert not desk.page.setup.start_button.isEnabled()
+    assert str(tmp_path) in desk.page.checked.title.text()
+
+
+def test_when_every_picture_is_left_out_there_is_nothing_to_train_on(desk: Desk) -> None:
+    desk.choose(msgspec.structs.replace(CONFIG, left_out=tuple(picture.name for picture in PICTURES)))
+    assert desk.page.setup.reason.text() == "None of these pictures can be used."
+
+
+def test_what_is_foreseen_is_told_with_what_helps(desk: Desk) -> None:
+    omen = Omen(code="no-clipping", certain=False, remedies=("clip-1",))
+    desk.choose()
+    desk.page.start()
+    job = desk.controller.training.job
+    assert job is not None
+    desk.job = job.id
+    desk.tell(
+        JobStarted(kind="train"),
+        TrainBegins(config=CONFIG, pictures=PICTURES, omens=(omen,), dtype="float16", folder="/loras/run"),
+    )
+    said = " ".join(desk.words(desk.page))
+    assert "This may go wrong: Gradients are not clipped" in said
+    assert "What helps: gradient clipping at 1.0." in said
+
+
+def test_what_could_not_be_saved_is_told_until_it_was(desk: Desk) -> None:
+    desk.begin()
+    full = ErrorFacts(code="disk-full", facts={"need": "1 MB", "free": "0 MB", "folder": "/loras"})
+    desk.tell(step(1), TrainUnsaved(step=1, error=full))
+    assert any("Step 1 could not be saved" in words for words in desk.words(desk.page))
+    desk.tell(TrainSaved(step=1, path="/1"))
+    assert not any("could not be saved" in words for words in desk.words(desk.page))
+
+
+def test_a_run_that_was_broken_off_is_offered(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, output=str(tmp_path))
+    broken_run(tmp_path, config, step=8)
+    desk.page.form.take(config)
+    desk.page._look_for_broken()
+    qtbot.waitUntil(lambda: bool(desk.page.check.broken))
+    desk.page.refresh()
+    QCoreApplication.processEvents()
+    assert any("“Paper cut” was broken off; step 8 of 20 is saved." in words for words in desk.words(desk.page))
+    desk.button("Go on").click()
+    command = cast("Train", desk.sent(Train)[-1])
+    assert (command.config, command.resume) == (config, str(tmp_path / "Paper cut"))

@@ -154,7 +154,7 @@ class Training(QObject):
         """Follow the events of the job."""
         if self.record is None or event.job != self._id or not self.record.take(event):
             return
-        if isinstance(event, TestPicture):
+        if isinstance(event, TestPicture) and event.path:
             self.shown.append(Shown(event, blob))
         elif isinstance(event, TrainCaught):
             self._caught(event.caught)

@@ -1,16 +1,19 @@
 """The Train page: teach a model a style, and stop a bad number before it does harm."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage, QResizeEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Caught, TrainReport
 from halftone.gui import reasons
+from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import language, tr
+from halftone.gui.i18n import language, sentences, tr
 from halftone.gui.own_events import Noted
 from halftone.gui.pages import health_files
 from halftone.gui.pages.create_full import FullScreen
@@ -18,19 +21,25 @@ from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.page import NARROW, Page
 from halftone.gui.pages.train_begin import EmptyTrain
 from halftone.gui.pages.train_caught import CaughtCard, details_text
+from halftone.gui.pages.train_check import CheckView, found_words, used
 from halftone.gui.pages.train_form import TrainForm
 from halftone.gui.pages.train_pictures import WIDTH as PICTURES_WIDTH
 from halftone.gui.pages.train_pictures import PicturesColumn
-from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader, notice
+from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader, notice, omen_card
 from halftone.gui.pages.train_setup import WIDTH as SETUP_WIDTH
 from halftone.gui.pages.train_setup import TrainSetup
 from halftone.gui.picture_report import copy_details
+from halftone.gui.state import Ended
+from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import clear, column, scrolling
 from halftone.gui.widgets.splitter import LineSplitter
 from halftone.health.report import Language
 from halftone.health.training_export import as_html
+from halftone.health.training_record import RunRecord
 from halftone.health.training_words import report_words
 from halftone.library.loras import lora_folders
+from halftone.library.training_runs import BrokenRun
 from halftone.settings import places
 from halftone.settings.atomic import write_atomically
 
@@ -49,11 +58,14 @@ class TrainPage(Page):
         self._narrow: bool | None = None
         self._picked = "chart"
         self._hidden = False
-        self._told: object = None
+        self._told: tuple[object, ...] = ()
+        self._offered: tuple[BrokenRun, ...] = ()
         self.form = TrainForm(self._output)
         self.setup = TrainSetup(self.form)
         self.pictures = PicturesColumn()
         self.empty = EmptyTrain()
+        self.check = PictureCheck(controller.background, self)
+        self.checked = CheckView()
         self.header = RunHeader()
         self.card = CaughtCard()
         self.chart = ChartCard()
@@ -85,10 +97,15 @@ class TrainPage(Page):
         self._run.setLayout(layout)
         self.centre = QStackedWidget()
         self.centre.addWidget(self.empty)
+        self.centre.addWidget(self.checked)
         self.centre.addWidget(self._run)
         self.centre.setMinimumWidth(360)
+        self._offer = QVBoxLayout()
+        self._offer.setContentsMargins(16, 0, 16, 0)
+        middle = QWidget()
+        middle.setLayout(column(self._offer, self.centre, spacing=0))
         self.splitter = LineSplitter()
-        for part in (self.setup, self.centre, self.pictures):
+        for part in (self.setup, middle, self.pictures):
             self.splitter.addWidget(part)
         self.splitter.setStretchFactor(1, 1)
         self.splitter.set_defaults([SETUP_WIDTH, 936, PICTURES_WIDTH])
@@ -97,6 +114,7 @@ class TrainPage(Page):
 
     def _connect(self) -> None:
         control = self._controller
+        control.job_ended.connect(lambda _ended: self._look_for_broken())
         self.follow(control.changed, control.models_changed, control.training.changed)
         self.form.changed.connect(self._form_changed)
         self.setup.start.connect(self.start)
@@ -104,6 +122,9 @@ class TrainPage(Page):
         self.setup.keep.connect(self.training.keep)
         self.setup.withdraw.connect(self.training.withdraw)
         self.empty.choose.connect(self.form.ask_pictures)
+        self.check.changed.connect(self.soon)
+        self.checked.again.connect(self.check.again)
+        self.checked.left_out.connect(self.form.leave_out)
         self.header.chosen.connect(self._choose_view)
         self.header.export.connect(self.ask_export)
         self.card.acted.connect(self._act)
@@ -162,9 +183,11 @@ class TrainPage(Page):
         training, control = self.training, self._controller
         self.form.show_models(control.models, control.settings.last_model)
         self.tick(training.running)
-        self.setup.show_training(training, self._found(), self.form.problem())
-        self.centre.setCurrentWidget(self._run if training.record is not None else self.empty)
+        self._look(control.models)
+        self.setup.show_training(training, self._found(), self.form.problem() or self._none_used())
+        self.centre.setCurrentWidget(self._view())
         self._show_column()
+        self._show_broken()
         if training.record is None:
             return
         self.header.show_training(training)
@@ -174,13 +197,66 @@ class TrainPage(Page):
         self._show_card()
         self._show_end()
 
+    def _look(self, models: Sequence[ModelFacts]) -> None:
+        """Have the folder read, and show what was found in it."""
+        if self.training.job is not None:
+            return
+        config = self.form.config()
+        self.check.look(config, next((model for model in models if model.id == config.model), None))
+        found = found_words(self.check.pictures) if self.check.pictures is not None else ""
+        self.form.pictures.show_words(found if config.pictures else "")
+        self.checked.show_check(self.check, config.pictures, config.left_out)
+
+    def _view(self) -> QWidget:
+        """The newest training; what was chosen for another one; else an invitation."""
+        record, chosen = self.training.record, self.form.pictures.value()
+        if record is not None and (self.training.job is not None or chosen in ("", record.config.pictures)):
+            return self._run
+        return self.checked if chosen else self.empty
+
+    def _none_used(self) -> str:
+        """Why the chosen pictures cannot be trained on."""
+        if self.check.error is not None:
+            return error_sentence(self.check.error)
+        if self.check.busy:
+            return tr("Looking at the pictures…")
+        pictures = self.check.pictures
+        if pictures is not None and not used(pictures, self.form.config().left_out):
+            return tr("None of these pictures can be used.")
+        return ""
+
     def _found(self) -> str:
-        """What the folder of pictures holds."""
+        """What the training at hand found in its folder."""
         begins = self.training.record.begins if self.training.record is not None else None
-        if begins is None or self.training.job is None:
-            return ""
-        captioned = sum(1 for picture in begins.pictures if picture.caption)
-        return pictures_words(len(begins.pictures), captioned)
+        return "" if begins is None or self.training.job is None else found_words(begins.pictures)
+
+    def _look_for_broken(self) -> None:
+        self.check.look_for_broken(self.form.config().output)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._look_for_broken()
+
+    def _show_broken(self) -> None:
+        """Offer to go on with a run that was broken off, while nothing is trained."""
+        now = self.training.folder
+        known = now if self.training.end is not None else ""
+        found = tuple(run for run in self.check.broken if run.folder != known)[:1] if self.training.job is None else ()
+        if found == self._offered:
+            return
+        self._offered = found
+        clear(self._offer)
+        self._offer.setContentsMargins(16, 12 if found else 0, 16, 0)
+        for run in found:
+            done, total = (figures.group(number) for number in (run.step, run.config.steps))
+            words = tr("“{0}” was broken off; step {1} of {2} is saved.", run.config.name, done, total)
+            go_on = (tr("Go on"), "primary", lambda run=run: self._go_on(run))
+            leave = (tr("Not now"), "link", lambda run=run: self.check.forget_broken(run.folder))
+            self._offer.addWidget(notice("info", "info", words, leave, go_on))
+
+    def _go_on(self, run: BrokenRun) -> None:
+        self.form.take(run.config)
+        self.training.start(run.config, run.folder)
 
     def _show_card(self) -> None:
         """The newest bad number that was not looked at, or the one that the training waits for."""
@@ -196,13 +272,31 @@ class TrainPage(Page):
         self.card.show_caught(caught, asks=asks, saved=saved, seconds=seconds, running=self.training.running)
 
     def _show_end(self) -> None:
-        end = self.training.end
-        if end is self._told:
+        training, record = self.training, self.training.record
+        assert record is not None
+        omens = record.begins.omens if record.begins is not None else ()
+        known = (training.end, omens, record.unsaved, record.no_picture)
+        if known == self._told:
             return
-        self._told = end
+        self._told = known
         clear(self._notes)
-        if end is None:
-            return
+        for omen in omens if record.step == 0 or training.job is not None else ():
+            self._notes.addWidget(omen_card(omen))
+        self._show_unsaved(record)
+        if training.end is not None:
+            self._tell_end(training.end)
+
+    def _show_unsaved(self, record: RunRecord) -> None:
+        """What could not be written or made; the training goes on."""
+        if record.unsaved is not None:
+            said = tr("Step {0} could not be saved; Halftone tries again.", figures.group(record.unsaved.step))
+            words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
+            self._notes.addWidget(notice("warn", "triangle-alert", words))
+        if record.no_picture is not None:
+            words = sentences(tr("A test picture could not be made."), error_sentence(record.no_picture))
+            self._notes.addWidget(notice("warn", "triangle-alert", words))
+
+    def _tell_end(self, end: Ended) -> None:
         report = end.report if isinstance(end.report, TrainReport) else None
         if report is not None:
             self._tell_done(report)
@@ -307,13 +401,6 @@ class TrainPage(Page):
         if folder := _folder_of(event):
             self.form.choose_pictures(folder)
             event.acceptProposedAction()
-
-
-def pictures_words(count: int, captioned: int) -> str:
-    """How many pictures there are, and whether they have captions."""
-    if captioned == count:
-        return tr("{0}, all captioned", count)
-    return tr("{0}, no captions", count) if not captioned else tr("{0}, {1} captioned", count, captioned)
 
 
 def _folder_of(event: QDropEvent) -> str:

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
-from halftone.contract.training import Caught
+from halftone.contract.training import Caught, Omen
 from halftone.gui.control.training import Training
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import IconLabel, button, card, clear, column, icon_button, label, row
 from halftone.gui.widgets.switches import Segmented
 from halftone.gui.widgets.train_chart import TrainChart
 from halftone.health.training_record import RunRecord
-from halftone.health.training_words import ROWS, caught_line
+from halftone.health.training_words import ROWS, caught_line, omen_words, remedy_words
 
 _LISTED = 100
 
@@ -138,6 +138,14 @@ class ChartCard(QWidget):
         frame = card()
         frame.setLayout(column(self.chart, margins=(14, 10, 14, 6)))
         self.setLayout(column(frame))
+
+
+def omen_card(omen: Omen) -> QWidget:
+    """What was foreseen before the first step, and what helps."""
+    helps = remedy_words(omen)
+    said = tr("This will go wrong:") if omen.certain else tr("This may go wrong:")
+    words = sentences(said, omen_words(omen).text(tr), helps.text(tr) if helps is not None else "")
+    return notice("danger" if omen.certain else "warn", "octagon-alert" if omen.certain else "triangle-alert", words)
 
 
 def notice(level: str, icon: str, words: str, *buttons: tuple[str, str, Callable[[], object]]) -> QWidget:

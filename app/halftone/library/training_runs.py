@@ -1,0 +1,70 @@
+"""Runs that were broken off: trainings that saved something to go on from, and never came to their LoRA."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.training import TrainConfig
+from halftone.library.header import read_header
+
+_RUN: Final = "run.json"
+_STATE: Final = "state.safetensors"
+_NOTE: Final = "halftone.training"
+"""As the trainer names them."""
+
+
+@dataclass(frozen=True)
+class BrokenRun:
+    """step: the last that was saved."""
+
+    folder: str
+    config: TrainConfig
+    step: int
+
+
+class _Run(msgspec.Struct, frozen=True):
+    config: TrainConfig
+    file: str
+
+
+class _Note(msgspec.Struct, frozen=True):
+    step: int
+
+
+def broken_off(output: str) -> tuple[BrokenRun, ...]:
+    """Those in a folder of LoRAs, the newest first. What cannot be read is none."""
+    try:
+        folders = [path.parent for path in Path(output).expanduser().glob(f"*/{_STATE}")]
+    except OSError:
+        return ()
+    found = [run for run in (_read(folder) for folder in folders) if run is not None]
+    return tuple(sorted(found, key=lambda run: _written(run.folder), reverse=True))
+
+
+def config_in(folder: str) -> TrainConfig:
+    """The settings that a run was begun with. Raises HalftoneError train-no-run."""
+    try:
+        return msgspec.json.decode((Path(folder) / _RUN).read_bytes(), type=_Run).config
+    except (OSError, msgspec.MsgspecError) as error:
+        raise HalftoneError("train-no-run", str(error), folder=folder) from error
+
+
+def _read(folder: Path) -> BrokenRun | None:
+    try:
+        run = msgspec.json.decode((folder / _RUN).read_bytes(), type=_Run)
+        if (folder.parent / run.file).exists():
+            return None
+        note = msgspec.json.decode(read_header(folder / _STATE).metadata[_NOTE], type=_Note)
+    except (OSError, KeyError, msgspec.MsgspecError, HalftoneError):
+        return None
+    return BrokenRun(str(folder), run.config, note.step) if 0 < note.step < run.config.steps else None
+
+
+def _written(folder: str) -> float:
+    try:
+        return (Path(folder) / _STATE).stat().st_mtime
+    except OSError:
+        return 0.0
