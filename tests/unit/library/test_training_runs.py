@@ -1,6 +1,7 @@
 """Runs that were broken off are found by what they left; finished and damaged ones are none."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ def broken_run(output: Path, config: TrainConfig, step: int) -> Path:
     return folder
 
 
-def state(note: dict[str, object]) -> bytes:
+def state(note: Mapping[str, object]) -> bytes:
     header = json.dumps({"__metadata__": {"halftone.training": json.dumps(note)}}).encode()
     return len(header).to_bytes(8, "little") + header
 
