@@ -119,8 +119,12 @@ def _adapter(pipe: Any, model: Path, folder: Path, given: Path) -> Fields | None
 
 
 def _draws_over(pipe: Any) -> bool:
-    """Whether it, or what diffusers has beside it, begins with a picture and a strength."""
+    """Whether it, or what diffusers has beside it, begins with a picture and a strength. What draws inside of a mask makes no
+    first picture that a second pass could enlarge as a whole: there A1111 has none either.
+    """
     own = type(pipe).__name__
+    if any(word in own for word in ("Inpaint", "Fill")):
+        return False
     beside = own.replace("Combined", "Img2ImgCombined") if "Combined" in own else own.replace("Pipeline", "Img2ImgPipeline")
     kinds = [getattr(diffusers, name) for name in (own, beside) if hasattr(diffusers, name)]
     return any("strength" in inspect.signature(kind.__call__).parameters for kind in kinds)
