@@ -12,9 +12,8 @@ from halftone.library.run_logs.said import happening_in, reduced_scale
 from halftone.library.run_logs.series import NUMBER, Collector, Quantity, number_of, quantity_of
 from halftone.library.run_logs.settings import settings_in
 
-_HITS: Final = ("loss", "norm", "lr", "rate", "scale")
-_HIT: Final = re.compile("|".join(_HITS))
-_NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_./*-")
+_HIT: Final = re.compile("loss|norm|lr|rate|scale")
+_NAME: Final = "abcdefghijklmnopqrstuvwxyz0123456789_./*-"
 _LONGEST: Final = 60
 """Letters of a name."""
 _TAIL: Final = re.compile(
@@ -141,8 +140,6 @@ def _lower(text: str) -> str:
 
 def _pairs(text: str, lower: str) -> list[tuple[str, Quantity, float]]:
     """(name, what it is, number) as they stand in a line; of several with one name the last. lower: it in small letters."""
-    if not any(hit in lower for hit in _HITS):
-        return []
     found: dict[str, tuple[Quantity, float]] = {}
     end = 0
     for hit in _HIT.finditer(lower):
@@ -161,8 +158,7 @@ def _pairs(text: str, lower: str) -> list[tuple[str, Quantity, float]]:
 def _begin(lower: str, start: int) -> int:
     """Where a name begins of which a part stands at `start`; names of two words are known."""
     least = max(0, start - _LONGEST)
-    while start > least and lower[start - 1] in _NAME:
-        start -= 1
+    start = least + len(lower[least:start].rstrip(_NAME))
     if start and lower[start - 1] == " " and (before := _BEFORE.search(lower, max(0, start - 20), start)):
         return before.start()
     return start
