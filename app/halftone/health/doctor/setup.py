@@ -80,7 +80,10 @@ _PURE: Final = ("half-weights", "weights")
 
 def _tells(setting: Setting) -> bool:
     """Whether it says anything: a switch that is off does not."""
-    return setting.value.lower() not in {"false", "", "none"} or setting.name == "precision"
+    value = setting.value.lower()
+    if setting.name == "precision":
+        return any(pattern.match(value) for pattern in (_HALF, _BRAIN, _WIDE))
+    return value not in {"false", "", "none"}
 
 
 def _precision(values: dict[str, str]) -> tuple[str, str]:

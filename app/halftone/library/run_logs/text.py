@@ -19,7 +19,9 @@ _LONGEST: Final = 60
 _TAIL: Final = re.compile(
     rf"([\w./*-]{{0,40}})['\"]?\s{{0,3}}[:=|]?\s{{0,9}}(?:tensor\(|np\.float\d+\()?['\"]?({NUMBER})(?=s:|[^\w/]|$)"
 )
-_BEFORE: Final = re.compile(r"(?<![\w./*-])(?:fp16 grad|loss|grad|gradient|learning) $")
+_BEFORE: Final = re.compile(
+    r"(?<![\w./*-])(?:fp16 grad|loss|grad|gradient|learning|train|training|val|valid|validation|eval|evaluation|test) $"
+)
 _BAR: Final = re.compile(r"(?:^|[\s|])(\d{1,12})/(\d{1,12}) ?\[")
 _EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b")
 _STEP: Final = re.compile(

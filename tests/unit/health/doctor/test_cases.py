@@ -284,3 +284,8 @@ def test_a_run_that_was_begun_again_in_the_same_log(tmp_path: Path) -> None:
     found = judged(tmp_path)
     assert "second-step" in codes(found)
     assert "finite-then" not in codes(found)
+
+
+def test_a_precision_that_is_a_measure_is_not_taken_for_the_type(tmp_path: Path) -> None:
+    diffusers(tmp_path / "out.log", [*steady(30), BAD], head="precision: 0.93 recall: 0.9\n" + FP16)
+    assert "half" in codes(judged(tmp_path))
