@@ -77,7 +77,7 @@ def test_while_generating_the_panel_follows_and_generate_adds_to_the_queue(qtbot
     assert page.centre.transport.speed.text() == "4.00 steps/s"
     assert page.centre.transport.finite.text() == "3 of 3 steps finite"
     stage.wait(lambda: not page.centre.canvas.image().isNull())
-    assert page.centre.toolbar.live.text().strip() == "Live preview"
+    assert page.centre.toolbar.live.text().strip() == "Live preview, step 1"
     assert [row.job.running for row in page.queue._rows.values()] == [True, False]
     (tmp_path / "4").touch()
     stage.idle()

@@ -71,11 +71,11 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
         assert not form.submit()
         form.negative.setPlainText("mine")
     stage.wait(lambda: not form.refusal())
+    assert form.taken.text() == "Taken over, but for what is not known here: ENSD: 31337."
     if ending == "pasted":
         assert form.request().negative == "mine"
         form.negative.setPlainText("blurry")
     check_filled(form.request())
-    assert form.taken.text() == "Taken over, but for what is not known here: ENSD: 31337."
     assert form.submit()
     assert form.taken.isHidden()
     assert form.request().seed == 42
@@ -184,4 +184,22 @@ def test_a_video_says_that_it_is_no_start_picture(qtbot: QtBot) -> None:
     stage.page.acts.start_from(unsaved(facts, request, b""))
     assert stage.page.form.taken.text().startswith("waves.mp4 is a video, and a start picture has to be a picture. ")
     assert stage.page.form.request().image is None
+    stage.close()
+
+
+def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    stage.page.generate()
+    assert form.taken.text() == "The prompt was empty, so the example is used."
+    stage.idle()
+    assert not form.taken.isHidden()
+    form.prompt.setPlainText("a green sun")
+    assert form.taken.isHidden()
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    assert dropped(stage, str(tmp_path / "bad.png"))
+    stage.wait(lambda: "bad.png" in form.taken.text())
+    assert form.taken.property("tone") == "warn"
+    form.steps.set_value(form.steps.value() + 1)
+    assert form.taken.isHidden()
     stage.close()

@@ -52,6 +52,7 @@ class Centre(QFrame):
         self.player = Player(controller.background, self)
         self._folded: set[str] = set()
         self._preview = QImage()
+        self._preview_step = 0
         self._build()
         self._connect()
 
@@ -94,6 +95,7 @@ class Centre(QFrame):
             _log.warning("a preview of %d bytes cannot be %d x %d", len(blob), event.width, event.height)
             return QImage()
         self._preview = QImage(blob, event.width, event.height, event.width * 3, QImage.Format.Format_RGB888).copy()
+        self._preview_step = event.step
         if self.following:
             self._show_preview()
         return self._preview
@@ -107,7 +109,7 @@ class Centre(QFrame):
         self.player.stop()
         self.canvas.set_image(self._preview, nominal)
         self._show_canvas(True)
-        self.toolbar.set_live(running=True, following=True, preview=True)
+        self.toolbar.set_live(running=True, following=True, preview=True, step=self._preview_step)
 
     def take_picture(self, made: Made) -> None:
         """A picture came to its end."""
@@ -258,7 +260,8 @@ class Centre(QFrame):
         if following:
             self.banner.hide()
         draws = job is not None and job.kind == "Generate"  # what is made larger has no preview, and stays as it is
-        self.toolbar.set_live(running=draws, following=self.following, preview=not self._preview.isNull())
+        there = not self._preview.isNull()
+        self.toolbar.set_live(running=draws, following=self.following, preview=there, step=self._preview_step)
         if self.shown is None and (job is None or self._preview.isNull()):
             self._show_canvas(False)
         self._share()

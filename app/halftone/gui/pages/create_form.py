@@ -54,6 +54,7 @@ class CreateForm(QWidget):
         self._dared: set[tuple[Shape, DType]] = set()
         self._pictures = Pictures()
         self._waiting = ""
+        self._told: PictureRequest | None = None
         self._build()
         self._connect()
         self._model_changed()
@@ -206,6 +207,17 @@ class CreateForm(QWidget):
         self._waiting = reason
         self._refresh_footer()
 
+    def tell(self, words: str, tone: str = "muted") -> None:
+        """A line below the prompts, until something in the form changes; "" for nothing to say."""
+        self.taken.say(words, tone)
+        self._told = _compared(self.request())
+
+    def _hush(self) -> None:
+        """What was told is no news any more."""
+        if self._told is not None and not self._waiting and self._told != _compared(self.request()):
+            self._told = None
+            self.taken.say("")
+
     def take_extras(self, request: PictureRequest) -> None:
         """What follows is about a picture that was made: in its precision and with what it was made with."""
         self.numerics_part.take_precision(request.numerics.precision)
@@ -235,9 +247,11 @@ class CreateForm(QWidget):
         if (short := self._shortage(precision)) and (self._shape(), self._dtype(precision)) not in self._dared:
             room.ask(self, short, lambda: self._dare(count, endless, precision))
             return False
+        said = ""
         if not self.prompt.toPlainText().strip():
             self.prompt.setPlainText(examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
+            said = tr("The prompt was empty, so the example is used.")
         written = self.prompt.toPlainText()
         take_tags = partial(self.lora_part.take_tags, draws=self.style_part.draws.isChecked())
         if (prompt := take_tags(written)) is None:
@@ -251,10 +265,10 @@ class CreateForm(QWidget):
             request = msgspec.structs.replace(request, batch=count)
         if precision is not None:
             request = msgspec.structs.replace(request, numerics=msgspec.structs.replace(request.numerics, precision=precision))
-        self.taken.say("")
         self.submitted.emit(request, endless)
         self.seed.after_picture()
         self.variation_part.after_picture()
+        self.tell(said)
         return True
 
     def _dare(self, count: int | None, endless: bool, precision: Precision | None) -> None:
@@ -286,6 +300,7 @@ class CreateForm(QWidget):
         said = self.style_part.said()
         self.counter.count(said[0], words)
         self.words_note.show_named(words, *said)
+        self._hush()
 
     # --- model ------------------------------------------------------------------------------------------------------
 
@@ -349,6 +364,7 @@ class CreateForm(QWidget):
         set_tone(self.size_note, "danger" if short else "warn")
         self.size_note.setVisible(bool(warning))
         self.footer.show_usable(problem, queueing=bool(self._controller.state.jobs))
+        self._hush()
 
     def _show_opened(self, part: QWidget) -> None:
         """What was opened may stand below the edge."""
@@ -363,3 +379,8 @@ class CreateForm(QWidget):
 
     def set_narrow(self, narrow: bool) -> None:
         self.model_part.row.set_compact(narrow)
+
+
+def _compared(request: PictureRequest) -> PictureRequest:
+    """What the user sees of it change: the seed and the precision move by themselves."""
+    return msgspec.structs.replace(request, seed=None, numerics=Numerics())

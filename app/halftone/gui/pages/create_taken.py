@@ -99,16 +99,16 @@ class FormFiller(QObject):
         if request.seed is not None:
             self._form.seed.set_seed(request.seed, lock=True)
 
-    def _say(self, words: str) -> None:
+    def _say(self, words: str, tone: str = "muted") -> None:
         self._form.wait("")
-        self._form.taken.say(words)
+        self._form.tell(words, tone)
 
     def _refused(self, error: Exception) -> None:
         self._say("")
         if not isinstance(error, HalftoneError):
             raise error
         facts = error.as_facts()
-        self._say(sentences(error_sentence(facts), error_remedy(facts)))
+        self._say(sentences(error_sentence(facts), error_remedy(facts)), "warn")
 
     def _fill(self, said: Parameters, taken: Taken, filled: PictureRequest) -> None:
         """The files, where nobody chose others since the rest was filled in."""
@@ -132,7 +132,7 @@ class FormFiller(QObject):
     def _tell_other(self, found: OtherFile | None) -> None:
         if found is not None:
             words = tr("{0} is another file than the picture's: its hash is {1}, and the text says {2}.", *found)
-            self._form.taken.say(sentences(self._form.taken.text(), words))
+            self._form.tell(sentences(self._form.taken.text(), words), "warn")
 
     def _forget(self) -> None:
         """The program ends."""

@@ -85,11 +85,13 @@ class CanvasToolbar(QWidget):
         self.upscale.setEnabled(there and has_file and not moves)
         self._arrange()
 
-    def set_live(self, *, running: bool, following: bool, preview: bool) -> None:
-        """running: a picture is being made; following: the canvas shows it, as soon as there is a preview of it."""
+    def set_live(self, *, running: bool, following: bool, preview: bool, step: int = 0) -> None:
+        """running: a picture is being made; following: the canvas shows it, as soon as there is a preview of it; step: of
+        which it is, 0 for none.
+        """
         self.live.setVisible(running)
         live = following and preview
-        self.live.setText(" " + (tr("Last picture, no preview yet") if following and not preview else tr("Live preview")))
+        self.live.setText(" " + _live_words(following=following, preview=preview, step=step))
         set_icon(self.live, "circle-dot" if live else "circle", "accent" if live else "text-secondary")
         if running and following:
             self.vary.setEnabled(False)
@@ -152,3 +154,9 @@ class CanvasToolbar(QWidget):
     def _add(self, menu: QMenu, entries: tuple[tuple[QAbstractButton, str], ...]) -> None:
         for made, words in entries:
             menu.addAction(words, made.click).setEnabled(made.isEnabled())
+
+
+def _live_words(*, following: bool, preview: bool, step: int) -> str:
+    if following and not preview:
+        return tr("Last picture, no preview yet")
+    return tr("Live preview, step {0}", step) if following and step > 0 else tr("Live preview")

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QLabel
 from halftone.gui import theme
 from halftone.gui.i18n import listed, tr
 from halftone.gui.widgets.banner import announce
+from halftone.gui.widgets.common import set_tone
 from halftone.library.inversions import Inversion, named_of
 
 
@@ -22,8 +23,9 @@ class TakenNote(QLabel):
         self.setWordWrap(True)
         self.hide()
 
-    def say(self, words: str) -> None:
-        """ "" for nothing to say."""
+    def say(self, words: str, tone: str = "muted") -> None:
+        """ "" for nothing to say. tone: "warn" where something was not taken."""
+        set_tone(self, tone)
         self.setText(words)
         self.setVisible(bool(words))
         if words:
