@@ -120,3 +120,24 @@ def test_the_columns_come_back_when_the_window_is_wide_again(qtbot: QtBot) -> No
         resize(1440)
         stage.wait(lambda kept=kept: page.splitter.sizes() == kept)
     stage.close()
+
+
+def test_what_disables_generate_stands_beside_it_and_leads_to_the_field(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    stage.window.resize(1024, 640)
+    assert form.footer.why_not.isHidden()
+    form.size_field.width_box.setValue(1001)
+    assert form.footer.why_not.text() == form.refusal() == "Use a multiple of 8, for example 1000."
+    assert form.estimate.isHidden()
+    bar = form.area.verticalScrollBar()
+    stage.wait(lambda: bar.maximum() > 0)
+    bar.setValue(bar.maximum())
+    stage.wait(lambda: form.size_field.width_box.visibleRegion().isEmpty())
+    form.footer.why_not.click()
+    stage.wait(lambda: not form.size_field.width_box.visibleRegion().isEmpty())
+    assert form.size_field.width_box.hasFocus() or form.focusWidget() is form.size_field.width_box
+    form.size_field.width_box.setValue(1000)
+    assert form.footer.why_not.isHidden()
+    assert not form.estimate.isHidden()
+    stage.close()

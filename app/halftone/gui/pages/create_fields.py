@@ -219,6 +219,10 @@ class SizeField(QWidget):
         """Why this size cannot be used, "" when it can."""
         return size_problem(self.width_box.value()) or size_problem(self.height_box.value())
 
+    def wrong(self) -> SizeBox | None:
+        """The box that has the `problem`."""
+        return next((box for box in (self.width_box, self.height_box) if size_problem(box.value())), None)
+
     def _set(self, width: int, height: int) -> None:
         for box, value in ((self.width_box, width), (self.height_box, height)):
             box.blockSignals(True)

@@ -3,7 +3,7 @@
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import ModelFacts, PictureFacts
@@ -153,6 +153,7 @@ class CreateForm(QWidget):
         controller.badges_changed.connect(self.numerics_part.show_value)
         self.footer.generate.connect(self.submit)
         self.footer.several.connect(lambda count: self.submit(count=count))
+        self.footer.why.connect(self._show_problem)
         self.footer.endless.connect(lambda: self.submit(endless=True))
         self.footer.in_float32.connect(lambda: self.submit(precision="float32"))
 
@@ -292,6 +293,19 @@ class CreateForm(QWidget):
         if error is not None:
             return problem_words(error)
         return self._waiting or self.size_field.problem() or next(filter(None, (part.problem() for part in self.parts)), "")
+
+    def _show_problem(self) -> None:
+        """Bring what forbids a picture into view."""
+        if self._controller.model_error is not None:
+            self._show_opened(self.model_part)
+        elif box := self.size_field.wrong():
+            self._show_opened(self.size_field)
+            box.setFocus(Qt.FocusReason.OtherFocusReason)
+            box.selectAll()
+        elif part := next((part for part in self.parts if part.problem()), None):
+            part.row.setChecked(True)
+            part.row.setFocus(Qt.FocusReason.OtherFocusReason)
+            self._controller.later(partial(self._show_opened, part))
 
     def _read(self) -> None:
         """What the prompts say now."""
