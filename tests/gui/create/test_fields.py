@@ -387,7 +387,7 @@ def test_an_empty_prompt_takes_the_example(qtbot: QtBot) -> None:
 def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    assert form.estimate.text() == "Time not measured yet for this size"
+    assert form.estimate.text() == "Time not measured yet"
     stage.picture()
     facts = stage.controller.state.pictures[0]
     form.size_field.set_size(facts.width, facts.height)

@@ -3,15 +3,18 @@
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
 
-from halftone.contract.messages import JobStarted, PhaseChanged
+from halftone.contract.messages import Generate, JobStarted, PhaseChanged, StepDone
+from halftone.contract.request import PictureRequest
 from halftone.gui import theme
 from halftone.gui.pages.create_model import ModelRow, shortened
 from halftone.gui.pages.create_parts import PromptEdit
+from halftone.gui.pages.create_transport import TransportPanel
+from halftone.gui.state import Job
 
 NEVER = (
     scripted.Say(event=JobStarted(kind="generate", plan=samples.PLAIN)),
@@ -141,3 +144,21 @@ def test_what_disables_generate_stands_beside_it_and_leads_to_the_field(qtbot: Q
     assert form.footer.why_not.isHidden()
     assert not form.estimate.isHidden()
     stage.close()
+
+
+def test_what_was_repaired_fits_above_the_peaks(qtbot: QtBot) -> None:
+    theme.set_theme("dark")
+    panel = TransportPanel()
+    qtbot.addWidget(panel)
+    panel.resize(894, 134)
+    panel.show()
+    steps = tuple(StepDone(step=number, steps=28, peak=1.0, finite=True, seconds=0.1) for number in range(1, 18))
+    command = Generate(job="a", request=PictureRequest(prompt="a"))
+    job = Job(id="a", command=command, title="a", phase="denoise", total=28, done=17, steps=steps, mended=(12,))
+    panel.show_job(job, None)
+    QApplication.processEvents()
+    assert panel.finite.text() == "17 of 17 steps finite, step 12 repaired"
+    panel.finite.setFixedWidth(80)
+    QApplication.processEvents()
+    assert panel.finite.text().endswith("…")
+    assert panel.finite.toolTip() == "17 of 17 steps finite, step 12 repaired"

@@ -1,6 +1,6 @@
 """The banner above a picture that came out black: what happened, what Halftone did, what you can do; evidence at the right."""
 
-from PySide6.QtCore import QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
@@ -224,7 +224,13 @@ class PictureBanner(QWidget):
         self._details.setVisible(open_)
         self.reshaped.emit()
         if open_:
-            QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self._details, 0, 0))
+            QTimer.singleShot(0, self, self._show_details)
+
+    def _show_details(self) -> None:
+        """The heading is whole or out of sight."""
+        bar, fold = self._area.verticalScrollBar(), self.fold.mapTo(self._inside, QPoint()).y()
+        wanted = min(bar.maximum(), fold)
+        bar.setValue(wanted if wanted > self._title.mapTo(self._inside, QPoint()).y() + self._title.height() else 0)
 
     def first_button(self) -> QAbstractButton | None:
         """The main action."""

@@ -162,7 +162,7 @@ def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, s
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
         return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", other.measured)
-    return tr("Time not measured yet for this size"), ""
+    return tr("Time not measured yet"), tr("No picture of this size was made yet.")
 
 
 def size_words(shape: Shape) -> str:

@@ -306,6 +306,8 @@ class CreateForm(QWidget):
             part.row.setChecked(True)
             part.row.setFocus(Qt.FocusReason.OtherFocusReason)
             self._controller.later(partial(self._show_opened, part))
+        else:
+            self._show_opened(self.taken)
 
     def _read(self) -> None:
         """What the prompts say now."""

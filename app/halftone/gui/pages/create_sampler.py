@@ -33,8 +33,8 @@ class SamplerField(QWidget):
             column(label(tr("Schedule"), "small", "secondary"), self.schedule, spacing=5),
             spacing=8,
         )
-        fields.setStretch(0, 3)
-        fields.setStretch(1, 2)
+        fields.setStretch(0, 1)
+        fields.setStretch(1, 1)
         self.setLayout(column(fields, self.note, spacing=2))
         self.method.currentIndexChanged.connect(self._method_changed)
         self.method.activated.connect(self.note.hide)

@@ -14,13 +14,15 @@ from halftone.gui.i18n import listed, tr
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.banner import announce
-from halftone.gui.widgets.common import IconLabel, button, column, label, row, set_tone, surface, vline
+from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, column, label, row, set_tone, surface, vline
 from halftone.gui.widgets.dots import PeakStrip, StepDots
 
 PHASES: Final[tuple[Phase, ...]] = ("load", "encode", "denoise", "decode", "save")
 _SAMPLES: Final = 3
 """Steps measured before a time left is given."""
 _TICK_MS: Final = 1000
+_RIGHT: Final = 356
+"""Pixels: the longest words above the peaks fit."""
 
 
 def seconds_left(job: Job) -> float | None:
@@ -108,21 +110,25 @@ class TransportPanel(QWidget):
             tip=tr("Shows the picture as it is at this step"),
             clicked=self.keep_requested.emit,
         )
-        self.hint = label(tr("Shows the picture as it is at this step"), "caption", "muted")
+        self.hint = ElidedLabel(tr("Shows the picture as it is at this step"), "caption", "muted")
+        buttons = row(self.cancel, self.keep, self.hint, spacing=8)
+        buttons.setStretch(2, 1)
         left = column(
             self.phases,
             row(self.title, self.left, self.speed, -1, spacing=12),
             self.dots,
             -1,
-            row(self.cancel, self.keep, self.hint, -1, spacing=8),
+            buttons,
             spacing=8,
         )
         self.strip = PeakStrip()
         self.finite_icon = IconLabel("circle-check", "ok", 14)
-        self.finite = label("", "small-strong", "ok", numbers=True)
+        self.finite = ElidedLabel("", "small-strong", "ok", numbers=True)
         self.room = label("", "caption", "muted", numbers=True)
+        head = row(label(tr("Numbers so far"), "small"), 8, self.finite_icon, self.finite, spacing=5)
+        head.setStretch(3, 1)
         right = column(
-            row(label(tr("Numbers so far"), "small"), -1, self.finite_icon, self.finite, spacing=5),
+            head,
             self.strip,
             row(label(tr("Peak per step, log scale"), "caption", "muted"), -1, self.room),
             spacing=5,
@@ -131,7 +137,7 @@ class TransportPanel(QWidget):
         inner = row(vline(104), right, spacing=12)
         inner.setStretch(1, 1)
         self.right.setLayout(inner)
-        self.right.setFixedWidth(312)
+        self.right.setFixedWidth(_RIGHT)
         frame = surface("plain", "top")
         layout = row(left, self.right, spacing=14, margins=(16, 11, 16, 11))
         layout.setStretch(0, 1)
@@ -212,7 +218,7 @@ class TransportPanel(QWidget):
         good = sum(1 for step in read if step.finite)
         warned = good < len(read) or bool(job.mended)
         words = tr("{0} of {1} steps finite", good, len(read)) if read else ""
-        self.finite.setText(listed(words, _mended_words(job.mended)))
+        self.finite.set_text(listed(words, _mended_words(job.mended)))
         self.finite_icon.set("" if not read else "triangle-alert" if warned else "circle-check", "warn" if warned else "ok")
         set_tone(self.finite, "warn" if warned else "ok")
         known = [peak for peak in peaks if peak]
