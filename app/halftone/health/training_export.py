@@ -15,6 +15,7 @@ from halftone.health.training_curve import (
     Strip,
     bin_values,
     log_range,
+    sample_values,
     step_ticks,
     strip_of,
     value_range,
@@ -119,7 +120,7 @@ def chart_svg(record: RunRecord, language: Language = ENGLISH) -> str:
 
 
 def _loss(record: RunRecord, x_of: Callable[[float], float], steps: int, language: Language) -> Iterable[str]:
-    raw, smooth = bin_values(record.losses, steps, _COLUMNS // 2), bin_values(record.smoothed, steps, _COLUMNS)
+    raw, smooth = bin_values(record.losses, steps, _COLUMNS // 2), sample_values(record.smoothed, steps, _COLUMNS)
     low, high = value_range(raw)
     top, bottom = _LOSS
 

@@ -34,6 +34,7 @@ from halftone.contract.messages import (
 from halftone.contract.training import Omen, TrainConfig, TrainPicture
 from halftone.gui import theme
 from halftone.gui.controller import Controller
+from halftone.gui.pages.create_form import CreateForm
 from halftone.gui.pages.train import TrainPage
 from halftone.gui.pages.train_check import found_words
 from halftone.settings.store import Settings
@@ -460,3 +461,20 @@ def test_a_run_that_was_broken_off_is_offered(desk: Desk, qtbot: QtBot, tmp_path
     desk.button("Go on").click()
     command = cast("Train", desk.sent(Train)[-1])
     assert (command.config, command.resume) == (config, str(tmp_path / "Paper cut"))
+
+
+def test_create_says_why_its_pictures_wait(desk: Desk, qtbot: QtBot) -> None:
+    form = CreateForm(desk.controller)
+    qtbot.addWidget(form)
+    words = "A training runs. New pictures wait until it is done."
+    desk.begin()
+    assert form.size_note.text() == words
+    desk.end()
+    assert form.size_note.text() != words
+
+
+def test_settings_of_a_training_that_goes_on_stand_in_the_form(desk: Desk) -> None:
+    config = msgspec.structs.replace(CONFIG, steps=77)
+    desk.controller.training.start(config, "/loras/run")
+    desk.page.refresh()
+    assert desk.page.form.row("steps").locked == "77"

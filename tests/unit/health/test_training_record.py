@@ -91,6 +91,19 @@ def test_bins(values: list[float], total: int, columns: int, found: list[tuple[f
     assert [(one.step, one.low, one.high, one.last) for one in curve.bin_values(values, total, columns)] == found
 
 
+@pytest.mark.parametrize(
+    ("values", "total", "columns", "found"),
+    [
+        ([], 10, 5, []),
+        ([1.0, 2.0], 2, 5, [(1, 1.0), (2, 2.0)]),
+        ([1.0, 5.0, 2.0], 8, 4, [(2, 5.0), (3, 2.0)]),
+        ([1.0, NAN, 2.0, 3.0], 4, 2, [(4, 3.0)]),
+    ],
+)
+def test_samples(values: list[float], total: int, columns: int, found: list[tuple[float, float]]) -> None:
+    assert [(one.step, one.last) for one in curve.sample_values(values, total, columns)] == found
+
+
 def test_no_more_bins_than_columns() -> None:
     assert len(curve.bin_values([0.1] * 100_000, 100_000, 900)) <= 900
 
@@ -148,7 +161,14 @@ def test_ranges() -> None:
 
 @pytest.mark.parametrize(
     ("values", "clip", "found"),
-    [((), 0.0, (-1, 1)), ((0.3, 7.5), 1.0, (-1, 1)), ((0.3, 70.0), 1.0, (-1, 2)), ((2.0,), 0.0, (0, 2)), ((0.0,), 1.0, (0, 2))],
+    [
+        ((), 0.0, (-1, 1)),
+        ((), 1.0, (-1, 1)),
+        ((0.3, 7.5), 1.0, (-1, 1)),
+        ((0.3, 70.0), 1.0, (-1, 2)),
+        ((2.0,), 0.0, (0, 2)),
+        ((0.0,), 1.0, (0, 2)),
+    ],
 )
 def test_range_of_the_logarithm(values: tuple[float, ...], clip: float, found: tuple[int, int]) -> None:
     assert curve.log_range(bins(*values), clip) == found

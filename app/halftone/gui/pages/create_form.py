@@ -376,8 +376,10 @@ class CreateForm(QWidget):
         problem = self.refusal()
         short = room.shortage(self._shape(), found)
         warning = "" if problem or model is None else sentences(short, size_warning(model, self._shape(), times))
+        waits = tr("A training runs. New pictures wait until it is done.") if self._controller.training.running else ""
+        warning, tone = (warning, "danger" if short else "warn") if warning else (waits, "secondary")
         self.size_note.setText(warning)
-        set_tone(self.size_note, "danger" if short else "warn")
+        set_tone(self.size_note, tone)
         self.size_note.setVisible(bool(warning))
         self.footer.show_usable(problem, queueing=bool(self._controller.state.jobs))
         self._hush()

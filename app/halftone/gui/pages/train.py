@@ -13,7 +13,7 @@ from halftone.contract.training import Caught, TrainReport
 from halftone.gui import reasons
 from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import language, sentences, tr
+from halftone.gui.i18n import language, tr
 from halftone.gui.own_events import Noted
 from halftone.gui.pages import health_files
 from halftone.gui.pages.create_full import FullScreen
@@ -23,21 +23,20 @@ from halftone.gui.pages.train_begin import EmptyTrain
 from halftone.gui.pages.train_caught import CaughtCard, details_text
 from halftone.gui.pages.train_check import CheckView, found_words, used
 from halftone.gui.pages.train_form import TrainForm
+from halftone.gui.pages.train_notes import RunNotes
 from halftone.gui.pages.train_pictures import WIDTH as PICTURES_WIDTH
 from halftone.gui.pages.train_pictures import PicturesColumn
-from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader, notice, omen_card
+from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader, notice
 from halftone.gui.pages.train_setup import WIDTH as SETUP_WIDTH
 from halftone.gui.pages.train_setup import TrainSetup
 from halftone.gui.picture_report import copy_details
-from halftone.gui.state import Ended
-from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.text import error_sentence
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import clear, column, scrolling
 from halftone.gui.widgets.splitter import LineSplitter
 from halftone.health.report import Language
 from halftone.health.training_export import as_html
 from halftone.health.training_record import RunRecord
-from halftone.health.training_words import report_words
 from halftone.library.loras import lora_folders
 from halftone.library.training_runs import BrokenRun
 from halftone.settings import places
@@ -58,8 +57,8 @@ class TrainPage(Page):
         self._narrow: bool | None = None
         self._picked = "chart"
         self._hidden = False
-        self._told: tuple[object, ...] = ()
         self._offered: tuple[BrokenRun, ...] = ()
+        self._followed: RunRecord | None = None
         self.form = TrainForm(self._output)
         self.setup = TrainSetup(self.form)
         self.pictures = PicturesColumn()
@@ -67,6 +66,7 @@ class TrainPage(Page):
         self.check = PictureCheck(controller.background, self)
         self.checked = CheckView()
         self.header = RunHeader()
+        self.notes = RunNotes()
         self.card = CaughtCard()
         self.chart = ChartCard()
         self.events = EventList()
@@ -80,10 +80,8 @@ class TrainPage(Page):
     # --- layout -----------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._notes = QVBoxLayout()
-        self._notes.setSpacing(10)
         inside = QWidget()
-        lines = column(self._notes, self.card, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
+        lines = column(self.notes, self.card, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
         lines.setStretch(2, 1)
         inside.setLayout(lines)
         self._scroll = scrolling(inside)
@@ -125,6 +123,8 @@ class TrainPage(Page):
         self.check.changed.connect(self.soon)
         self.checked.again.connect(self.check.again)
         self.checked.left_out.connect(self.form.leave_out)
+        self.notes.go_on.connect(self.training.go_on)
+        self.notes.try_wanted.connect(self.try_wanted)
         self.header.chosen.connect(self._choose_view)
         self.header.export.connect(self.ask_export)
         self.card.acted.connect(self._act)
@@ -183,6 +183,9 @@ class TrainPage(Page):
         training, control = self.training, self._controller
         self.form.show_models(control.models, control.settings.last_model)
         self.tick(training.running)
+        if training.record is not None and training.record is not self._followed:
+            self._followed = training.record
+            self.form.take(training.record.config)
         self._look(control.models)
         self.setup.show_training(training, self._found(), self.form.problem() or self._none_used())
         self.centre.setCurrentWidget(self._view())
@@ -195,7 +198,7 @@ class TrainPage(Page):
         self.events.show_events(training.record.caught)
         self.pictures.show_pictures(tuple(training.shown))
         self._show_card()
-        self._show_end()
+        self.notes.show_training(training, training.record)
 
     def _look(self, models: Sequence[ModelFacts]) -> None:
         """Have the folder read, and show what was found in it."""
@@ -270,52 +273,6 @@ class TrainPage(Page):
         saved = record.saved.step if record.saved is not None else None
         seconds = time.monotonic() - self.training.heard[caught.step, caught.name]
         self.card.show_caught(caught, asks=asks, saved=saved, seconds=seconds, running=self.training.running)
-
-    def _show_end(self) -> None:
-        training, record = self.training, self.training.record
-        assert record is not None
-        omens = record.begins.omens if record.begins is not None else ()
-        known = (training.end, omens, record.unsaved, record.no_picture)
-        if known == self._told:
-            return
-        self._told = known
-        clear(self._notes)
-        for omen in omens if record.step == 0 or training.job is not None else ():
-            self._notes.addWidget(omen_card(omen))
-        self._show_unsaved(record)
-        if training.end is not None:
-            self._tell_end(training.end)
-
-    def _show_unsaved(self, record: RunRecord) -> None:
-        """What could not be written or made; the training goes on."""
-        if record.unsaved is not None:
-            said = tr("Step {0} could not be saved; Halftone tries again.", figures.group(record.unsaved.step))
-            words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
-            self._notes.addWidget(notice("warn", "triangle-alert", words))
-        if record.no_picture is not None:
-            words = sentences(tr("A test picture could not be made."), error_sentence(record.no_picture))
-            self._notes.addWidget(notice("warn", "triangle-alert", words))
-
-    def _tell_end(self, end: Ended) -> None:
-        report = end.report if isinstance(end.report, TrainReport) else None
-        if report is not None:
-            self._tell_done(report)
-        elif end.outcome == "failed":
-            words = tr("Training stopped. What was saved is kept.")
-            self._notes.addWidget(notice("danger", "octagon-alert", words, (tr("Go on"), "primary", self.training.go_on)))
-        else:
-            self._notes.addWidget(notice("unknown", "info", tr("Training was stopped.")))
-
-    def _tell_done(self, report: TrainReport) -> None:
-        whole = report.steps >= report.steps_wanted
-        again = () if whole else ((tr("Go on"), "link", self.training.go_on),)
-        tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
-        icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
-        buttons = (*again, tried) if report.path else again
-        self._notes.addWidget(notice(level, icon, report_words(report).text(tr), *buttons))
-        if report.not_kept:
-            words = tr("The last state could not be saved: {0}", report.not_kept)
-            self._notes.addWidget(notice("danger", "octagon-alert", words))
 
     # --- deeds ------------------------------------------------------------------------------------------------------
 

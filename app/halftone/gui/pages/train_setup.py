@@ -102,13 +102,14 @@ class TrainSetup(QWidget):
         self.start_button.setToolTip(refusal)
         self.reason.setText(waits or (refusal if job is None else ""))
         self.reason.setVisible(bool(self.reason.text()))
+        self.reason.setMinimumHeight(self.reason.heightForWidth(self.width() - 28))
 
     def _show_buttons(self, training: Training) -> None:
         self._held = training.record is not None and training.record.held
         self.hold_button.set_words(tr("Continue") if self._held else tr("Pause"))
         set_icon(self.hold_button, "play" if self._held else "pause", "text-secondary")
-        for made in (self.hold_button, self.keep_button):
-            made.setEnabled(not training.stopping and not training.asking)
+        self.hold_button.setEnabled(not training.stopping and not training.asking)
+        self.keep_button.setEnabled(not training.stopping)
         self.keep_button.set_words(tr("Saving…") if training.stopping else tr("Stop and keep"))
 
 

@@ -1,11 +1,12 @@
 """How the chart of a training is laid out and painted: three panels over one axis of steps."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPen, QPolygonF
 
 from halftone.contract.training import WATCHED, Caught
@@ -17,6 +18,7 @@ from halftone.health.training_curve import (
     Strip,
     bin_values,
     log_range,
+    sample_values,
     step_ticks,
     strip_of,
     value_range,
@@ -90,7 +92,7 @@ def gather(record: RunRecord, width: float) -> Drawn:
         steps=steps,
         done=record.step,
         loss=bin_values(record.losses, steps, columns // 3),
-        smooth=bin_values(record.smoothed, steps, columns),
+        smooth=sample_values(record.smoothed, steps, columns),
         norm=bin_values(record.norms, steps, columns // 4),
         strip=strip_of(record.step, steps, round(width / _DOT), record.caught),
         caught=tuple(one for one in record.caught if one.did != "warned"),
@@ -171,9 +173,9 @@ def _paint_loss(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     for value in marks:
         _tick(painter, frame, frame.loss_y(value), _loss_words(value, marks))
     painter.setPen(QPen(colours.color("chart.train-raw"), 1))
-    painter.drawPolyline(_polygon(frame, drawn.loss, frame.loss_y))
+    painter.drawLines(_lines(_points(frame, drawn.loss, frame.loss_y)))
     painter.setPen(QPen(colours.color("chart.series-1"), 2))
-    painter.drawPolyline(QPolygonF([QPointF(frame.x(one.step), frame.loss_y(one.last)) for one in drawn.smooth]))
+    painter.drawLines(_lines([QPointF(frame.x(one.step), frame.loss_y(one.last)) for one in drawn.smooth]))
     if drawn.smooth:
         _paint_end(painter, frame, drawn.smooth[-1])
 
@@ -205,7 +207,7 @@ def _paint_end(painter: QPainter, frame: Frame, last: Bin) -> None:
     painter.drawText(box, _LEFT, words)
 
 
-def _polygon(frame: Frame, bins: Sequence[Bin], y_of: Callable[[float], float]) -> QPolygonF:
+def _points(frame: Frame, bins: Sequence[Bin], y_of: Callable[[float], float]) -> list[QPointF]:
     """Through the lowest and highest value of each bin."""
     points: list[QPointF] = []
     for one in bins:
@@ -213,7 +215,12 @@ def _polygon(frame: Frame, bins: Sequence[Bin], y_of: Callable[[float], float]) 
         points.append(QPointF(x, y_of(one.low)))
         if one.high != one.low:
             points.append(QPointF(x, y_of(one.high)))
-    return QPolygonF(points)
+    return points
+
+
+def _lines(points: Sequence[QPointF]) -> list[QLineF]:
+    """From each point to the next: many single lines are painted far sooner than one that crosses itself."""
+    return [QLineF(one, other) for one, other in itertools.pairwise(points)]
 
 
 def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
@@ -224,7 +231,7 @@ def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     for power in range(low, high + 1, every):
         _tick(painter, frame, frame.norm_y(10.0**power), number(10.0**power))
     painter.setPen(QPen(colours.color("chart.series-2"), 1.3))
-    painter.drawPolyline(_polygon(frame, drawn.norm, frame.norm_y))
+    painter.drawLines(_lines(_points(frame, drawn.norm, frame.norm_y)))
     if drawn.clip > 0:
         y = frame.norm_y(drawn.clip)
         painter.setPen(QPen(colours.color("chart.axis"), 1, Qt.PenStyle.DashLine))
