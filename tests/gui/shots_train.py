@@ -162,9 +162,34 @@ OMEN: Final = Omen(
     code="rate-too-high", certain=False, value=0.01, limit=0.0005, dtype="float16", remedies=("lower-rate", "warm-up", "cosine")
 )
 
+
+def checked(stage: Stage) -> None:
+    """A folder with some pictures to look at."""
+    folder = Path(stage.folder) / "paper cut"
+    folder.mkdir()
+    for number in range(12):
+        landscape(512, 420, number).save(str(folder / f"IMG_{number:04}.png"))
+        (folder / f"IMG_{number:04}.txt").write_text("a paper cut landscape" if number % 4 else "", "utf-8")
+    (folder / "IMG_0193.png").write_bytes(samples.png(600, 600, (255, 255, 255)))
+    (folder / "broken.jpg").write_bytes(b"no picture")
+    page = page_of(stage)
+    page.form.take(msgspec.structs.replace(CONFIG, pictures=str(folder)))
+    stage.settle(700)
+
+
+def foreseen(stage: Stage) -> None:
+    job = begin(stage)
+    begins = stage.controller.training.record
+    assert begins is not None
+    assert begins.begins is not None
+    stage.play(msgspec.structs.replace(begins.begins, job=job, omens=(OMEN,)))
+
+
 STATES: Final[dict[str, Callable[[Stage], None]]] = {
     "empty": empty,
     "filled": filled,
+    "checked": checked,
+    "foreseen": foreseen,
     "loading": loading,
     "waiting": waiting,
     "running": running,
