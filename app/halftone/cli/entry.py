@@ -1,9 +1,11 @@
 """Runs the typer application and turns whatever happens into one sentence and an exit code."""
 
+import errno
 import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from halftone.cli.app import application
@@ -13,12 +15,14 @@ from halftone.cli.typed import command_line
 from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, sentence
+from halftone.settings.places import is_own
 
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
 _FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "nothing-to-repair", "model-broken")
 """Errors that are an answer about the model and no bad input."""
+_NO_RIGHT: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_JSON: Final = (float("inf"), float("-inf"))
 
 log = logging.getLogger(__name__)
@@ -43,10 +47,24 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
             return 0
         if is_usage(error):
             return tell(usage_facts(error), words)
+        if (own := _own_folder(error)) is not None:
+            return tell(own, words)
         with kept_log():
             log.exception("halftone %s failed", words[0] if words else "")
         facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
         return tell(facts, words)
+
+
+def _own_folder(error: Exception) -> ErrorFacts | None:
+    """A place of Halftone's own that cannot be written to; None for any other error."""
+    if (
+        not isinstance(error, OSError)
+        or error.errno not in _NO_RIGHT
+        or not isinstance(error.filename, str)
+        or not is_own(Path(error.filename))
+    ):
+        return None
+    return ErrorFacts(code="data-read-only", facts={"path": error.filename})
 
 
 def kept_hint(error: HalftoneError) -> str:

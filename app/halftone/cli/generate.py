@@ -1,6 +1,6 @@
 """The command `generate`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from msgspec.structs import replace
@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from halftone.cli import flags as given
 from halftone.cli import passes
 from halftone.cli.inputs import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
-from halftone.cli.taken import from_picture
+from halftone.cli.taken import from_picture, precision_note
 from halftone.cli.tools import Tools
 from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
+from halftone.contract.words import DType
 from halftone.settings.store import Settings, load
 
 _PLACE = "A .png, .jpg or .webp file, of a video .mp4 or .webp, or a folder. Left out: your pictures folder."
@@ -35,6 +36,13 @@ Batch = Annotated[int, typer.Option("--batch", help="How many pictures, one afte
 Sampler = Annotated[
     str | None, typer.Option("--sampler", help='As A1111 or ComfyUI name them: "DPM++ 2M Karras", euler_ancestral.')
 ]
+
+
+class Then(NamedTuple):
+    """The picture whose settings are taken over, and what it was made in where nothing else is wished."""
+
+    picture: str | None
+    dtype: DType | None
 
 
 def generate(
@@ -71,7 +79,7 @@ def generate(
     second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
     other = passes.refiner_of(refiner, refiner_at)
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
-    base, notes, named = _base(asked, words, (latents, picture), (model, device), saved)
+    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), saved)
     facts = known_model(base.model, saved)
     request = replace(
         base,
@@ -82,7 +90,8 @@ def generate(
         numerics=given.numerics_of(flags, base.numerics),
     )
     ready = ready_request(request, facts, saved)
-    raise typer.Exit(0 if _made(tools, ready, facts, notes, named=named, as_json=json) else 1)
+    then = Then(picture, None if "precision" in flags else made)
+    raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
 
 
 def _base(
@@ -91,23 +100,26 @@ def _base(
     files: tuple[str | None, str | None],
     where: tuple[str | None, str | None],
     saved: Settings,
-) -> tuple[PictureRequest, tuple[str, ...], bool]:
-    """(the request, what is to be told of it, whether it says which model). files: kept latents, a picture whose settings are
+) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
+    """(the request, what is to be told of it, whether it says which model, what the picture was made in whose settings are
+    taken over). files: kept latents, a picture whose settings are
     taken over. where: model and device.
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:
         raise HalftoneError("setting-bad-value", name="--from", value="given together with --latents", allowed="one of the two")
     if latents is not None:
-        return kept_request(latents, {**asked, **words}, model, device, saved), (), True
-    asked, told = {**asked, **asked_words(words, saved)}, ()
+        return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
+    asked, told, made = {**asked, **asked_words(words, saved)}, (), None
     if picture is not None:
-        asked, model, told = from_picture(picture, asked, {*words, "seed"}, model, saved)
+        asked, model, told, made = from_picture(picture, asked, {*words, "seed"}, model, saved)
     base = new_request(asked, model, device, saved)
-    return base, (*told, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None
+    return base, (*told, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
 
 
-def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, notes: tuple[str, ...], *, named: bool, as_json: bool) -> bool:
+def _made(
+    tools: Tools, ready: PictureRequest, facts: ModelFacts, notes: tuple[str, ...], then: Then, *, named: bool, as_json: bool
+) -> bool:
     """Make the pictures of a request and show what came of it; True if all are good. notes: on what it was made of; named:
     the user said which model.
     """
@@ -120,6 +132,8 @@ def _made(tools: Tools, ready: PictureRequest, facts: ModelFacts, notes: tuple[s
         work.tell_notes((f"Model: {facts.name}, as --model was left out.",))
     work.tell_notes(notes)
     precision = work.choose_precision(tools, ready.device, ready.numerics.precision, as_json=as_json)
+    if then.picture is not None:
+        work.tell_notes(precision_note(then.picture, then.dtype, precision.dtype))
     work.check_memory(tools, ready, facts, precision.dtype)
     work.tell_unused_cure(tools, ready.device, facts, precision.dtype, ready.numerics)
     work.tell_notes(size_note(ready, facts, work.conditions(tools, ready, precision.dtype)))

@@ -1,5 +1,7 @@
 """`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
 
+import logging
+import sqlite3
 from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -8,13 +10,17 @@ from msgspec.structs import asdict, replace
 
 from halftone.cli.flags import absolute
 from halftone.cli.inputs import known_model
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
-from halftone.health.taken_over import Known, known_here, take_over
+from halftone.contract.words import DTYPE_NAMES, DType
+from halftone.gallery.history import History
+from halftone.health.taken_over import Known, is_ours, known_here, made_in, take_over
 from halftone.library.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.listing import listed
-from halftone.library.models import describe
+from halftone.library.models import describe, runnable
 from halftone.library.options import CLIP_SKIP
+from halftone.metadata.parameters import model_name
 from halftone.metadata.reading import Parameters
 from halftone.metadata.said import said_by
 from halftone.settings.store import Settings
@@ -37,24 +43,34 @@ _SAID: Final[dict[str, tuple[str, ...]]] = {
 }
 """Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
 
+_REMEMBERED: Final = 2000
+"""Pictures of the history among which a model is looked for."""
+
+log = logging.getLogger(__name__)
+
 
 class FromPicture(NamedTuple):
     """model: as it is named here, None where the picture names none that is known. told: a sentence for each thing that was
-    not taken over.
+    not taken over. made_in: what the picture says it was made in.
     """
 
     asked: dict[str, Any]
     model: str | None
     told: tuple[str, ...]
+    made_in: DType | None
 
 
 def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model: str | None, saved: Settings) -> FromPicture:
-    """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`."""
+    """asked: field -> value; None is no wish but for the fields `meant`. Raises HalftoneError as `said_by` and `describe`;
+    picture-model-unknown for a picture of Halftone whose model is not found.
+    """
     path = Path(absolute(picture))
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None or name in meant}
-    said = _unasked(said_by(path), {*given, *_skip(given), *(() if model is None else ("model",))})
+    whole = said_by(path)
+    said = _unasked(whole, {*given, *_skip(given), *(() if model is None else ("model",))})
     own = known_model(None, saved) if model is None else describe(model)
-    models = (own, *(one.facts for one in listed(saved.model_folders) if one.facts.id != own.id))
+    known = (*(one.facts for one in listed(saved.model_folders)), *_used_before(said))
+    models = (own, *(one for one in known if one.id != own.id))
     now = PictureRequest(prompt="", model=own.id, **{name: given[name] for name in ("image", "mask", "start") if name in given})
     first = take_over(said, now, Known(models)).request.model
     taken = take_over(said, now, known_here(saved, models, _words(next(one for one in models if one.id == first), saved)))
@@ -66,8 +82,41 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     found.pop("model", None)
     found.setdefault("prompt", "")
     named = "Model" in said.fields and not any(left.startswith("Model: ") for left in taken.left)
+    if "Model" in said.fields and not named and is_ours(said):
+        raise HalftoneError("picture-model-unknown", path=path.name, model=said.fields["Model"])
     told = tuple(f"Not taken over from {path.name}: {left}." for left in taken.left)
-    return FromPicture(found, model or (taken.request.model if named else None), told)
+    return FromPicture(found, model or (taken.request.model if named else None), told, made_in(whole))
+
+
+def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, ...]:
+    """Told where a picture was made in another precision than the one that is made from its settings now: it looks different."""
+    if made is None or made == now:
+        return ()
+    was, runs = DTYPE_NAMES[made], DTYPE_NAMES[now]
+    return (f"{Path(picture).name} was made in {was}; this one runs in {runs}. To make it as it was: --precision {made}",)
+
+
+def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
+    """Models of pictures on this computer, of the name that is told, that lie in no folder of the settings."""
+    name = said.fields.get("Model")
+    if name is None:
+        return ()
+    try:
+        with History() as history:
+            used = dict.fromkeys(entry.request.model for entry in history.recent(_REMEMBERED))
+    except (OSError, sqlite3.Error) as error:
+        log.info("the history cannot be read: %s", error)
+        return ()
+    return tuple(facts for model in used if model_name(model) == name and (facts := _described(model)) is not None)
+
+
+def _described(model: str) -> ModelFacts | None:
+    try:
+        facts = describe(model)
+        runnable(facts)
+    except HalftoneError:
+        return None
+    return facts
 
 
 def _unasked(said: Parameters, given: Set[str]) -> Parameters:

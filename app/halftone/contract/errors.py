@@ -11,6 +11,8 @@ ErrorCode = Literal[
     "model-empty-folder",
     "model-not-a-model",
     "model-truncated",
+    "file-empty",
+    "not-safetensors",
     "model-bad-header",
     "model-pickle",
     "model-incomplete",
@@ -54,6 +56,9 @@ ErrorCode = Literal[
     "image-missing",
     "picture-silent",
     "picture-graph",
+    "picture-model-unknown",
+    "no-right",
+    "data-read-only",
     "video-of-pictures",
     "image-unreadable",
     "image-gone",
@@ -147,6 +152,8 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} is cut off: its header promises {expected} bytes, the file has {actual}.",
         "Download the file again.",
     ),
+    "file-empty": ("{path} is empty.", "Download the file again."),
+    "not-safetensors": ("{path} is no safetensors file: {detail}.", "Choose another file, or download this one again."),
     "model-bad-header": ("{path} has a damaged header: {detail}.", "Download the file again."),
     "model-pickle": (
         "{path} is a pickle file, which can run code when it is opened, so Halftone does not open it.",
@@ -246,6 +253,18 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "picture-graph": (
         "{path} was made by a workflow of ComfyUI that is not plain: {detail}.",
         "Type what you know of it, or drop it on Start picture to start from it.",
+    ),
+    "picture-model-unknown": (
+        "{path} was made with the model {model}, which is not in your folders.",
+        "Add the folder of that model in Settings, Folders, or choose another one.",
+    ),
+    "no-right": (
+        "Halftone has no right to read {path}.",
+        "Give yourself the right to read it, or copy it to where you may.",
+    ),
+    "data-read-only": (
+        "Halftone may not write to {path}, where it keeps its own things.",
+        "Give yourself the right to write there, or set HALFTONE_DATA to another folder.",
     ),
     "video-of-pictures": ("{model} makes pictures, and {name} is for videos.", "Leave it out, or choose a video model."),
     "image-gone": (

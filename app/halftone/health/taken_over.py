@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +12,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import FPS_RANGE, GUIDANCE_RANGE, LORA_RANGE, SCALE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.contract.limits import STEPS_RANGE as STEPS
 from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
+from halftone.contract.words import DType
 from halftone.health.refiners import AT_RANGE
 from halftone.library.extras import parts_among
 from halftone.library.families import REFINER
@@ -39,6 +40,7 @@ _SAYS_NOTHING: Final = frozenset(
 _AUTOMATIC: Final = "Automatic"
 _OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
+_DTYPES: Final[tuple[DType, ...]] = ("float16", "bfloat16", "float32")
 
 
 class Known(NamedTuple):
@@ -67,6 +69,22 @@ def known_here(settings: Settings, models: Sequence[ModelFacts], words: Sequence
 def take_over(said: Parameters, now: PictureRequest, known: Known) -> Taken:
     """now: what stands in the form; of it stays what such a text does not tell."""
     return _Reader(said, now, known).taken()
+
+
+def made_in(said: Parameters) -> DType | None:
+    """What it was made in, where it says so."""
+    return narrowest(re.findall(r"[a-z0-9]+", said.fields.get("Precision", "")))
+
+
+def narrowest(dtypes: Iterable[str]) -> DType | None:
+    """Of those of a picture's parts, the one it was made in: a cure runs single parts in FP32. None without any."""
+    among = set(dtypes)
+    return next((dtype for dtype in _DTYPES if dtype in among), None)
+
+
+def is_ours(said: Parameters) -> bool:
+    """Whether Halftone made it."""
+    return said.fields.get("Version", "").startswith(_OURS)
 
 
 class OtherFile(NamedTuple):
@@ -186,7 +204,7 @@ class _Reader:
         skip = self._whole("Clip skip", CLIP_SKIPS) or 1
         options = {name: value for name, value in self._now.options.items() if name != CLIP_SKIP}
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
-        if sdxl and not self._said.fields.get("Version", "").startswith(_OURS):
+        if sdxl and not is_ours(self._said):
             self._left += [_told("Clip skip", str(skip))] if skip > _USUAL_SKIP else []
             return options
         return options if skip == 1 else {**options, CLIP_SKIP: skip - 1}

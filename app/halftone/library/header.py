@@ -91,12 +91,12 @@ def read_header(path: Path) -> Header:
 def parse_header(file: BinaryIO, size: int, path: Path) -> Header:
     """The header of an open file of `size` bytes; `path` is for the error's words.
 
-    Raises HalftoneError model-truncated if the file is shorter than it promises, model-pickle for a pickle or zip under a
-    wrong name, model-bad-header for anything else that is wrong.
+    Raises HalftoneError file-empty, not-safetensors for a short text, model-truncated if the file is shorter than
+    it promises, model-pickle for a pickle or zip under a wrong name, model-bad-header for anything else that is wrong.
     """
     first = file.read(8)
     if len(first) < 8:
-        raise _truncated(path, 8, size)
+        raise _too_short(path, first, size)
     length = int.from_bytes(first, "little")
     if length > MAX_HEADER:
         _refuse_length(path, first, length)
@@ -260,6 +260,15 @@ def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
     exponent = math.log10(length)
     said = str(length) if exponent < 12 else f"10^{exponent:.0f}"
     raise _bad(path, f"it claims to be {said} bytes long")
+
+
+def _too_short(path: Path, first: bytes, size: int) -> HalftoneError:
+    """Of a file that ends within its first eight bytes."""
+    if not first:
+        return HalftoneError("file-empty", path=str(path))
+    if _is_text(first):
+        return HalftoneError("not-safetensors", path=str(path), detail="it is a text file of a few letters")
+    return _truncated(path, 8, size)
 
 
 def _truncated(path: Path, expected: int, actual: int) -> HalftoneError:

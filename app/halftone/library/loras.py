@@ -16,6 +16,7 @@ from halftone.library.models import PICKLES, list_models
 from halftone.library.recognise import recognise
 from halftone.library.why import instead
 from halftone.library.wildcards import Span, drawn_spans
+from halftone.settings.disk import no_right
 from halftone.settings.store import Settings
 
 LORA: Final = "LoRA"
@@ -56,6 +57,8 @@ def _check_file(path: Path) -> None:
         found = recognise(read_header(path), path.stem)
     except FileNotFoundError as error:
         raise HalftoneError("lora-missing", path=str(path)) from error
+    except PermissionError as error:
+        raise no_right(error, path) from error
     except OSError as error:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
     if found.kind != LORA:

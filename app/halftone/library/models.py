@@ -28,6 +28,7 @@ from halftone.library.single import SINGLES, Config, configs, missing_parts
 from halftone.library.small_files import check_here
 from halftone.library.tasks import only_a_stage
 from halftone.library.why import SCALED, listed_as, why_not
+from halftone.settings.disk import no_right
 from halftone.settings.places import resources
 
 POCKET: Final = "pocket"
@@ -60,6 +61,8 @@ def describe(model: str) -> ModelFacts:
         if not os.path.exists(path):
             raise HalftoneError("model-missing", path=str(path))
         return _file(model, path)
+    except PermissionError as error:
+        raise no_right(error, path) from error
     except OSError as error:
         raise HalftoneError("model-load-failed", path=str(path), detail=error.strerror or type(error).__name__) from error
 

@@ -29,6 +29,7 @@ from halftone.library.header import TensorInfo, read_header
 from halftone.library.models import weight_files
 from halftone.library.scan_blocks import BOUNDS, tally_blocks, whole_blocks
 from halftone.library.single import SINGLES, module_names
+from halftone.settings.disk import no_right
 
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
@@ -191,6 +192,8 @@ def _look(source: _Source, window: list[_Part]) -> list[_Tally]:
     first = window[0].start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     try:
         mapped = _mapped(source.path, first, window[-1].end)
+    except PermissionError as error:
+        raise no_right(error, source.path) from error
     except (OSError, ValueError) as error:  # the second where the file became shorter meanwhile
         detail = getattr(error, "strerror", None) or "it cannot be read"
         raise HalftoneError("model-load-failed", path=str(source.path), detail=detail) from error

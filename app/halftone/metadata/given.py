@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from halftone.contract.errors import HalftoneError
+from halftone.settings.disk import no_right
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,5 +91,7 @@ def _opened(path: str, look: "Callable[[Image.Image], Found]") -> Found:
     try:
         with Image.open(path) as picture:
             return look(picture)
+    except PermissionError as error:
+        raise no_right(error, path) from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise HalftoneError("image-unreadable", str(error), path=path) from error

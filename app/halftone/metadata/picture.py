@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import either
 from halftone.settings.atomic import create_atomically, write_atomically
-from halftone.settings.disk import free_bytes, need_room, no_folder, size_text
+from halftone.settings.disk import free_bytes, need_room, no_folder, no_right, size_text
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -98,6 +98,8 @@ def check_picture(path: Path) -> None:
     try:
         with Image.open(path) as image:
             image.load()
+    except PermissionError as error:
+        raise no_right(error, path) from error
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
 

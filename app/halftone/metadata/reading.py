@@ -11,6 +11,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.parameters import NEGATIVE
 from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECEIPT_KEY, UNICODE, USER_COMMENT
+from halftone.settings.disk import no_right
 
 _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
 """Begins only where a word does, without the spaces before it: a long run of either is walked through once."""
@@ -48,6 +49,8 @@ def read_picture(path: Path) -> Found:
             comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
             parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
             graph = image.info.get("prompt") or image.getexif().get(_CAMERA)
+    except PermissionError as error:
+        raise no_right(error, path) from error
     except (OSError, ValueError, SyntaxError, TypeError, KeyError, struct.error, Image.DecompressionBombError) as error:
         raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
     if isinstance(comment, bytes):

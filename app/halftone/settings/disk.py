@@ -42,6 +42,11 @@ def no_folder(folder: Path) -> HalftoneError:
     return HalftoneError("output-folder-missing", folder=str(folder))
 
 
+def no_right(error: PermissionError, path: str | Path) -> HalftoneError:
+    """`path`: what was to be read, where the error names no file."""
+    return HalftoneError("no-right", path=str(error.filename or path))
+
+
 def size_text(count: int) -> str:
     """Bytes as GB or MB (10^9, 10^6)."""
     return f"{count / 1e9:.1f}\u00a0GB" if count >= 1e9 else f"{count / 1e6:.1f}\u00a0MB"

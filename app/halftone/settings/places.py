@@ -18,6 +18,12 @@ def resources() -> Path:
     return installed if installed.is_dir() else package.parents[1] / "resources"
 
 
+def is_own(path: Path) -> bool:
+    """Whether it lies in a folder that Halftone keeps for itself."""
+    moved = os.environ.get(OVERRIDE)
+    return (bool(moved) and path.is_relative_to(Path(moved).expanduser().absolute())) or _APP in map(str.casefold, path.parts)
+
+
 def data_dir() -> Path:
     """Check reports, the self-test and the picture history."""
     return _made(_override("data") or _platform("user_data_path"))

@@ -15,7 +15,7 @@ from tests.helpers import samples
 from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
 
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui.pages.create_history import unsaved
 from halftone.gui.pages.create_taken import taken_words
 from halftone.health.taken_over import Taken
@@ -94,6 +94,26 @@ def test_a_model_of_the_same_name_with_another_hash_is_told(qtbot: QtBot, tmp_pa
     stage.wait(lambda: "another file" in taken.text())
     assert taken.text().startswith("All settings were taken over. flux is another file than the picture's: its hash is ")
     assert taken.text().endswith(", and the text says 1a2b3c4d5e.")
+    stage.close()
+
+
+def test_another_precision_than_that_of_the_next_picture_is_told(qtbot: QtBot, tmp_path: Path) -> None:
+    text = 'a sun\nSteps: 5, Sampler: Euler, Seed: 4, Precision: "unet {}, vae float32", Version: Halftone 0.1.0'
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, numerics=Numerics(precision="float32")))
+    taken, chunks = stage.page.form.taken, PngInfo()
+    chunks.add_text("parameters", text.format("float16"))
+    Image.new("RGB", (8, 8)).save(tmp_path / "sun.png", pnginfo=chunks)
+    assert dropped(stage, str(tmp_path / "sun.png"))
+    stage.wait(lambda: not stage.page.form.refusal())
+    assert taken.text() == (
+        "The precision was not taken over: it was made in FP16, and the next one runs in FP32. "
+        "To make it as it was, choose FP16 as the precision."
+    )
+    data = QMimeData()
+    data.setText(text.format("float32"))
+    stage.page.form.prompt.insertFromMimeData(data)
+    stage.wait(lambda: not stage.page.form.refusal())
+    assert taken.text() == "All settings were taken over."
     stage.close()
 
 

@@ -87,6 +87,36 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     assert "Model: Pocket (demo), as --model was left out." in said
 
 
+OURS = 'a sun\nSteps: 4, Sampler: DDIM, Seed: 1, Model: tiny, Precision: "unet float16, vae float32", Version: Halftone 0.1.0'
+
+
+def test_the_precision_it_was_made_in_is_told_where_another_one_runs(
+    picture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert picture
+    path = written(tmp_path, OURS)
+    said = "sun.png was made in FP16; this one runs in FP32. To make it as it was: --precision float16\n"
+    asked("--from", path)
+    assert said in capfd.readouterr().err
+    for precision in ("float16", "float32"):
+        asked("--from", path, "--precision", precision)
+        assert "was made in" not in capfd.readouterr().err
+
+
+def test_the_model_of_ones_own_picture_is_found_by_what_was_made_before_or_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = write_folder(tmp_path / "elsewhere" / "tiny")
+    path = written(tmp_path, OURS)
+    assert main(["generate", "--from", path], engine=lambda: ScriptedEngine({})) == 2
+    said = capfd.readouterr().err
+    assert "sun.png was made with the model tiny, which is not in your folders. Give its file or folder, or" in said
+    assert "--model PATH" in said
+    asked("a moon", "--model", str(model))
+    assert asked("--from", path).model == str(model)
+    assert asked("--from", path, "--model", "pocket").model == "pocket"
+
+
 def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

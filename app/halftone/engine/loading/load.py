@@ -43,6 +43,7 @@ from halftone.library.ipadapters import AdapterFile
 from halftone.library.models import weight_files
 from halftone.library.single import configs, kinds_by_component, places
 from halftone.library.vaes import VAE, VaeFile
+from halftone.settings.disk import no_right
 
 log = logging.getLogger(__name__)
 
@@ -222,6 +223,8 @@ def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
     """What the libraries raise while they load becomes one sentence."""
     try:
         yield
+    except PermissionError as error:
+        raise no_right(error, path) from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
         raise_if_too_large(error, facts, torch.device("cpu"))
         log.exception("loading %s failed", path)

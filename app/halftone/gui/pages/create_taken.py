@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest
+from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.own_events import Noted
@@ -16,7 +17,7 @@ from halftone.gui.pages.create_form import CreateForm
 from halftone.gui.pages.create_history import Made
 from halftone.gui.pages.create_start_fields import PictureDrop
 from halftone.gui.text import error_remedy, error_sentence
-from halftone.health.taken_over import Known, OtherFile, Taken, known_here, other_file, take_over
+from halftone.health.taken_over import Known, OtherFile, Taken, known_here, made_in, narrowest, other_file, take_over
 from halftone.metadata.reading import Parameters, parse_parameters
 from halftone.metadata.said import said_by
 
@@ -50,6 +51,8 @@ class FormFiller(QObject):
             current = controller.model.name if controller.model is not None else ""
             controller.take(Noted(kind="other-model", facts=(request.model.rpartition("/")[2], current)))
         self._form.set_request(request)
+        if (made_as := self._other_precision(narrowest(made.facts.dtypes.values()))) is not None:
+            self._say(_precision_words(*made_as))
 
     def take_picture(self, path: str) -> None:
         """What it says of itself; one of the history has more to tell."""
@@ -116,8 +119,13 @@ class FormFiller(QObject):
         for part, name in ((form.lora_part, "loras"), (form.vae_part, "vae"), (form.hires_part, "hires")):
             if getattr(now, name) == getattr(filled, name) != getattr(taken.request, name):
                 part.take(taken.request)
-        self._say(taken_words(taken))
+        self._say(taken_words(taken, self._other_precision(made_in(said))))
         self._compare(said)
+
+    def _other_precision(self, made: DType | None) -> tuple[str, str] | None:
+        """(what a picture was made in, what the next one runs in), None where that is the same or not known."""
+        now = self._controller.precision[0]
+        return None if made in (None, now) else (DTYPE_NAMES[made], DTYPE_NAMES[now])
 
     def _compare(self, said: Parameters) -> None:
         """The hash that the text has of its model with that of the file in use. That reads all of the file, so nothing waits."""
@@ -149,9 +157,19 @@ class FormFiller(QObject):
         return known
 
 
-def taken_words(taken: Taken) -> str:
-    """In one line, however much a picture says that is not known here."""
+def taken_words(taken: Taken, precision: tuple[str, str] | None = None) -> str:
+    """In one line, however much a picture says that is not known here. precision: (its own, that of the next one), where they
+    differ.
+    """
+    if precision is not None:
+        other = _precision_words(*precision)
+        return sentences(taken_words(taken), other) if taken.left else other
     if not taken.left:
         return tr("All settings were taken over.")
     told, more = listed(*taken.left[:_TOLD]), len(taken.left) - _TOLD
     return tr("Taken over, but for what is not known here: {0}.", tr("{0} and {1} more", told, str(more)) if more > 0 else told)
+
+
+def _precision_words(made: str, now: str) -> str:
+    words = tr("The precision was not taken over: it was made in {0}, and the next one runs in {1}.", made, now)
+    return sentences(words, tr("To make it as it was, choose {0} as the precision.", made))
