@@ -226,12 +226,17 @@ def omen_words(omen: Omen) -> Words:
     """What is foreseen, in a sentence."""
     known = (
         place_words(omen.name),
-        "?" if omen.value is None else number(omen.value),
+        "?" if omen.value is None else _plain(omen.value),
         DTYPE_NAMES[omen.dtype] if omen.dtype else Words("its type"),
-        "?" if omen.limit is None else number(omen.limit),
+        "?" if omen.limit is None else _plain(omen.limit),
         omen.count,
     )
     return Words(_FORESEEN[omen.code].template, known)
+
+
+def _plain(value: float) -> str:
+    """As `number`, with rates written out: 0.0005."""
+    return f"{value:.7f}".rstrip("0") if 1e-6 <= value < 1e-3 else number(value)
 
 
 def remedy_words(omen: Omen) -> Words | None:

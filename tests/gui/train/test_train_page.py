@@ -157,7 +157,7 @@ def test_fields_are_locked_while_it_runs_and_tell_what_was_found(desk: Desk) -> 
 def test_the_header_tells_how_far_it_is(desk: Desk) -> None:
     desk.begin()
     header = desk.page.header
-    assert header.title.text() == "Preparing the pictures"
+    assert header.title.text() == "Step 0 of 20"
     desk.step(1, 2)
     assert (header.title.text(), header.left.text(), header.pace.text()) == ("Step 2 of 20", "estimating", "")
     desk.step(3)

@@ -63,6 +63,11 @@ def test_every_omen_is_told_with_what_helps(code: Foreseen) -> None:
     assert helps.text().count(", or ") == len(remedies) - 1
 
 
+def test_a_rate_is_written_out() -> None:
+    said = words.omen_words(Omen(code="rate-too-high", certain=False, value=0.01, limit=0.0005))
+    assert said.text() == "The learning rate 0.01 is high; 0.0005 is usual."
+
+
 def test_what_helps_is_silent_where_nothing_does() -> None:
     assert words.remedy_words(Omen(code="rate-too-high", certain=False)) is None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
 
 from halftone.contract.training import TrainPicture
@@ -11,6 +11,9 @@ from halftone.gui.i18n import sentences, tr
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, card, column, label, row, set_tone
 from halftone.health.training_words import picture_words
+
+_LINE = 26
+"""Pixels of a line of the list."""
 
 
 def found_words(pictures: Sequence[TrainPicture]) -> str:
@@ -93,7 +96,7 @@ class CheckView(QWidget):
         for picture in odd:
             self.list.addItem(_item(picture, out=picture.name in left_out))
         self.list.blockSignals(False)
-        self.list.setFixedHeight(min(420, 12 + 26 * max(1, len(odd))))
+        self.list.setFixedHeight(min(420, 4 + _LINE * max(1, len(odd))))
 
     def _changed(self, _item: QListWidgetItem) -> None:
         items = (self.list.item(place) for place in range(self.list.count()))
@@ -105,6 +108,7 @@ def _item(picture: TrainPicture, *, out: bool) -> QListWidgetItem:
     """A line with a tick; of one that cannot be used it cannot be taken off."""
     said = picture_words(picture)
     made = QListWidgetItem(f"{picture.name}   {said.text(tr) if said else ''}")
+    made.setSizeHint(QSize(0, _LINE))
     made.setData(Qt.ItemDataRole.UserRole, picture.name)
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)

@@ -60,7 +60,7 @@ class RunHeader(QWidget):
 
 def _title(training: Training, record: RunRecord) -> str:
     job = training.job
-    if record.step == 0 and job is not None:
+    if record.begins is None and job is not None:
         if not job.running:
             return tr("Waiting")
         return tr("Loading the model") if job.phase == "load" else tr("Preparing the pictures")
