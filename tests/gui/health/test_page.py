@@ -17,6 +17,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, Finding, LayerPeak, RepairReport
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
+from halftone.contract.words import FLOAT_LIMITS
 from halftone.gui import theme
 from halftone.gui.control.model_list import Found
 from halftone.gui.i18n import set_language
@@ -60,11 +61,30 @@ def test_the_report_is_named_by_the_words_of_the_model() -> None:
 
 def test_the_distance_of_a_cures_picture_is_one_figure_wherever_it_is_read() -> None:
     cure = next(cure for cure in kit.report().cures if cure.kind == "rescale")
-    for psnr, words in ((39.6, "40\u00a0dB"), (40.4, "40\u00a0dB"), (82.1, "82\u00a0dB")):
+    visible, hardly, none = "a difference that can be visible", "hardly a visible difference", "no visible difference"
+    for psnr, words, seen in (
+        (39.6, "40\u00a0dB", visible),
+        (40.4, "40\u00a0dB", visible),
+        (59.0, "59\u00a0dB", hardly),
+        (82.1, "82\u00a0dB", none),
+    ):
         made = msgspec.structs.replace(cure, psnr=psnr)
         assert health_words.price_picture(made) == words
-        told = f"{words.replace(chr(0xA0), ' ')} between this picture and the FP32 picture."
+        told = f"{words.replace(chr(0xA0), ' ')} between this picture and the FP32 picture: {seen}. dB (decibels) tell"
         assert told in health_words.cure_tooltip(made, "FP16").replace("\u00a0", " ")
+        assert health_words.cure_spoken(made, "FP16").endswith(f"{words}, {seen}")
+
+
+def test_a_part_that_is_only_tight_is_said_to_be() -> None:
+    name, limit = kit.report().layers[0], FLOAT_LIMITS["float16"]
+
+    def layer(component: str, peak: float) -> LayerPeak:
+        return msgspec.structs.replace(name, component=component, module=f"{component}.a", peak=peak, peak_after=None)
+
+    over, tight, fine = layer("vae", limit * 3), layer("unet", limit * 0.9), layer("text_encoder", 2.0)
+    shown = ((over, tight, fine), (over, fine), (tight, fine))
+    captions = [health_view.figures_of(layers, "float16")[3].caption for layers in shown]
+    assert captions == ["parts affected, 1 only tight", "parts affected", "parts affected"]
 
 
 def test_the_check_in_another_precision_is_shown_and_repeated_on_request(qtbot: QtBot) -> None:

@@ -28,12 +28,14 @@ class CureHead(QWidget):
         self.setFixedHeight(20)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._columns = True
+        self.setToolTip(health_words.decibels())
         theme.watcher().changed.connect(self.update)
 
     def show_columns(self, shown: bool) -> None:
         """The column heads make sense only above rows."""
         if shown != self._columns:
             self._columns = shown
+            self.setToolTip(health_words.decibels() if shown else "")
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -1,7 +1,7 @@
 """What the Health page shows, decided from facts alone: one verdict, its four figures, findings and cures. No widget in here."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -241,19 +241,28 @@ def figures_of(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None 
     share = tr("highest peak, {0} limit", figures.times(2 ** (top - limit))) if limit < top < math.inf else tr("highest peak")
     parts = {part_key(one.component, one.module) for one in data.layers}
     bad = {part_key(one.component, one.module) for one, state in zip(data.layers, states, strict=True) if state != "fine"}
+    parts_over = {part_key(*place) for place, state in zip(places, states, strict=True) if state == "over"}
     count = figures.group(len(layers))
     if over or cured:
         first = Figure(tr("{0} of {1}", figures.group(over), count), tr("layers overflow"), "danger" if over else "ok")
     else:
         first = Figure(tr("{0} of {1}", figures.group(tight), count), tr("layers tight"), "warn" if tight else "text")
     tone = "danger" if over else "warn" if min(rooms) < TIGHT_BITS else "ok"
-    last = Figure(tr("{0} of {1}", len(bad), len(parts)), tr("parts tight") if cured else tr("parts affected"))
+    last = Figure(tr("{0} of {1}", len(bad), len(parts)), _parts_words(parts_over, len(bad), cured=cured is not None))
     return (
         first,
         Figure(figures.peak(2**top if top < math.inf else math.inf), share),
         Figure(figures.bits(min(rooms)), tr("of room"), tone),
         last,
     )
+
+
+def _parts_words(over: Collection[object], bad: int, *, cured: bool) -> str:
+    """over: the parts in which a layer overflows; bad: how many do, or are tight."""
+    if cured:
+        return tr("parts tight")
+    tight = bad - len(over)
+    return tr("parts affected, {0} only tight", tight) if over and tight else tr("parts affected")
 
 
 def layers_after(view: HealthView) -> dict[tuple[str, str], Layer]:

@@ -96,6 +96,22 @@ def price_picture(cure: Cure) -> str:
     return tr("{0} dB", figures.decimal(cure.psnr, 0)).replace(" ", figures.HARD)
 
 
+def seen(psnr: float) -> str:
+    """What a closeness in dB means to the eye. Below 48 dB the pixels are off by more than one of 255 levels, in the mean."""
+    if psnr >= 60:
+        return tr("no visible difference")
+    if psnr >= 48:
+        return tr("hardly a visible difference")
+    return tr("a difference that can be visible")
+
+
+def decibels() -> str:
+    """What the column says."""
+    return tr(
+        "dB (decibels) tell how close a picture is to the FP32 one: more is closer, and from 60 dB on no eye sees a difference."
+    )
+
+
 def upcast_blocks(plan: Plan) -> int:
     return sum(len(modules) for modules in plan.upcast.values())
 
@@ -187,7 +203,8 @@ def cure_tooltip(cure: Cure, name: str) -> str:
     if cure.memory_bytes is not None:
         parts.append(tr("The memory is computed, not measured."))
     if cure.psnr is not None:
-        parts.append(tr("{0} dB between this picture and the FP32 picture.", figures.decimal(cure.psnr, 0)))
+        parts.append(tr("{0} dB between this picture and the FP32 picture: {1}.", figures.decimal(cure.psnr, 0), seen(cure.psnr)))
+        parts.append(decibels())
     if cure.plan.error is not None:
         parts.append(tr("Relative error against FP32: {0}.", figures.decimal(cure.plan.error, 4)))
     if cure.refusal:
@@ -204,7 +221,7 @@ def cure_spoken(cure: Cure, name: str) -> str:
         price_time(cure),
         price_bytes(cure.memory_bytes),
         price_bytes(disk_price(cure)),
-        price_picture(cure),
+        price_picture(cure) if cure.psnr is None else f"{price_picture(cure)}, {seen(cure.psnr)}",
     )
 
 
