@@ -194,6 +194,7 @@ class Workspace(QObject):
         self.stack.setCurrentWidget(self.page(name))
         self.top.show_page(name)
         self._fit()
+        self.toasts.place()
 
     def _make_first_picture(self) -> None:
         """The button says that it makes one; the prompt is the example, ready to be written over."""

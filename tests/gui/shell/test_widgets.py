@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
@@ -199,3 +199,24 @@ def test_a_message_about_what_goes_on_stays_until_the_next_one(qtbot: QtBot) -> 
     toasts.show(Message("ok", "Made"), lambda _key: None)
     assert toasts.shown is not None
     assert toasts.shown.message.title == "Made"
+
+
+def test_a_toast_lies_over_nothing_that_is_used(qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    host.resize(900, 600)
+    low, high = QPushButton("Apply", host), QLineEdit(host)
+    low.setGeometry(300, 460, 300, 60)
+    high.setGeometry(300, 400, 300, 40)
+    host.show()
+    toasts = Toasts(host)
+    toasts.show(Message("info", "A cure was applied, and this is a rather long message about it"), lambda _key: None)
+    bar = toasts.shown
+    assert bar is not None
+    assert not bar.geometry().intersects(low.geometry())
+    assert not bar.geometry().intersects(high.geometry())
+    assert bar.y() < 400
+    for widget in (low, high):
+        widget.hide()
+    toasts.place()
+    assert bar.geometry().bottom() == host.height() - 87, "where nothing is used it lies low"

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
 from halftone.gui import theme
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.widgets.common import ButtonKind, IconLabel, button, icon_button, label
+from halftone.gui.widgets.toast_place import place
 
 Level = Literal["ok", "info", "warn", "danger"]
 
@@ -170,7 +171,7 @@ class Toasts(QObject):
         bar.closed.connect(self._close)
         bar.installEventFilter(self)
         self._bar = bar
-        self._place()
+        self.place()
         bar.show()
         bar.raise_()
         announce(bar, message.spoken)
@@ -202,7 +203,8 @@ class Toasts(QObject):
         bar.deleteLater()
         self._next()
 
-    def _place(self) -> None:
+    def place(self) -> None:
+        """Over nothing that is used on the page that is shown now."""
         bar = self._bar
         if bar is None:
             return
@@ -211,11 +213,11 @@ class Toasts(QObject):
         bar.setFixedWidth(min(wanted, 760, self._host.width() - 40))
         layout = bar.layout()
         bar.setFixedHeight(max(38, layout.heightForWidth(bar.width()) + 8 if layout is not None else 38))
-        bar.move((self._host.width() - bar.width()) // 2, self._host.height() - bar.height() - 86 - self._lift())
+        bar.move(place(self._host, bar, self._host.height() - bar.height() - 86 - self._lift()))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self._host and event.type() == QEvent.Type.Resize:
-            self._place()
+            self.place()
         if watched is self._bar and isinstance(event, QEnterEvent):
             self._timer.stop()
         if watched is self._bar and event.type() == QEvent.Type.Leave:
