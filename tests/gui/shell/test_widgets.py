@@ -206,8 +206,8 @@ def test_a_toast_lies_over_nothing_that_is_used(qtbot: QtBot) -> None:
     qtbot.addWidget(host)
     host.resize(900, 600)
     low, high = QPushButton("Apply", host), QLineEdit(host)
-    low.setGeometry(300, 460, 300, 60)
-    high.setGeometry(300, 400, 300, 40)
+    low.setGeometry(0, 460, 900, 60)
+    high.setGeometry(0, 400, 900, 40)
     host.show()
     toasts = Toasts(host)
     toasts.show(Message("info", "A cure was applied, and this is a rather long message about it"), lambda _key: None)
@@ -215,7 +215,9 @@ def test_a_toast_lies_over_nothing_that_is_used(qtbot: QtBot) -> None:
     assert bar is not None
     assert not bar.geometry().intersects(low.geometry())
     assert not bar.geometry().intersects(high.geometry())
-    assert bar.y() < 400
+    low.setGeometry(100, 0, 200, 600)
+    toasts.place()
+    assert not bar.geometry().intersects(low.geometry()), "beside what goes from top to bottom"
     for widget in (low, high):
         widget.hide()
     toasts.place()

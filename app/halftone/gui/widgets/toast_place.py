@@ -18,20 +18,24 @@ from PySide6.QtWidgets import (
 _USED: Final = (QAbstractButton, QAbstractSlider, QAbstractSpinBox, QComboBox, QLineEdit, QTextEdit)
 _STEP: Final = 6
 _GAP: Final = 4
+_ASIDE: Final = 20
+_EDGE: Final = 20
 
 
 def place(host: QWidget, toast: QWidget, lowest: int) -> QPoint:
-    """The upper left corner of a toast: in the middle, as low as it can lie, from the height `lowest` on upwards.
+    """The upper left corner of a toast: as low as it can lie, from the height `lowest` on upwards, and there next to the middle.
 
-    Where every height is taken it lies at `lowest`.
+    Where everything is taken it lies in the middle at `lowest`.
     """
-    x = (host.width() - toast.width()) // 2
+    middle, most = (host.width() - toast.width()) // 2, host.width() - toast.width() - _EDGE
+    across = sorted({middle, *range(_EDGE, most + 1, _ASIDE)}, key=lambda x: abs(x - middle))
     taken = list(_taken(host, toast))
     for y in range(lowest, 0, -_STEP):
-        area = QRect(x, y, toast.width(), toast.height()).adjusted(-_GAP, -_GAP, _GAP, _GAP)
-        if not any(area.intersects(one) for one in taken):
-            return QPoint(x, y)
-    return QPoint(x, lowest)
+        for x in across:
+            area = QRect(x, y, toast.width(), toast.height()).adjusted(-_GAP, -_GAP, _GAP, _GAP)
+            if not any(area.intersects(one) for one in taken):
+                return QPoint(x, y)
+    return QPoint(middle, lowest)
 
 
 def _taken(host: QWidget, toast: QWidget) -> Iterator[QRect]:
