@@ -46,7 +46,6 @@ def new_folder(config: TrainConfig) -> tuple[Path, Path]:
         output.mkdir(parents=True, exist_ok=True)
         folder, file = _free(output, config.name)
         folder.mkdir()
-        write_atomically(folder / RUN, b"{}")  # whether files can be written there
     except FileExistsError as error:
         raise no_folder(output) from error
     except OSError as error:
