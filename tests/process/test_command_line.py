@@ -86,7 +86,7 @@ def test_control_c_cancels_the_job(tmp_path: Path) -> None:
     _, err = started.communicate(timeout=60)
     assert started.returncode == 130
     assert "Stopping after this step" in err
-    assert err.endswith("Cancelled. Everything finished is kept.\n")
+    assert err.endswith("Cancelled, nothing kept.\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals like these")

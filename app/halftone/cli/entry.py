@@ -38,8 +38,8 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else EXIT_BAD_INPUT
     except HalftoneError as error:
         return tell(error.as_facts(), words, kept=kept_hint(error))
-    except (JobCancelled, KeyboardInterrupt):
-        sys.stderr.write("Cancelled. Everything finished is kept.\n")
+    except (JobCancelled, KeyboardInterrupt) as cancelled:
+        sys.stderr.write(f"{cancelled}\n" if str(cancelled) else "Cancelled.\n")
         return EXIT_CANCELLED
     except Exception as error:
         if is_help(error):

@@ -9,7 +9,23 @@ from typing import TypeVar
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_path
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import DeviceFacts
-from halftone.contract.messages import AnyEvent, Cancel, Hello, JobCommand, JobEnded, Keep, Ready, Refused
+from halftone.contract.messages import (
+    AnyEvent,
+    Cancel,
+    Generate,
+    Hello,
+    JobCommand,
+    JobEnded,
+    Keep,
+    PictureReady,
+    Ready,
+    Refused,
+    Repair,
+    StepDone,
+    Train,
+    TrainSaved,
+    Upscale,
+)
 from halftone.worker.runner import JobRunner
 
 Listener = Callable[[AnyEvent, bytes], None]
@@ -21,19 +37,21 @@ def run_job(
 ) -> _Report:
     """The report of the job. stop: what Ctrl+C asks for. Raises what it failed with as HalftoneError, or JobCancelled."""
     ended: list[JobEnded] = []
+    told = _Told(command)
 
     def hear(event: AnyEvent, blob: bytes) -> None:
         if isinstance(event, JobEnded):
             ended.append(event)
+        told.hear(event)
         listen(event, blob)
 
     with kept_log(), kept_stdout():
         runner = JobRunner(tools.make_engine, hear, log_path=log_path())
         runner.submit(command)
-        _work(runner, stop)
+        _work(runner, stop, told)
     end = ended[-1]
     if end.outcome == "cancelled":
-        raise JobCancelled
+        raise JobCancelled(told.cancelled())
     if end.error is not None:
         raise HalftoneError(end.error.code, end.error.details, **end.error.facts)
     if not isinstance(end.report, kind):
@@ -56,18 +74,49 @@ def list_devices(tools: Tools) -> tuple[DeviceFacts, ...]:
     return ()
 
 
-def _work(runner: JobRunner, stop: type[Cancel] | type[Keep]) -> None:
+class _Told:
+    """What a job has said so far, for the words of its being cancelled."""
+
+    def __init__(self, command: JobCommand) -> None:
+        self._command = command
+        self._step: StepDone | None = None
+        self._kept = 0
+
+    def hear(self, event: AnyEvent) -> None:
+        if isinstance(event, StepDone):
+            self._step = event
+        elif isinstance(event, PictureReady):
+            self._step = None
+            self._kept += bool(event.facts.path or event.facts.latents)
+        elif isinstance(event, TrainSaved):
+            self._kept += 1
+
+    def stopping(self) -> str:
+        """A check and a repair have no steps to end."""
+        return "Stopping after this step." if isinstance(self._command, Generate | Train) else "Stopping."
+
+    def cancelled(self) -> str:
+        """Only what is true: a check keeps nothing, and of a copy nothing is left before it is whole."""
+        if isinstance(self._command, Repair):
+            return "Cancelled, no half copy is left."
+        if not isinstance(self._command, Generate | Train | Upscale):
+            return "Cancelled."
+        at = "Cancelled" if self._step is None else f"Cancelled at step {self._step.step} of {self._step.steps}"
+        return f"{at}. What was finished before is kept." if self._kept else f"{at}, nothing kept."
+
+
+def _work(runner: JobRunner, stop: type[Cancel] | type[Keep], told: _Told) -> None:
     """The first Ctrl+C asks the job to stop after its step, a second one leaves at once."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.stderr.write("\nStopping after this step. Press Ctrl+C again to leave at once.\n")
+        sys.stderr.write(f"\n{told.stopping()} Press Ctrl+C again to leave at once.\n")
         runner.submit(stop(job=JOB))
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         runner.run_until_idle()
     except KeyboardInterrupt:
-        raise JobCancelled from None
+        raise JobCancelled(told.cancelled()) from None
     finally:
         signal.signal(signal.SIGINT, before)

@@ -11,6 +11,7 @@ from halftone.library.homes import home
 from halftone.library.listing import Listed, listed
 from halftone.library.why import UNETS
 from halftone.settings.disk import size_text
+from halftone.settings.places import settings_file
 from halftone.settings.store import load
 
 _TYPES: Final[dict[str, str]] = {**DTYPE_NAMES}
@@ -19,7 +20,8 @@ _TYPES: Final[dict[str, str]] = {**DTYPE_NAMES}
 def models(json: given.Json = False) -> None:
     """List the models of your folders, and the transformers of one file that run with the other parts of one.
 
-    The folders are those of the window's settings. Any of these can be given to --model.
+    The folders are those of the window's settings: add one in Settings, Folders, or to models under [folders] in the file
+    settings.toml. Any of these can be given to --model.
     """
     found = listed(load().model_folders)
     if json:
@@ -29,6 +31,7 @@ def models(json: given.Json = False) -> None:
         return
     for one in found:
         typer.echo(f"{one.facts.id}\n  {_line(one)}")
+    typer.echo(f"To add a folder: Settings, Folders in the window, or models under [folders] in {settings_file()}.", err=True)
 
 
 def _line(one: Listed) -> str:

@@ -12,6 +12,11 @@ class ChosenPrecision(NamedTuple):
     reason: str
     measured: bool
 
+    def other_check(self) -> str:
+        """How the precision is checked in which numbers overflow, where Auto chose the one that hides that; else empty."""
+        wished = self.reason.startswith(f"{DTYPE_NAMES[self.dtype]}, as set")
+        return "" if self.dtype != "float32" or wished else "To check FP16: --precision float16"
+
     def line(self) -> str:
         """The sentence for people; empty for a plain wish, which needs no echo."""
         name = DTYPE_NAMES[self.dtype]

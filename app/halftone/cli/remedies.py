@@ -1,6 +1,7 @@
 """What a person in a terminal can do: it names options and commands where the window names buttons and pages."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from halftone.cli.typed import command_line
@@ -15,6 +16,7 @@ _APPLY: Final = "Use the cure that the check offers instead:  {check}"
 _HERE: Final[dict[ErrorCode, str]] = {
     "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
     "model-needs-files": "Fetch it with:  {fetch}  or put it into {folder}.",
+    "style-unknown": "Choose {known}; a file of styles is named with --styles FILE.",
     "wildcard-missing": "Use {near}, or let nothing be drawn: --no-draw.",
     "wildcard-none": "Name the folder with its .txt file: --wildcards FOLDER.",
     "picture-needed": "Give one: --image FILE.",
@@ -52,6 +54,8 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
     """words: of the command line, if it was refused."""
     if error.code == "output-exists" and words[:1] and words[0] in _REPLACING:
         return "Choose another name, or replace it with --overwrite."
+    if error.code == "output-bad-type" and not Path(str(error.facts.get("path", ""))).suffix:
+        return f"{remedy(error)} If it is to be a folder, create it first."
     if error.code not in _HERE:
         return remedy(error)
     commands = {

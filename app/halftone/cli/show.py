@@ -72,6 +72,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
         facts.insert(-1, f"smallest room {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")
     _put(out, precision.line(), 2, "dim")
+    _put(out, precision.other_check(), 2, "dim")
     _show_cure(out, report)
     _show_findings(out, report)
     _show_known(out, known_on(report.model, report.device, report.precision, report.numerics), "combination")

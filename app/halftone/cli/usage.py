@@ -58,7 +58,7 @@ def _other(complaint: str, context: Any, command: str) -> tuple[str, str]:
         return f"There is no command {name}", _did_you_mean(name, list(context.command.commands))
     if "unexpected extra argument" in complaint:
         extra = complaint[complaint.find("(", complaint.find(")")) + 1 : -1]
-        return f"{command} does not know what to do with {extra}", "Words that belong together need quotes. "
+        return f"{command} does not know what to do with “{extra}”", "Words that belong together need quotes. "
     return complaint, ""
 
 

@@ -492,7 +492,7 @@ def test_what_was_not_foreseen_is_said_in_one_sentence(run: Run, model: str) -> 
 
 def test_cancelling_is_no_error(run: Run, model: str) -> None:
     run("check", model, "--precision", "float16", examine=[Throw(kind="keyboard-interrupt")])
-    assert (run.code, run.err.strip()) == (130, "Cancelled. Everything finished is kept.")
+    assert (run.code, run.err.strip()) == (130, "Cancelled.")
 
 
 def test_the_settings_are_the_base_and_flags_change_them(run: Run, model: str, tmp_path: Path) -> None:
@@ -538,9 +538,27 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     assert shown.err == "What was measured could not be kept (Is a directory): the next command measures again.\n"
 
 
+def test_a_cancelled_picture_says_how_far_it_was_and_what_is_kept(run: Run, model: str) -> None:
+    words = ["generate", "a", "-m", model, "--precision", "float16"]
+    halt = Throw(kind="keyboard-interrupt")
+    assert run(*words, generate=[Steps(steps=4), halt]).err.endswith("Cancelled at step 4 of 4, nothing kept.\n")
+    assert run(*words, generate=[halt]).err.endswith("Cancelled, nothing kept.\n")
+
+
+def test_a_check_that_auto_runs_in_float32_says_how_float16_is_checked(run: Run, model: str) -> None:
+    assert "To check FP16: --precision float16" in run("check", model).out
+    assert "To check FP16" not in run("check", model, "--precision", "float32").out
+
+
+def test_a_folder_that_is_not_there_is_told_as_one(run: Run, model: str, tmp_path: Path) -> None:
+    said = "If it is to be a folder, create it first."
+    assert said in run("generate", "a", "-m", model, "--batch", "2", "-o", str(tmp_path / "w")).err
+    assert said not in run("generate", "a", "-m", model, "-o", str(tmp_path / "w.bmp")).err
+
+
 def test_measuring_can_be_cancelled_too(run: Run, model: str) -> None:
     assert run("generate", "a", "-m", model, selftest=[Throw(kind="keyboard-interrupt")]).code == 130
-    assert run.err.endswith("Cancelled. Everything finished is kept.\n")
+    assert run.err.endswith("Cancelled.\n")
 
 
 def test_numbers_are_finite_or_null() -> None:
@@ -740,7 +758,7 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
         (["demo", "fragil"], "There is no command fragil. Did you mean fragile? halftone demo --help"),
         (["generate"], "halftone generate needs a prompt. halftone generate --help"),
         (["repair", "pocket"], "halftone repair needs --output. halftone repair --help"),
-        (["generate", "a", "b"], "halftone generate does not know what to do with b. Words that belong together need quotes."),
+        (["generate", "a", "b"], "halftone generate does not know what to do with “b”. Words that belong together need quotes."),
         (["check", "--steps", "many"], "--steps takes a whole number. halftone check --help"),
         (["check", "--guidance", "much"], "--guidance takes a number. halftone check --help"),
         (["check", "--steps"], "--steps needs a value. halftone --help"),
