@@ -1,7 +1,6 @@
 """`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
 
 import logging
-import sqlite3
 from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +13,6 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DTYPE_NAMES, DType
-from halftone.gallery.history import History
 from halftone.health.taken_over import Known, is_ours, known_here, made_in, take_over
 from halftone.library.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.listing import listed
@@ -101,6 +99,10 @@ def _used_before(said: Parameters) -> tuple[ModelFacts, ...]:
     name = said.fields.get("Model")
     if name is None:
         return ()
+    import sqlite3
+
+    from halftone.gallery.history import History
+
     try:
         with History() as history:
             used = dict.fromkeys(entry.request.model for entry in history.recent(_REMEMBERED))
