@@ -44,7 +44,7 @@ def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
     from halftone.contract.errors import WORDS
     from halftone.gui.pages.create_prompts import examples
-    from halftone.gui.reasons import FRAGMENTS, LISTS, PARTS, TEMPLATES
+    from halftone.gui.reason_templates import FRAGMENTS, LISTS, PARTS, TEMPLATES
     from halftone.health import report_words
     from halftone.health.headroom import PART_NAMES
     from halftone.health.troubles import SURE_WORDS, all_troubles, helps_words, origin_words
