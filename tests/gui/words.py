@@ -42,7 +42,7 @@ def _strings(node: ast.expr) -> Iterator[str]:
 
 def tables() -> dict[str, str]:
     """Sentences that reach `tr` as values: errors and declared settings."""
-    from halftone.contract.errors import WORDS
+    from halftone.contract.error_words import WORDS
     from halftone.gui.pages.create_prompts import examples
     from halftone.gui.reason_templates import FRAGMENTS, LISTS, PARTS, TEMPLATES
     from halftone.health import report_words

@@ -23,7 +23,8 @@ from tests.helpers import samples
 from tests.helpers.silence import Going, silent
 
 from halftone.contract.engine import Control, Emit, TrainControl
-from halftone.contract.errors import ErrorCode, Fact, HalftoneError
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import Fact, HalftoneError
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,

@@ -14,7 +14,8 @@ from halftone.cli.tools import Tools, kept_log, log_path
 from halftone.cli.typed import command_line
 from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
-from halftone.contract.errors import ErrorCode, ErrorFacts, HalftoneError, JobCancelled, sentence
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled, sentence
 from halftone.settings.places import is_own
 
 EXIT_FINDINGS: Final = 1

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from halftone.cli.typed import command_line
-from halftone.contract.errors import ErrorCode, ErrorFacts, filled, remedy, sentence
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import ErrorFacts, filled, remedy, sentence
 from halftone.contract.facts import Finding
 from halftone.contract.words import FindingCode
 from halftone.settings.places import settings_file

@@ -4,7 +4,8 @@ then what Halftone did, then what you can do."""
 from collections.abc import Sequence
 from pathlib import Path
 
-from halftone.contract.errors import WORDS, ErrorFacts, Fact
+from halftone.contract.error_words import WORDS
+from halftone.contract.errors import ErrorFacts, Fact
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora

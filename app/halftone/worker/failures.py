@@ -4,7 +4,8 @@ import traceback
 
 import msgspec
 
-from halftone.contract.errors import WORDS, ErrorFacts, HalftoneError
+from halftone.contract.error_words import WORDS
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.health.faults import first_line, is_device_lost, is_out_of_memory
 
 

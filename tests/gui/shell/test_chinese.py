@@ -18,7 +18,9 @@ from tests.helpers import samples
 from tests.helpers.model_files import safetensors
 
 from halftone.client.session import describe_end
-from halftone.contract.errors import ERROR_CODES, WORDS, ErrorFacts, HalftoneError
+from halftone.contract.error_codes import ERROR_CODES
+from halftone.contract.error_words import WORDS
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import Finding, SettingEffect
 from halftone.contract.messages import Examine
 from halftone.contract.plan import Cure

@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
 
-from halftone.contract.errors import WORDS, ErrorFacts
+from halftone.contract.error_words import WORDS
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
 from halftone.gui.i18n import set_language

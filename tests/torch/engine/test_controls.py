@@ -16,7 +16,8 @@ from tests.helpers.originals import save_original, tiny_original
 from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import load_tiny
 
-from halftone.contract.errors import ErrorCode, HalftoneError
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Control, Extras, Numerics
 from halftone.engine.basics.quiet import quiet_libraries

@@ -11,7 +11,8 @@ from tests.helpers.engine_runs import Meddler, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
 from tests.helpers.read_back import read_picture
 
-from halftone.contract.errors import ErrorCode, HalftoneError
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import StepDone
 from halftone.contract.request import Extras, Lora, Numerics

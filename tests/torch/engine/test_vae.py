@@ -17,7 +17,8 @@ from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import load_tiny
 from tests.helpers.vaes import Form, other_vae, save_vae
 
-from halftone.contract.errors import ErrorCode, HalftoneError
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Extras, Numerics
 from halftone.engine.basics.quiet import quiet_libraries

@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from tests.helpers.tiny import save_tiny
 from tests.helpers.trainings import Control, Directed, draw_pictures, train
 
-from halftone.contract.errors import ErrorCode, HalftoneError, JobCancelled
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import TrainConfig, TrainReport
 from halftone.training.lora.state import read_state

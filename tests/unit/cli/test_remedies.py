@@ -7,7 +7,9 @@ from typing import get_args
 import pytest
 
 from halftone.cli.remedies import finding_remedy, remedy_here
-from halftone.contract.errors import ERROR_CODES, WORDS, ErrorCode, ErrorFacts
+from halftone.contract.error_codes import ERROR_CODES, ErrorCode
+from halftone.contract.error_words import WORDS
+from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import Finding
 from halftone.contract.words import FindingCode
 from halftone.health.explain import explain

@@ -4,7 +4,9 @@ import string
 
 import pytest
 
-from halftone.contract.errors import ERROR_CODES, WORDS, ErrorCode, ErrorFacts, HalftoneError, remedy, say, sentence
+from halftone.contract.error_codes import ERROR_CODES, ErrorCode
+from halftone.contract.error_words import WORDS
+from halftone.contract.errors import ErrorFacts, HalftoneError, remedy, say, sentence
 
 
 def facts_named(text: str) -> set[str]:

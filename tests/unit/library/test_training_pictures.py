@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from halftone.contract.errors import ErrorCode, HalftoneError
+from halftone.contract.error_codes import ErrorCode
+from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.library.training_pictures import Shapes, brought_to, caption_of, read_pictures, usable
 

@@ -13,7 +13,7 @@ from tests.helpers import samples
 from tests.helpers.scripted import AnyAction, Fail, Picture, Say, ScriptedEngine, Steps, Throw, Wait
 
 from halftone.contract.engine import Control, Emit
-from halftone.contract.errors import ErrorCode
+from halftone.contract.error_codes import ErrorCode
 from halftone.contract.facts import MemoryFacts, RepairReport
 from halftone.contract.messages import (
     PROTOCOL,
