@@ -34,7 +34,7 @@ class WhyNot(HoverButton):
         super().__init__()
         self.setFixedHeight(18)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.hide()
+        self.say("")
 
     def sizeHint(self) -> QSize:
         return QSize(200, 18)
@@ -42,7 +42,7 @@ class WhyNot(HoverButton):
     def say(self, words: str) -> None:
         """ "" for nothing to say."""
         self.setText(words)
-        self.setAccessibleName(words)
+        self.setAccessibleName(words or tr("Why nothing can be made"))
         self.setToolTip(words)
         self.setVisible(bool(words))
         self.update()
