@@ -21,7 +21,7 @@ from halftone.training.guard import TrainingGuard
 
 
 class Large(nn.Module):
-    """A transformer of `depth` blocks; with 24 of width 1024, and a feed-forward part twice as wide, 200 million parameters."""
+    """A transformer of `depth` blocks; with 28 of width 1024, and a feed-forward part twice as wide, 200 million parameters."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--width", type=int, default=1024)
-    parser.add_argument("--depth", type=int, default=24)
+    parser.add_argument("--depth", type=int, default=28)
     parser.add_argument("--lora", action="store_true", help="train one matrix in each block, as a LoRA does")
     wanted = parser.parse_args()
     torch.manual_seed(0)
