@@ -12,6 +12,7 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import (
     AnyEvent,
     Cancel,
+    Decide,
     Generate,
     Hello,
     JobCommand,
@@ -23,6 +24,7 @@ from halftone.contract.messages import (
     Repair,
     StepDone,
     Train,
+    TrainCaught,
     TrainSaved,
     Upscale,
 )
@@ -44,6 +46,8 @@ def run_job(
             ended.append(event)
         told.hear(event)
         listen(event, blob)
+        if isinstance(event, TrainCaught) and event.asks:
+            runner.submit(Decide(job=JOB, choice="stop"))  # nobody can be asked here: what was learnt is kept
 
     with kept_log(), kept_stdout():
         runner = JobRunner(tools.make_engine, hear, log_path=log_path())

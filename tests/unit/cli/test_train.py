@@ -2,15 +2,20 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.helpers import samples
+from tests.helpers.scripted import ScriptedEngine
 from tests.unit.cli.test_commands import Run, run
 from tests.unit.library.test_training_runs import broken_run
 
+from halftone.cli.jobs import run_job
+from halftone.cli.tools import JOB, Tools
 from halftone.cli.train import EXAMPLE, event_line, read_config
+from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.messages import TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
-from halftone.contract.training import Omen, TrainConfig
+from halftone.contract.messages import Keep, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
+from halftone.contract.training import Omen, TrainConfig, TrainReport
 
 __all__ = ["run"]
 
@@ -79,3 +84,18 @@ def test_lines_of_events() -> None:
     assert event_line(TrainSaved(step=3, path="p")) == "Saved at step 3: p"
     full = ErrorFacts(code="output-read-only", facts={"folder": "/x"})
     assert "/x" in event_line(TrainUnsaved(step=3, error=full))
+
+
+class Asking(ScriptedEngine):
+    """A training that is stopped and waits for an answer, as the real one does: for ever if none comes."""
+
+    def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
+        emit(TrainCaught(caught=samples.caught(), asks=True))
+        answer = control.choice()
+        assert answer is not None, "nobody answered"
+        return msgspec.structs.replace(samples.train_report(command.config), name=answer.choice)
+
+
+def test_a_stop_ends_with_what_was_learnt_where_nobody_can_be_asked() -> None:
+    report = run_job(Tools(Asking), Train(job=JOB, config=samples.TRAIN), TrainReport, lambda _event, _blob: None, stop=Keep)
+    assert report.name == "stop"
