@@ -153,3 +153,43 @@ def test_what_the_guard_put_on_the_networks_comes_off() -> None:
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01))
     guard.remove()
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+
+
+def test_a_step_that_the_optimizer_spoils_leaves_a_scaled_training_ready_for_the_next() -> None:
+    scaled = make(TRAININGS[-1])
+    assert scaled.scaler is not None
+    guard = guarded(scaled)
+    scaled.batch()
+    guard.step(scaled.loss)
+    scaled.optimizer.param_groups[0]["lr"] = torch.inf
+    assert [caught.cause for caught in guard.step(scaled.loss).caught] == ["learning-rate"]
+    scaled.optimizer.param_groups[0]["lr"] = 1e-3
+    assert guard.step(scaled.loss).applied
+
+
+def mastered() -> tuple[nn.Linear, torch.optim.Optimizer, TrainingGuard]:
+    """In FP16 with float32 masters, whose updates are too small for FP16."""
+    torch.manual_seed(0)
+    network = nn.Linear(8, 8).half()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-6, weight_decay=0.0)
+    guard = TrainingGuard(network, optimizer)
+    assert guard.apply("float32-master")
+    for _ in range(3):
+        guard.step(lambda: network(torch.ones(2, 8).half()).float().square().mean())
+    return network, optimizer, guard
+
+
+def test_a_step_that_is_undone_takes_nothing_from_the_masters() -> None:
+    network, optimizer, guard = mastered()
+    before = [master.detach().clone() for master in optimizer.param_groups[0]["params"]]
+    optimizer.param_groups[0]["lr"] = torch.inf
+    guard.step(lambda: network(torch.ones(2, 8).half()).float().square().mean())
+    assert all(torch.equal(now, old) for now, old in zip(optimizer.param_groups[0]["params"], before, strict=True))
+
+
+def test_sound_weights_that_other_code_wrote_are_those_that_training_goes_on_from() -> None:
+    network, _, guard = mastered()
+    with torch.no_grad():
+        network.weight.fill_(0.5)
+    guard.step(lambda: network(torch.ones(2, 8).half()).float().square().mean())
+    assert torch.allclose(network.weight, torch.full_like(network.weight, 0.5), atol=1e-3)

@@ -63,7 +63,6 @@ class Attempts:
         self._cures = cures
         self.before_first: Callable[[], None] | None = None
         """Called once, when the first gradients are there and no weight was changed yet."""
-        self._gathered: dict[str, torch.Tensor] = {}
         self._count = 0
 
     @property
@@ -81,12 +80,12 @@ class Attempts:
         norm: float | None = None
         total: torch.Tensor | None = None
         if problem is None:
-            self._gathered = self._gradients.take()
+            gathered = self._gradients.take()
             self._scaled(loss / self._accumulate).backward()
             total = self._gradients.norm()
             norm = self._gradients.finite_norm(total)
             problem = None if math.isfinite(norm) else self._backward_problem()
-            self._gradients.give_back(self._gathered, add=problem is None)
+            self._gradients.give_back(gathered, add=problem is None)
         attempt = self._judged(value, norm, problem, total if norm == float(total or 0.0) else None)
         self._begin()
         return attempt
@@ -183,17 +182,17 @@ class Attempts:
     def _update(self, value: float, total: torch.Tensor | None) -> Attempt:
         """The optimizer's step, made again under cures of its own: they need no new pass."""
         self._count = 0
-        norm = self._prepared(total)
         if self.before_first is not None:
             self.before_first, look = None, self.before_first
             look()
+        norm = self._prepared(total)
         self._good.before_update(norm)
         first = problem = self._stepped()
         tries = 0
         while problem is not None:
             self._good.undo()
             if not self._cures or tries == _UPDATES or not self._curing.cure_optimizer(problem, self._good):
-                self._gradients.clear()
+                self._close()
                 return Attempt(value, False, norm, first)
             if self._good.masters is not None:
                 self._good.masters.hand_over()
@@ -242,11 +241,15 @@ class Attempts:
             self._good.undo()  # it may have written a part of the weights
             raise
 
-    def _accept(self) -> None:
+    def _close(self) -> None:
+        """The gradients were finite, and are used or given up."""
         if self._curing.scaler is not None:
-            self._curing.scaler.update()  # the gradients were finite: it may grow
+            self._curing.scaler.update()
         self._gradients.clear()
         self._optimizer.zero_grad(set_to_none=True)
+
+    def _accept(self) -> None:
+        self._close()
         if self.scheduler is not None:
             self.scheduler.step()
         self._good.accept()

@@ -39,7 +39,6 @@ class Between:
         self._starts: dict[str, int] = {}
         self._end = ""
         self._told: set[tuple[Cause, str]] = set()
-        self._tracked: dict[str, torch.Tensor] = dict(parameters)
 
     def remember(self) -> None:
         """A step ended."""
@@ -57,7 +56,7 @@ class Between:
         return [self._answered(one, good, put_back=put_back) for one in fresh]
 
     def _take(self) -> Fingerprint:
-        return take(self._networks, self._tracked, self._optimizer)
+        return take(self._networks, self._parameters, self._optimizer)
 
     def _reseeded(self, step: int) -> list[Interference]:
         """Random numbers that went on and then stand where an earlier step began: every such step draws the same noise."""
@@ -113,7 +112,7 @@ class Between:
         """Sound numbers that other code wrote may be meant; bad ones never are."""
         if bad:
             return good.put_back() is not None
-        good.keep()
+        good.take_over()
         return False
 
     def _put_types_back(self, names: tuple[str, ...]) -> None:

@@ -35,13 +35,10 @@ class Masters:
 
     @torch.no_grad()
     def read(self) -> None:
-        """The parameters were changed elsewhere: the masters begin there."""
+        """Parameters that were changed elsewhere: their masters begin there. Those that only round their masters keep them."""
         for parameter, master in self.pairs:
-            master.copy_(parameter)
-
-    def parameter_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The network's parameter that a tensor of the optimizer stands for."""
-        return next((parameter for parameter, master in self.pairs if master is tensor), tensor)
+            if not torch.equal(parameter, master.to(parameter.dtype)):
+                master.copy_(parameter)
 
     def _put(self) -> None:
         for group in self._optimizer.param_groups:

@@ -68,10 +68,6 @@ class LastGood:
         for group, settings in zip(optimizer.param_groups, self._groups, strict=True):
             group.update(copy.deepcopy(settings))
 
-    def value(self, name: str) -> torch.Tensor:
-        """A parameter or buffer as it was kept."""
-        return self._values[name]
-
     def moments(self, parameter: torch.Tensor) -> dict[str, Any]:
         """The optimizer's state of a parameter as it was kept; empty before the first step."""
         return self._moments.get(parameter, {})
@@ -105,11 +101,6 @@ class HostRing:
         """Bytes on the host."""
         moments = [v for kept in self._kept for of in kept.moments.values() for v in of.values() if isinstance(v, torch.Tensor)]
         return bytes_of([*(value for kept in self._kept for value in kept.values.values()), *moments])
-
-    @property
-    def newest(self) -> int | None:
-        """The good steps after which the newest state was taken."""
-        return self._kept[-1].step if self._kept else None
 
     def offer(self, step: int) -> None:
         """A step ended well: take its state if it is time to."""

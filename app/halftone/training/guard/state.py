@@ -73,8 +73,6 @@ class GoodState:
         kept = self._last or self._once
         if kept is not None:
             kept.put_back()
-        if self.masters is not None:
-            self.masters.read()
 
     def accept(self) -> None:
         """The step was good."""
@@ -90,11 +88,17 @@ class GoodState:
         self._ring.begin_at(steps)
 
     def keep(self) -> None:
-        """What stands there now is good: other code may have written it."""
+        """What stands there now is good."""
         self._running.keep()
         if self._last is not None:
             self._last.keep()
             self._sizes = {name: _root_mean_square(p) for name, p in self.trained.items()}
+
+    def take_over(self) -> None:
+        """Other code wrote sound numbers: training goes on from them."""
+        if self.masters is not None:
+            self.masters.read()
+        self.keep()
 
     def forget_forward(self) -> None:
         """Running means and the like as they were before a pass that went wrong."""
