@@ -17,6 +17,8 @@ from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import TrainConfig, TrainReport
+from halftone.engine.checks.fragile import make_fragile
+from halftone.settings.places import resources
 from halftone.training.lora.state import read_state
 
 
@@ -119,6 +121,19 @@ def test_half_precision_scales_the_loss_and_computes_again_what_it_did_not_keep(
     assert all(step.scale is not None and step.applied for step in emit.of(TrainStep))
     assert all(value.dtype == torch.float32 for value in load_file(report.path).values())
     assert emit.of(TrainBegins)[0].memory
+
+
+def test_an_overflow_in_half_precision_is_cured_and_the_loss_is_that_of_full_precision(
+    wanted: TrainConfig, tmp_path: Path
+) -> None:
+    model = str(make_fragile(resources() / "pocket", tmp_path / "fragile"))
+    fragile = msgspec.structs.replace(wanted, model=model, size=64, steps=3)
+    wide = train(msgspec.structs.replace(fragile, output=str(tmp_path / "wide")))
+    narrow = train(msgspec.structs.replace(fragile, output=str(tmp_path / "narrow"), precision="float16"))
+    (caught,) = narrow.caught
+    assert (caught.step, caught.cause, caught.did, caught.cure) == (1, "activation-overflow", "repeated", "float32-block")
+    assert narrow.steps == 3
+    assert narrow.loss == pytest.approx(wide.loss, rel=0.01)
 
 
 def test_without_the_guard_the_weights_are_the_same(wanted: TrainConfig, plain: TrainReport, tmp_path: Path) -> None:

@@ -53,8 +53,12 @@ class WideRegion:
                 result = self._call(args, kwargs)
         finally:
             self._module.forward = self._wide
-        under_autocast = torch.is_autocast_enabled(device)
-        return result if narrow is None or under_autocast or self._whole else map_tensors(result, as_dtype(narrow))
+        taken = torch.is_autocast_enabled(device) and not self._beside_narrow(device, narrow)
+        return result if narrow is None or taken or self._whole else map_tensors(result, as_dtype(narrow))
+
+    def _beside_narrow(self, device: str, narrow: torch.dtype | None) -> bool:
+        """Whether autocast lets a norm behind it meet float32 with parameters that are narrow: on a CPU it casts no norm."""
+        return device == "cpu" and any(p.dtype == narrow for p in self._module.parameters())
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         held = [*self._module.named_parameters(), *self._module.named_buffers()]
