@@ -89,12 +89,14 @@ class Hold(Command, frozen=True, kw_only=True, tag=True):
 
 
 class Decide(Command, frozen=True, kw_only=True, tag=True):
-    """The answer to what a training's guard asked or told."""
+    """The answer to what a training asked or told."""
 
     job: str
     choice: TrainChoice
     picture: str = ""
     """Which one is left out."""
+    folder: str = ""
+    """In which a folder for the run is made and its LoRA is saved."""
 
 
 class Cancel(Command, frozen=True, kw_only=True, tag=True):
@@ -232,7 +234,8 @@ class PictureReady(Event, frozen=True, kw_only=True, tag=True):
 
 class TrainBegins(Event, frozen=True, kw_only=True, tag=True):
     """What a training found before its first step. first: the step it begins with, above 1 when it was resumed; folder: of the
-    run; memory: bytes that it is expected to need; parameters: of the LoRA.
+    run; memory: bytes that it is expected to need; parameters: of the LoRA; caught: before `first`. The blob holds what is known
+    of the steps before that: `health.training_record.packed_curve`.
     """
 
     config: TrainConfig
@@ -243,6 +246,7 @@ class TrainBegins(Event, frozen=True, kw_only=True, tag=True):
     first: int = 1
     parameters: int = 0
     memory: int | None = None
+    caught: tuple[Caught, ...] = ()
 
 
 class TrainStep(Event, frozen=True, kw_only=True, tag=True):
@@ -273,10 +277,11 @@ class TrainHeld(Event, frozen=True, kw_only=True, tag=True):
 
 
 class TrainSaved(Event, frozen=True, kw_only=True, tag=True):
-    """The LoRA as it is after this step was written, with what is needed to go on from there."""
+    """The LoRA as it is after this step was written, with what is needed to go on from there. folder: of the run."""
 
     step: int
     path: str
+    folder: str = ""
 
 
 class TrainUnsaved(Event, frozen=True, kw_only=True, tag=True):
@@ -288,7 +293,7 @@ class TrainUnsaved(Event, frozen=True, kw_only=True, tag=True):
 
 class TestPicture(Event, frozen=True, kw_only=True, tag=True):
     """A picture that the LoRA made after this step; the blob is its thumbnail as PNG. black: finite or not, it shows nothing;
-    error: why there is none (path is "" then).
+    error: why there is none (path is "" then). Without a path and an error: it is being made now.
     """
 
     __test__ = False

@@ -70,8 +70,8 @@ TrainCure = Literal[
 ]
 """What made a repeated step good, from the cheapest. put-back: what other code changed was set as it had been."""
 
-TrainChoice = Literal["keep-cure", "leave-out", "float32-block", "stop"]
-"""What the user may answer to a stop."""
+TrainChoice = Literal["keep-cure", "leave-out", "float32-block", "stop", "save-in"]
+"""What the user may answer to a stop, or ask for on the way. save-in: from now on, save in another folder."""
 
 Foreseen = Literal[
     "epsilon-zero",

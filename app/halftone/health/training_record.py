@@ -1,6 +1,7 @@
 """A training as it is followed from its events: the numbers of its steps, what was caught, saved and shown."""
 
 import math
+import sys
 from array import array
 from collections import deque
 from typing import Final
@@ -38,6 +39,10 @@ class RunRecord:
         self.rate: float | None = None
         self.scale: float | None = None
         self.caught: list[Caught] = []
+        self.folder = ""
+        """Of the run, "" before its first step."""
+        self.making_picture = False
+        """Whether a test picture is made now, and no step."""
         self.asks: Caught | None = None
         self.saved: TrainSaved | None = None
         self.unsaved: TrainUnsaved | None = None
@@ -46,14 +51,14 @@ class RunRecord:
         """Why the last test picture could not be made."""
         self.pictures: list[TestPicture] = []
         self.held = False
+        self._missed = 0
         self._seconds: deque[float] = deque(maxlen=_TIMED)
 
-    def take(self, event: AnyEvent) -> bool:
-        """Follow an event; False where it tells nothing of a training."""
+    def take(self, event: AnyEvent, blob: bytes = b"") -> bool:
+        """Follow an event with its blob; False where it tells nothing of a training."""
         match event:
             case TrainBegins():
-                self.begins, self.config = event, event.config
-                self._go_to(event.first - 1)
+                self._begin(event, blob)
             case TrainStep():
                 self._step(event)
             case TrainCaught():
@@ -63,18 +68,31 @@ class RunRecord:
                 self.held = event.on
             case TrainSaved():
                 self.saved, self.unsaved = event, None
+                self.folder = event.folder or self.folder
             case TrainUnsaved():
                 self.unsaved = event
             case TestPicture():
                 self.no_picture = event.error
+                self.making_picture = not event.path and event.error is None
                 if event.path:
                     self.pictures.append(event)
             case _:
                 return False
         return True
 
+    def _begin(self, event: TrainBegins, blob: bytes) -> None:
+        self.begins, self.config, self.folder = event, event.config, event.folder
+        self.caught = list(event.caught)
+        self.losses, self.norms = curve_in(blob)
+        self.smoothed = array("d")
+        for loss in self.losses:
+            self.smoothed.append(smooth(self.smoothed[-1] if self.smoothed else math.nan, loss, event.config.steps))
+        self._go_to(event.first - 1)
+
     def _step(self, event: TrainStep) -> None:
         self._go_to(event.step - 1)
+        self._missed = 0 if event.applied else 1
+        self.making_picture = False
         before = self.smoothed[-1] if self.smoothed else math.nan
         loss = event.loss if math.isfinite(event.loss) else math.nan
         self.losses.append(loss)
@@ -91,8 +109,8 @@ class RunRecord:
 
     @property
     def step(self) -> int:
-        """The last step that was made; 0 before the first."""
-        return len(self.losses)
+        """The last step that was made; 0 before the first. One that was left out is none."""
+        return len(self.losses) - self._missed
 
     @property
     def steps(self) -> int:
@@ -113,6 +131,24 @@ class RunRecord:
     def stopped(self) -> int:
         """Bad numbers that were stopped before they reached the weights."""
         return sum(1 for one in self.caught if one.did != "warned")
+
+
+def packed_curve(losses: "array[float]", norms: "array[float]") -> bytes:
+    """Losses and gradient norms of as many steps, from the first, NaN where they are not known: float32 values, little-endian."""
+    both = array("f", losses) + array("f", norms)
+    if sys.byteorder == "big":
+        both.byteswap()
+    return both.tobytes()
+
+
+def curve_in(blob: bytes) -> "tuple[array[float], array[float]]":
+    """(losses, norms) of `packed_curve`."""
+    both = array("f")
+    both.frombytes(blob)
+    if sys.byteorder == "big":
+        both.byteswap()
+    half = len(both) // 2
+    return array("d", both[:half]), array("d", both[half:])
 
 
 def smooth(before: float, value: float, steps: int) -> float:

@@ -1,6 +1,7 @@
 """The engine with training: what the worker and the command line use."""
 
 from halftone.contract.engine import Emit, TrainControl
+from halftone.contract.errors import JobCancelled
 from halftone.contract.messages import Generate, ModelChanged, Train
 from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainReport
@@ -12,7 +13,7 @@ from halftone.training.lora.files import CACHE
 from halftone.training.lora.jobs import Opened, open_run
 from halftone.training.lora.prepare import Prepared, check_config, model_for, prepare
 from halftone.training.lora.run import Training
-from halftone.training.lora.trying import TestPictures
+from halftone.training.lora.trying import TestPictures, Unhurried
 
 
 class TrainingEngine(DiffusersEngine):
@@ -26,10 +27,13 @@ class TrainingEngine(DiffusersEngine):
         with quiet_libraries():
             with opened.kept_if_begun():
                 prepared = self._prepared(opened, emit, control)
+                _check(control)
                 self.unload()  # but for the denoiser, which is held here
                 emit(ModelChanged(model=None))
                 tests = self._tests(command.job, opened, prepared, emit, control)
-                training = Training(opened.config, prepared, opened.folder, opened.file, opened.state, emit, control, tests)
+                training = Training(
+                    opened.config, prepared, opened.folder, opened.file, opened.state, emit, control, tests, opened.moved
+                )
             room = training_room(opened.config, model, prepared.dtype, on_cpu=prepared.device.type == "cpu")
             return training.run(None if room is None else room.peak)
 
@@ -47,7 +51,7 @@ class TrainingEngine(DiffusersEngine):
             device,
             self._self_tests.of(device),
             emit,
-            control.check,
+            lambda: _check(control),
             None if opened.state is None else opened.state.note.dtype,
         )
 
@@ -58,8 +62,15 @@ class TrainingEngine(DiffusersEngine):
 
         def make(request: PictureRequest, tell: Emit) -> None:
             try:
-                self.generate(Generate(job=job, request=request), tell, control)
+                self.generate(Generate(job=job, request=request), tell, Unhurried(control))
             finally:
                 self.unload()
 
         return TestPictures(make, opened.config, prompt, first.shape, opened.folder, emit)
+
+
+def _check(control: TrainControl) -> None:
+    """Raise JobCancelled if the job was cancelled, or told to keep what it learnt, before it learnt anything."""
+    control.check()
+    if control.keep():
+        raise JobCancelled

@@ -15,9 +15,21 @@ from tests.helpers.trainings import Control, Directed, draw_pictures, train
 
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError, JobCancelled
-from halftone.contract.messages import AnyEvent, Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
+from halftone.contract.messages import (
+    AnyEvent,
+    Decide,
+    PhaseChanged,
+    TestPicture,
+    TrainBegins,
+    TrainCaught,
+    TrainHeld,
+    TrainSaved,
+    TrainStep,
+    TrainUnsaved,
+)
 from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
+from halftone.health.training_record import curve_in
 from halftone.settings.places import resources
 from halftone.training.lora.state import read_state
 
@@ -75,6 +87,42 @@ def test_stop_and_keep_saves_this_step_and_goes_on_later(wanted: TrainConfig, pl
     assert (kept.steps, kept.steps_wanted, kept.not_kept) == (3, 4, "")
     assert load_file(kept.path)
     assert same_weights(train(wanted, resume=Path(kept.folder)), plain)
+
+
+def test_what_was_made_before_a_run_was_broken_off_is_told_when_it_goes_on(wanted: TrainConfig, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path), test_every=2, steps=5)
+    first, control = Directed(), Control()
+    first_on = at(3, lambda: setattr(control, "keeps", True))
+    kept = train(wanted, Directed(lambda event: (first(event), first_on(event))), control)
+    again = Directed()
+    train(wanted, again, resume=Path(kept.folder))
+    begins, blob = next((event, blob) for event, blob in again.events if isinstance(event, TrainBegins))
+    losses, norms = curve_in(blob)
+    steps = first.of(TrainStep)
+    assert begins.first == 4
+    assert list(losses) == pytest.approx([step.loss for step in steps])
+    assert list(norms) == pytest.approx([step.norm for step in steps])
+    made = [event for event in again.of(TestPicture) if event.path]
+    assert [event.step for event in made] == [2, 4]
+    assert all(blob[:4] == b"\x89PNG" for event, blob in again.events if isinstance(event, TestPicture) and event.path)
+
+
+def test_told_to_stop_before_its_first_step_it_leaves_nothing(wanted: TrainConfig, tmp_path: Path) -> None:
+    control = Control()
+    early = Directed(lambda event: setattr(control, "keeps", True) if isinstance(event, PhaseChanged) else None)
+    with pytest.raises(JobCancelled):
+        train(msgspec.structs.replace(wanted, output=str(tmp_path)), early, control)
+    assert not early.of(TrainBegins)
+    assert not list(tmp_path.iterdir())
+
+
+def test_told_to_stop_it_shows_no_picture_half_made(wanted: TrainConfig, tmp_path: Path) -> None:
+    control = Control()
+    emit = Directed(lambda event: setattr(control, "keeps", True) if isinstance(event, TestPicture) else None)
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path), test_every=2), emit, control)
+    assert (report.steps, report.not_kept) == (2, "")
+    assert [event.path for event in emit.of(TestPicture)] == [""]
+    assert not list(tmp_path.rglob("*.png"))
 
 
 def test_cancelled_it_stops_and_what_was_saved_stays(wanted: TrainConfig, tmp_path: Path) -> None:
@@ -164,6 +212,43 @@ def test_a_full_disk_is_told_and_the_training_goes_on(wanted: TrainConfig, plain
     assert [saved.step for saved in emit.of(TrainSaved)] == [4]
     assert same_weights(report, plain)
     assert not list(tmp_path.rglob("*.part")) + list(tmp_path.rglob("*000002*"))
+
+
+@pytest.mark.logs("was not saved")
+def test_what_cannot_be_saved_is_saved_in_another_folder_and_goes_on_from_there(
+    wanted: TrainConfig, plain: TrainReport, tmp_path: Path
+) -> None:
+    here, there, control = tmp_path / "here", tmp_path / "there", Control()
+
+    def direct(event: AnyEvent) -> None:
+        if isinstance(event, TrainStep) and event.step == 1:
+            shutil.rmtree(here)
+            here.write_text("", encoding="utf-8")
+        if isinstance(event, TrainUnsaved):
+            control.answers.append(Decide(job="t", choice="save-in", folder=str(there)))
+        if isinstance(event, TrainSaved):
+            control.keeps = True
+
+    emit = Directed(direct)
+    wanted = msgspec.structs.replace(wanted, output=str(here))
+    report = train(wanted, emit, control)
+    assert [one.step for one in emit.of(TrainUnsaved)] == [2]
+    assert [(saved.step, saved.folder) for saved in emit.of(TrainSaved)] == [(2, str(there / "lora"))] * 2
+    assert (report.path, report.not_kept) == (str(there / "lora.safetensors"), "")
+    assert same_weights(train(wanted, resume=Path(report.folder)), plain)
+
+
+def test_a_folder_that_cannot_be_either_is_told_and_the_run_stays_where_it_is(
+    wanted: TrainConfig, plain: TrainReport, tmp_path: Path
+) -> None:
+    taken, control = tmp_path / "taken", Control()
+    taken.write_text("", encoding="utf-8")
+    control.answers = [Decide(job="t", choice="save-in", folder=str(taken))]
+    emit = Directed()
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), emit, control)
+    assert [(one.step, one.error.code) for one in emit.of(TrainUnsaved)] == [(0, "output-not-folder")]
+    assert report.path == str(tmp_path / "lora.safetensors")
+    assert same_weights(report, plain)
 
 
 @pytest.mark.logs("the LoRA lies in")

@@ -1,6 +1,7 @@
 """What a chart of a training draws: the record of its events, and values gathered into bins."""
 
 import math
+from array import array
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from tests.helpers import samples
 from halftone.contract.messages import Ready, TestPicture, TrainBegins, TrainCaught, TrainHeld, TrainStep
 from halftone.contract.training import Caught
 from halftone.health import training_curve as curve
-from halftone.health.training_record import RunRecord
+from halftone.health.training_record import RunRecord, packed_curve
 
 NAN = math.nan
 
@@ -54,6 +55,36 @@ def test_a_resumed_training_begins_where_it_was() -> None:
     assert record.step == 9
     assert [one.step for one in curve.bin_values(record.losses, 20, 100)] == [9]
     assert record.smoothed[8] == 0.1
+
+
+def test_a_resumed_training_shows_what_was_before() -> None:
+    record, before = RunRecord(samples.TRAIN), samples.caught(2)
+    begins = TrainBegins(config=samples.TRAIN, pictures=(), omens=(), dtype="float16", folder="f", first=4, caught=(before,))
+    record.take(begins, packed_curve(array("f", [0.5, 0.25]), array("f", [2.0, NAN])))
+    assert list(record.losses[:2]) == [0.5, 0.25]
+    assert math.isnan(record.losses[2])
+    assert record.norms[0] == 2.0
+    assert record.smoothed[0] == 0.5
+    assert 0.25 < record.smoothed[1] < 0.5
+    assert (record.step, record.stopped, record.folder) == (3, 1, "f")
+
+
+def test_a_step_that_was_left_out_is_none_that_was_made() -> None:
+    record = RunRecord(samples.TRAIN)
+    record.take(step(1))
+    record.take(msgspec.structs.replace(step(2), applied=False))
+    assert (record.step, len(record.losses)) == (1, 2)
+    record.take(step(2))
+    assert (record.step, len(record.losses)) == (2, 2)
+
+
+def test_a_picture_is_being_made_until_it_is_there() -> None:
+    record = RunRecord(samples.TRAIN)
+    record.take(TestPicture(step=1, path="", prompt="a", seed=1))
+    assert record.making_picture
+    record.take(TestPicture(step=1, path="/1.png", prompt="a", seed=1))
+    assert not record.making_picture
+    assert [picture.path for picture in record.pictures] == ["/1.png"]
 
 
 def test_a_bad_loss_is_no_number_of_the_curve() -> None:

@@ -76,7 +76,7 @@ class Training(QObject):
     @property
     def folder(self) -> str:
         """Of the run, "" before its first step."""
-        return self.record.begins.folder if self.record is not None and self.record.begins is not None else ""
+        return self.record.folder if self.record is not None else ""
 
     def start(self, config: TrainConfig, resume: str | None = None) -> None:
         """Queue a training. resume: the folder of a run that was broken off."""
@@ -113,8 +113,13 @@ class Training(QObject):
         """Answer what the guard told or asked."""
         if self.running:
             self._link.send(Decide(job=self._id, choice=choice, picture=picture))
-            self.answered = True
+            self.answered = self.record is not None and self.record.asks is not None
             self.changed.emit()
+
+    def save_in(self, folder: str) -> None:
+        """From now on, save in another folder."""
+        if self.running:
+            self._link.send(Decide(job=self._id, choice="save-in", folder=folder))
 
     def dismiss(self, caught: Caught) -> None:
         """It was looked at."""
@@ -152,11 +157,12 @@ class Training(QObject):
 
     def hear(self, event: AnyEvent, blob: bytes) -> None:
         """Follow the events of the job."""
-        if self.record is None or event.job != self._id or not self.record.take(event):
+        if self.record is None or event.job != self._id or not self.record.take(event, blob):
             return
         if isinstance(event, TestPicture) and event.path:
             self.shown.append(Shown(event, blob))
         elif isinstance(event, TrainCaught):
+            self.answered = False
             self._caught(event.caught)
         if self.record.asks is None:
             self.answered = False

@@ -271,7 +271,8 @@ class TrainPage(Page):
             self.card.hide()
             return
         saved = record.saved.step if record.saved is not None else None
-        seconds = time.monotonic() - self.training.heard[caught.step, caught.name]
+        heard = self.training.heard.get((caught.step, caught.name))
+        seconds = time.monotonic() - heard if heard is not None else None
         self.card.show_caught(caught, asks=asks, saved=saved, seconds=seconds, running=self.training.running)
 
     # --- deeds ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from halftone.contract.errors import HalftoneError
+import msgspec
+
+from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Train
 from halftone.contract.training import TrainConfig, TrainPicture
@@ -18,24 +20,39 @@ from halftone.training.lora.state import State, read_state
 
 @dataclass(frozen=True)
 class Opened:
-    """folder: of the run; file: that the finished LoRA is to become; state: None before the first save."""
+    """run: as it was begun; folder: of the run; file: that the finished LoRA is to become; state: None before the first save."""
 
     config: TrainConfig
     pictures: tuple[TrainPicture, ...]
     folder: Path
     file: Path
     state: State | None
+    run: Run
     new: bool
 
     @contextmanager
     def kept_if_begun(self) -> Generator[None]:
-        """A new run that is refused before its first step leaves nothing behind."""
+        """A new run that is refused or cancelled before its first step leaves nothing behind."""
         try:
             yield
-        except HalftoneError:
+        except (HalftoneError, JobCancelled):
             if self.new:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
+
+    def moved(self, output: str) -> tuple[Path, Path]:
+        """(folder of the run, file of its LoRA) in another folder, from where it can be gone on with as well.
+
+        Raises HalftoneError output-* and disk-full.
+        """
+        config = msgspec.structs.replace(self.config, output=output)
+        folder, file = new_folder(config)
+        try:
+            write_run(folder, msgspec.structs.replace(self.run, config=config, file=file.name))
+        except HalftoneError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return folder, file
 
 
 def open_run(command: Train, model: ModelFacts) -> Opened:
@@ -49,8 +66,9 @@ def _new(config: TrainConfig, model: ModelFacts) -> Opened:
     pictures = read_pictures(config, shapes_for(config, model))
     good = usable(config.pictures, pictures)
     folder, file = new_folder(config)
-    write_run(folder, Run(config=config, model=model.fingerprint, pictures=_hashes(config, good), file=file.name))
-    return Opened(config, pictures, folder, file, None, new=True)
+    run = Run(config=config, model=model.fingerprint, pictures=_hashes(config, good), file=file.name)
+    write_run(folder, run)
+    return Opened(config, pictures, folder, file, None, run, new=True)
 
 
 def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
@@ -67,7 +85,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     changed = next((name for name, was in run.pictures.items() if now.get(name) != was), None)
     if changed is not None:
         raise HalftoneError("train-pictures-changed", name=changed, folder=str(folder))
-    return Opened(config, pictures, folder, folder.parent / run.file, state, new=False)
+    return Opened(config, pictures, folder, folder.parent / run.file, state, run, new=False)
 
 
 def _hashes(config: TrainConfig, pictures: tuple[TrainPicture, ...] | list[TrainPicture]) -> dict[str, str]:

@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,12 +13,13 @@ from typing import Any, Final
 import torch
 
 from halftone.contract.engine import Emit, TrainControl
-from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
 from halftone.training.guard.cures import holder_of
 from halftone.training.lora.bases import Tensors
+from halftone.training.lora.curve import Curve
 from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
 from halftone.training.lora.network import LoraNetwork, checkpoint, put_lora, put_weights, weights_of
 from halftone.training.lora.optimizers import new_optimizer, new_schedule
@@ -57,7 +59,9 @@ class Fed:
 
 
 class Training:
-    """folder: of the run; file: of the finished LoRA; state: to go on from; tests: makes test pictures on the way."""
+    """folder: of the run; file: of the finished LoRA; state: to go on from; tests: makes test pictures on the way; move: gives
+    folder and file in another folder.
+    """
 
     def __init__(
         self,
@@ -69,6 +73,7 @@ class Training:
         emit: Emit,
         control: TrainControl,
         tests: TestPictures,
+        move: Callable[[str], tuple[Path, Path]],
     ) -> None:
         self._config = config
         self._on = prepared
@@ -77,6 +82,7 @@ class Training:
         self._emit = emit
         self._control = control
         self._tests = tests
+        self._move = move
         self._lora = put_lora(prepared.network, prepared.base, rank=config.rank, alpha=config.alpha, seed=config.seed)
         if config.checkpointing:
             checkpoint(prepared.network)
@@ -90,6 +96,7 @@ class Training:
         self._caught: list[Caught] = []
         self._losses: deque[float] = deque(maxlen=max(1, config.steps // 10))
         self._out: list[str] = []
+        self._curve = Curve()
         self._before = 0.0
         if state is not None:
             self._take(state)
@@ -117,8 +124,11 @@ class Training:
                 first=self._first,
                 parameters=self._lora.size,
                 memory=memory,
-            )
+                caught=tuple(self._caught),
+            ),
+            self._curve.packed(),
         )
+        self._tests.tell_made(self._first)
         try:
             while self._guard.steps < self._config.steps and not self._ends():
                 if not self._step():
@@ -138,8 +148,10 @@ class Training:
             return self._decided(stopped.caught)
         seconds = time.perf_counter() - began
         step = self._guard.steps if report.applied else self._guard.steps + 1
-        if report.applied and math.isfinite(loss):
-            self._losses.append(loss)
+        if report.applied:
+            self._curve.note(step, loss, report.norm)
+            if math.isfinite(loss):
+                self._losses.append(loss)
         self._emit(
             TrainStep(
                 step=step,
@@ -201,7 +213,7 @@ class Training:
         again = self._unsaved and step % _TRY_AGAIN == 0
         if not last and (again or (every and step % every == 0)):
             self._save(step)
-        if self._config.test_every and step % self._config.test_every == 0:
+        if self._config.test_every and step % self._config.test_every == 0 and not self._control.keep():
             self._make_test(step)
 
     # --- pauses and answers ------------------------------------------------------------------------
@@ -216,7 +228,7 @@ class Training:
                 time.sleep(_WAIT)
             self._emit(TrainHeld(on=False, step=self._guard.steps))
         while (told := self._control.choice()) is not None:
-            if not self._heeded(told.choice, told.picture, None):
+            if not self._heeded(told, None):
                 return True
         return self._control.keep()
 
@@ -228,16 +240,20 @@ class Training:
                 return False
             told = self._control.choice()
             if told is not None:
-                return self._heeded(told.choice, told.picture, caught)
+                goes_on = self._heeded(told, caught)
+                if told.choice != "save-in":
+                    return goes_on
             time.sleep(_WAIT)
 
-    def _heeded(self, choice: str, picture: str, caught: Caught | None) -> bool:
+    def _heeded(self, told: Decide, caught: Caught | None) -> bool:
         caught = caught or next(reversed(self._caught), None)
-        match choice:
+        match told.choice:
             case "stop":
                 return False
+            case "save-in":
+                self._save_in(told.folder)
             case "leave-out":
-                for name in [picture] if picture else list(caught.items if caught else ()):
+                for name in [told.picture] if told.picture else list(caught.items if caught else ()):
                     self._leave_out(name)
             case "float32-block" if caught is not None and caught.watched == "activations":
                 self._guard.go_on(self._guard.steps, [("float32-block", holder_of(caught.name))])
@@ -269,7 +285,18 @@ class Training:
             self._emit(TrainUnsaved(step=step, error=error.as_facts()))
             return
         self._unsaved = False
-        self._emit(TrainSaved(step=step, path=str(path)))
+        self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
+
+    def _save_in(self, output: str) -> None:
+        """From now on in another folder, and there at once; where that cannot be, it is told, and all stays as it was."""
+        step = self._guard.steps
+        try:
+            self._folder, self._file = self._move(output)
+        except HalftoneError as error:
+            self._emit(TrainUnsaved(step=step, error=error.as_facts()))
+            return
+        self._tests.move(self._folder)
+        self._save(step)
 
     def _finish(self) -> TrainReport:
         step = self._guard.steps
@@ -278,7 +305,7 @@ class Training:
             write(self._folder / STATE, packed(self._state(step)))
         except HalftoneError as error:
             why = why or str(error)
-        self._emit(TrainSaved(step=step, path=str(path)))
+        self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
         return TrainReport(
             name=self._config.name,
             path=str(path),
@@ -313,7 +340,8 @@ class Training:
             seconds=self._seconds(),
         )
         moments = moments_of(self._optimizer, names)
-        return State(note=note, weights=weights_of(self._lora), moments=moments, generator=self._generator.get_state())
+        drawn = self._generator.get_state()
+        return State(note=note, weights=weights_of(self._lora), moments=moments, generator=drawn, curve=self._curve.tensor())
 
     def _take(self, state: State) -> None:
         note = state.note
@@ -329,6 +357,7 @@ class Training:
             self._leave_out(name)
         self._caught = list(note.caught)
         self._losses.extend(note.losses)
+        self._curve.take(state.curve)
         self._before = note.seconds
 
     # --- small things ------------------------------------------------------------------------------
@@ -355,6 +384,8 @@ class Training:
                 self._tests.make(step, path)
         except HalftoneError as error:
             self._tests.tell_none(step, error)
+        except JobCancelled:  # told to keep what there is, it has no time for a picture
+            self._control.check()
         finally:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

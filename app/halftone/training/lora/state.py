@@ -18,6 +18,7 @@ _KEY: Final = "halftone.training"
 _LORA: Final = "lora/"
 _MOMENT: Final = "moment/"
 _GENERATOR: Final = "generator"
+_CURVE: Final = "curve"
 _RATES: Final = ("last_epoch", "_step_count", "base_lrs", "_last_lr")
 
 
@@ -42,12 +43,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """moments: parameter -> name -> value, as the optimizer has them."""
+    """moments: parameter -> name -> value, as the optimizer has them; curve: (2, steps), float32, losses and gradient norms,
+    which decide nothing; None in a file of before.
+    """
 
     note: Note
     weights: dict[str, torch.Tensor]
     moments: dict[str, dict[str, torch.Tensor]]
     generator: torch.Tensor
+    curve: torch.Tensor | None = None
 
 
 def packed(state: State) -> bytes:
@@ -55,6 +59,8 @@ def packed(state: State) -> bytes:
     tensors = {f"{_LORA}{name}": value for name, value in state.weights.items()}
     tensors |= {f"{_MOMENT}{name}/{key}": value for name, own in state.moments.items() for key, value in own.items()}
     tensors[_GENERATOR] = state.generator
+    if state.curve is not None and state.curve.numel():
+        tensors[_CURVE] = state.curve
     ready = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     return save(ready, {_KEY: msgspec.json.encode(state.note).decode()})
 
@@ -73,7 +79,7 @@ def read_state(path: Path) -> State:
             if name.startswith(_MOMENT):
                 parameter, _, key = name.removeprefix(_MOMENT).rpartition("/")
                 moments.setdefault(parameter, {})[key] = value
-        return State(note=note, weights=weights, moments=moments, generator=tensors[_GENERATOR])
+        return State(note=note, weights=weights, moments=moments, generator=tensors[_GENERATOR], curve=tensors.get(_CURVE))
     except (OSError, SafetensorError, msgspec.MsgspecError, KeyError, TypeError) as error:
         raise HalftoneError("train-state-unreadable", str(error), path=str(path)) from error
 

@@ -5,18 +5,43 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.engine import Emit
-from halftone.contract.errors import HalftoneError
+from PIL import Image
+
+from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, PictureReady, TestPicture
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
+from halftone.engine.sampling.frames import thumbnail
 from halftone.library.training_pictures import Size
 from halftone.metadata.picture import output_error
 
 TESTS: Final = "test pictures"
+_SHOWN: Final = 24
+"""Of a run that is gone on with, so many of the last are told."""
 log = logging.getLogger(__name__)
 
 Make = Callable[[PictureRequest, Emit], object]
+
+
+class Unhurried:
+    """The flags of a job while a test picture is made: told to keep what there is, it gives the picture up instead of showing it
+    half made.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def cancelled(self) -> bool:
+        return self._control.cancelled() or self._control.keep()
+
+    def keep(self) -> bool:
+        return False
+
+    def check(self) -> None:
+        """Raise JobCancelled if the job was cancelled, or told to keep what there is."""
+        if self.cancelled():
+            raise JobCancelled
 
 
 class TestPictures:
@@ -29,8 +54,24 @@ class TestPictures:
         self._config = config
         self._prompt = prompt
         self._size = size
-        self._folder = folder / TESTS
         self._emit = emit
+        self.move(folder)
+
+    def move(self, folder: Path) -> None:
+        """folder: of the run, from now on."""
+        self._folder = folder / TESTS
+
+    def tell_made(self, before: int) -> None:
+        """Those that lie there from before this step, the oldest first."""
+        known = [(path, step) for path in sorted(self._folder.glob("*.png")) if (step := _step_of(path)) is not None]
+        for path, step in [one for one in known if one[1] < before][-_SHOWN:]:
+            try:
+                with Image.open(path) as picture:
+                    small = thumbnail(picture.convert("RGB"))
+            except (OSError, SyntaxError, ValueError):
+                log.info("%s cannot be read any more", path, exc_info=True)
+                continue
+            self._emit(TestPicture(step=step, path=str(path), prompt=self._prompt, seed=self._config.test_seed), small)
 
     def make(self, step: int, lora: Path) -> None:
         """With the LoRA of this file. Raises HalftoneError and JobCancelled."""
@@ -39,6 +80,7 @@ class TestPictures:
         except OSError as error:
             raise output_error(error, self._folder, 0) from error
         config, (width, height) = self._config, self._size
+        self._emit(TestPicture(step=step, path="", prompt=self._prompt, seed=config.test_seed))
         request = PictureRequest(
             prompt=self._prompt,
             model=config.model,
@@ -67,3 +109,8 @@ class TestPictures:
             black = facts.black or not facts.finite or facts.state == "not-recovered"
             seed = self._config.test_seed
             self._emit(TestPicture(step=step, path=facts.path, prompt=self._prompt, seed=seed, black=black), small)
+
+
+def _step_of(path: Path) -> int | None:
+    """The step in the name of a test picture."""
+    return int(path.stem) if path.stem.isdecimal() else None
