@@ -193,3 +193,55 @@ def test_sound_weights_that_other_code_wrote_are_those_that_training_goes_on_fro
         network.weight.fill_(0.5)
     guard.step(lambda: network(torch.ones(2, 8).half()).float().square().mean())
     assert torch.allclose(network.weight, torch.full_like(network.weight, 0.5), atol=1e-3)
+
+
+class Reaching(nn.Module):
+    """Passes numbers whose squares no float32 holds, and comes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+        self.far = nn.Sequential(nn.Hardtanh(-3e38, 3e38))
+        self.leave = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.leave(self.far(self.norm(self.enter(x)) * 1e25) * 1e-25)
+
+
+def test_very_large_finite_numbers_are_no_alarm() -> None:
+    torch.manual_seed(0)
+    network, plain = Reaching(), Reaching()
+    plain.load_state_dict(network.state_dict())
+    optimizer, theirs = (torch.optim.SGD(n.parameters(), lr=0.1) for n in (network, plain))
+    guard = TrainingGuard(network, optimizer)
+    x = torch.randn(4, 8)
+    for _ in range(3):
+        assert guard.step(lambda: network(x).square().mean()).applied
+        plain(x).square().mean().backward()
+        theirs.step()
+        theirs.zero_grad()
+    assert guard.caught == []
+    assert all(torch.equal(ours, their) for ours, their in zip(network.parameters(), plain.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+def test_parameters_of_other_types_are_guarded(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    network = nn.Linear(4, 4, dtype=dtype)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01), forecast="off")
+    x = torch.randn(2, 4, dtype=dtype)
+    for _ in range(2):
+        assert guard.step(lambda: network(x).abs().square().mean()).applied
+    network.weight.register_hook(lambda gradient: gradient * torch.nan)
+    before = network.weight.detach().clone()
+    assert not guard.step(lambda: network(x).abs().square().mean()).applied
+    assert torch.equal(network.weight, before)
+
+
+def test_states_on_the_host_are_kept_only_where_there_is_no_copy_beside_the_weights() -> None:
+    network = nn.Linear(4, 4)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01), keep_every=1)
+    guard.step(lambda: network(torch.ones(1, 4)).square().mean())
+    assert guard.memory["beside"] > 0
+    assert guard.memory["host"] == 0

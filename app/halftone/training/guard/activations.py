@@ -1,4 +1,8 @@
-"""What the layers make, looked at while they run: one reduction per output, read when the step is judged."""
+"""What the layers make, looked at while they run: one reduction per output, read when the step is judged.
+
+In float32 that is the 2-norm, which reads every number once: bad where a number is bad, and infinite too where finite ones are so
+large that their squares pass the limit. In 16 bits on a CPU it is the peak, which is taken there sooner.
+"""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +14,8 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from halftone.measure.probe import floating_outputs
-from halftone.measure.stats import PeakBuffer
+from halftone.measure.stats import has_values, peak
+from halftone.training.guard.finite import norm, read
 from halftone.training.guard.networks import joined
 
 _PASS_ON: Final = (nn.Identity, nn.Dropout, nn.Flatten, nn.Unflatten)
@@ -32,19 +37,19 @@ class ActivationWatch:
                 note = cast("Any", partial(self._note, len(self._names)))
                 self._names.append(joined(network, name))
                 self._handles.append(module.register_forward_hook(note))
-        self._uses: list[tuple[int, int]] = []
-        self._buffer = PeakBuffer(0, "cpu")
+        self._seen: list[tuple[int, torch.Tensor | float]] = []
         self.paused = False
 
     def begin(self) -> None:
         """Forget what was seen: a step begins."""
-        self._uses.clear()
-        self._buffer = PeakBuffer(0, self._device)
+        self._seen.clear()
 
     def bad(self) -> list[str]:
         """Layers whose outputs were not finite, in running order. Waits for the device once."""
-        peaks = self._buffer.read()
-        return list(dict.fromkeys(self._names[place] for place, slot in self._uses if not math.isfinite(peaks[slot])))
+        waiting = [found for _, found in self._seen if isinstance(found, torch.Tensor)]
+        numbers = iter(read(waiting))
+        values = [(place, next(numbers) if isinstance(found, torch.Tensor) else found) for place, found in self._seen]
+        return list(dict.fromkeys(self._names[place] for place, value in values if not math.isfinite(value)))
 
     def remove(self) -> None:
         """Take the hooks off."""
@@ -52,16 +57,14 @@ class ActivationWatch:
             handle.remove()
         self._handles.clear()
 
-    _device: torch.device = torch.device("cpu")
-
     def _note(self, place: int, _module: nn.Module, _args: object, output: object) -> None:
         if self.paused:
             return
         for tensor in floating_outputs(output):
-            if not self._uses and tensor.device != self._device:
-                self._device = tensor.device
-                self._buffer = PeakBuffer(0, tensor.device)
-            self._uses.append((place, self._buffer.add(tensor)))
+            if tensor.itemsize < 4 and tensor.is_cpu:
+                self._seen.append((place, peak(tensor)))
+            elif has_values(tensor):
+                self._seen.append((place, norm(tensor)))
 
 
 def _is_layer(module: nn.Module) -> bool:

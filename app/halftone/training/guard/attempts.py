@@ -18,6 +18,8 @@ from halftone.training.guard.replay import Calls
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.targets import bad_target
 
+_SQUARES: Final = 1e15
+"""Numbers beyond this one may be finite where the norm that was taken of them is not."""
 _UPDATES: Final = 3
 """Times that the optimizer's step is made again under a cure of its own."""
 
@@ -140,11 +142,15 @@ class Attempts:
         if math.isfinite(value) and not layers:
             return None
         self._activations.paused = True
+        after = self._good.running_means()
         try:
             self._good.forget_forward()
             origin = self._calls.origin()
         finally:
             self._activations.paused = False
+        if origin is None and math.isfinite(value) and self._calls.largest > _SQUARES:
+            after.put_back()
+            return None
         if origin is not None:
             row = {"data-nonfinite": "loss", "weights-nonfinite": "weights"}.get(origin.cause, "activations")
             return Problem(

@@ -10,7 +10,7 @@ from torch import nn
 from halftone.contract.training import Caught, Cause, Deed, TrainCure, Watched
 from halftone.measure.stats import peak
 from halftone.training.guard.networks import state_tensors
-from halftone.training.guard.outside import Fingerprint, Interference, differences, random_state, take
+from halftone.training.guard.outside import Fingerprint, Interference, differences, parts_of, random_state, take
 from halftone.training.guard.state import GoodState
 
 _ROWS: Final[dict[Cause, Watched]] = {"state-outside": "optimizer", "random-outside": "loss", "autocast-outside": "activations"}
@@ -28,7 +28,7 @@ class Between:
     def __init__(
         self, networks: Mapping[str, nn.Module], parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
     ) -> None:
-        self._networks = networks
+        self._parts = parts_of(networks)
         self._parameters = parameters
         self._optimizer = optimizer
         self._names = {id(parameter): name for name, parameter in parameters.items()}
@@ -56,7 +56,7 @@ class Between:
         return [self._answered(one, good, put_back=put_back) for one in fresh]
 
     def _take(self) -> Fingerprint:
-        return take(self._networks, self._parameters, self._optimizer)
+        return take(self._parts, self._parameters, self._optimizer)
 
     def _reseeded(self, step: int) -> list[Interference]:
         """Random numbers that went on and then stand where an earlier step began: every such step draws the same noise."""

@@ -18,6 +18,12 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().coalesce().values() if tensor.is_sparse else tensor.detach().to_dense()
 
 
+def norm(tensor: torch.Tensor) -> torch.Tensor:
+    """The 2-norm of one, at least in float32, as a scalar on its device; of no more of the graph than its numbers."""
+    values = plain(tensor)
+    return torch.linalg.vector_norm(values, dtype=_wide(values))
+
+
 def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The 2-norm of each in order, as scalars on their devices: not finite where a number is not (or where the squares of finite
     ones pass float32's limit: `bad_among` looks again).
@@ -25,8 +31,7 @@ def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     found: list[torch.Tensor | None] = [None] * len(tensors)
     for places in _alike(tensors):
         held = [plain(tensors[place]) for place in places]
-        wide = torch.float64 if held[0].dtype is torch.float64 else torch.float32
-        made = cast("list[torch.Tensor]", cast("Any", torch)._foreach_norm(held, 2, dtype=wide))  # noqa: SLF001
+        made = cast("list[torch.Tensor]", cast("Any", torch)._foreach_norm(held, 2, dtype=_wide(held[0])))  # noqa: SLF001
         for place, norm in zip(places, made, strict=True):
             found[place] = norm
     return [norm if norm is not None else torch.zeros(()) for norm in found]
@@ -37,7 +42,7 @@ def read(parts: Sequence[torch.Tensor]) -> list[float]:
     found = [0.0] * len(parts)
     for device in {part.device for part in parts}:
         places = [place for place, part in enumerate(parts) if part.device == device]
-        for place, value in zip(places, torch.stack([parts[place].float() for place in places]).tolist(), strict=True):
+        for place, value in zip(places, torch.stack([parts[place] for place in places]).tolist(), strict=True):
             found[place] = value
     return found
 
@@ -48,9 +53,14 @@ def bad_among(tensors: Mapping[Name, torch.Tensor]) -> list[Name]:
 
 
 def _alike(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
-    """Places of tensors of one device and type; those without numbers stand nowhere."""
+    """Places of tensors of one device and type; those without numbers, or with whole ones, stand nowhere."""
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for place, tensor in enumerate(tensors):
-        if has_values(tensor):
+        if has_values(tensor) and (tensor.is_floating_point() or tensor.is_complex()):
             groups.setdefault((tensor.device, tensor.dtype), []).append(place)
     return list(groups.values())
+
+
+def _wide(tensor: torch.Tensor) -> torch.dtype | None:
+    """What the squares of 16-bit numbers are added in; None: in their own type."""
+    return torch.float32 if tensor.itemsize < 4 else None

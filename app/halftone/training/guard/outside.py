@@ -1,13 +1,13 @@
 """What other code changed between two steps: a validation, an average of the weights, a cast of a module that is shared.
 
-The state at the end of a step is written down and held against the state at the beginning of the next one. Nothing is copied:
-dtypes, places, versions and a few numbers of each tensor.
+The state at the end of a step is written down and held against the state at the beginning of the next one. Nothing is copied but
+types, devices, versions and a few numbers of each tensor, all of which one call gathers.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import nn
@@ -30,32 +30,45 @@ class Interference:
     further: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     trained: bool
     version: int
-    place: int
-    sample: torch.Tensor
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Samples:
+    """A few numbers of many tensors, one behind another: of `names` in order, of each so many as `counts` says."""
+
+    names: tuple[Hashable, ...]
+    counts: tuple[int, ...]
+    numbers: torch.Tensor
+
+
+@dataclass(frozen=True)
 class Fingerprint:
     """How everything stood at one moment."""
 
-    parameters: dict[str, _Held] = field(default_factory=dict[str, _Held])
-    moments: dict[tuple[int, str], _Held] = field(default_factory=dict[tuple[int, str], _Held])
-    modes: dict[str, bool] = field(default_factory=dict[str, bool])
-    surroundings: dict[str, str] = field(default_factory=dict[str, str])
+    parameters: Mapping[str, _Held]
+    moments: Mapping[tuple[int, str], _Held]
+    modes: Mapping[str, bool]
+    samples: _Samples
 
 
-def take(networks: Mapping[str, nn.Module], tensors: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> Fingerprint:
-    """tensors: parameters and buffers by name."""
+def parts_of(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """Every module under the name that people see."""
+    return {joined(network, name): part for network, root in networks.items() for name, part in root.named_modules()}
+
+
+def take(parts: Mapping[str, nn.Module], parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> Fingerprint:
+    """parts: modules by name. Does not wait for an accelerator."""
+    moments = {(id(parameter), name): value for parameter, name, value in state_tensors(optimizer)}
     return Fingerprint(
-        parameters={name: _held(tensor) for name, tensor in tensors.items()},
-        moments={(id(parameter), name): _held(value) for parameter, name, value in state_tensors(optimizer)},
-        modes={joined(network, name): part.training for network, root in networks.items() for name, part in root.named_modules()},
+        parameters={name: _held(tensor) for name, tensor in parameters.items()},
+        moments={key: _held(value) for key, value in moments.items()},
+        modes={name: part.training for name, part in parts.items()},
+        samples=_sampled({**parameters, **moments}),
     )
 
 
@@ -80,31 +93,50 @@ def random_state(device: torch.device) -> str:
 def differences(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
     """Everything that changed, one line per kind of change. names: of the parameters that moments belong to, by identity."""
     found = [*_casts(before, after), *_frozen(before, after), *_modes(before, after)]
-    moved = {one.name for one in found if one.cause == "cast-outside"} | {
-        name for one in found if one.cause == "cast-outside" for name in one.further
-    }
-    found += _written(before, after, moved)
-    found += _moments(before, after, names)
-    found += _surroundings(before, after)
-    return found
+    moved = {name for one in found if one.cause == "cast-outside" for name in (one.name, *one.further)}
+    other = _other_numbers(before.samples, after.samples)
+    return [*found, *_written(before, after, moved, other), *_moments(before, after, names, other)]
 
 
 def _held(tensor: torch.Tensor) -> _Held:
-    value = tensor.detach()
-    return _Held(value.dtype, value.device, tensor.requires_grad, tensor._version, value.data_ptr(), _sample(value))  # noqa: SLF001
+    return _Held(tensor.dtype, tensor.device, tensor.requires_grad, tensor._version)  # noqa: SLF001 - the documented way
 
 
-def _sample(value: torch.Tensor) -> torch.Tensor:
-    """A few numbers from all over a tensor; none on an accelerator, where to look at them would wait for it."""
-    if value.numel() == 0 or value.layout is not torch.strided or not value.is_cpu:
-        return torch.zeros(0)
-    flat = value.reshape(-1) if value.is_contiguous() else value.flatten()[: 4 * _SAMPLE]
-    return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()
+@torch.no_grad()
+def _sampled(tensors: Mapping[Any, torch.Tensor]) -> _Samples:
+    """Numbers from all over each tensor; none of one on an accelerator, where to look at them would wait for it."""
+    views = {name: _spread(tensor) for name, tensor in tensors.items() if tensor.is_cpu and tensor.layout is torch.strided}
+    numbers = torch.cat(list(views.values())) if views else torch.zeros(0)
+    return _Samples(tuple(views), tuple(view.numel() for view in views.values()), numbers)
 
 
-def _same_numbers(one: _Held, other: _Held) -> bool:
-    a, b = one.sample, other.sample
-    return a.shape == b.shape and bool(torch.equal(torch.nan_to_num(a, nan=1e30), torch.nan_to_num(b, nan=1e30)))
+def _spread(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of up to `_SAMPLE` numbers: from end to end of memory without gaps, else along the longest dimension."""
+    count, step = tensor.numel(), 1
+    if not (tensor.is_contiguous() or _without_gaps(tensor)):
+        longest = max(range(tensor.dim()), key=tensor.size)
+        count, step = tensor.size(longest), tensor.stride(longest)
+    taken = min(count, _SAMPLE)
+    found = tensor.as_strided((taken,), (step * (count // max(taken, 1)),))
+    # formats of one byte cannot be laid beside wider ones: their bits say as much
+    return found.view(torch.uint8) if tensor.itemsize == 1 and tensor.is_floating_point() else found
+
+
+def _without_gaps(tensor: torch.Tensor) -> bool:
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) == tensor.numel()
+
+
+def _other_numbers(one: _Samples, other: _Samples) -> set[Any]:
+    """Names in both whose numbers are not the same, NaN counted as the same as NaN."""
+    if one.names == other.names and one.counts == other.counts and _same(one.numbers, other.numbers):
+        return set()
+    before = dict(zip(one.names, one.numbers.split(list(one.counts)), strict=True))
+    after = dict(zip(other.names, other.numbers.split(list(other.counts)), strict=True))
+    return {name for name, numbers in before.items() if name in after and not _same(numbers, after[name])}
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _pairs(before: Mapping[Any, _Held], after: Mapping[Any, _Held]) -> Iterator[tuple[Any, _Held, _Held]]:
@@ -141,29 +173,18 @@ def _modes(before: Fingerprint, after: Fingerprint) -> list[Interference]:
     return _one("mode-outside", changed)
 
 
-def _written(before: Fingerprint, after: Fingerprint, moved: set[str]) -> list[Interference]:
+def _written(before: Fingerprint, after: Fingerprint, moved: set[str], other: set[Any]) -> list[Interference]:
     """Parameters whose numbers changed. On an accelerator the counter of writes has to do: there no number is looked at."""
-    changed: list[tuple[str, str, str]] = []
-    for name, a, b in _pairs(before.parameters, after.parameters):
-        counted = a.device.type != "cpu" and a.version != b.version
-        if name not in moved and (counted or not _same_numbers(a, b)):
-            changed.append((name, "", ""))
+    pairs = [(n, a, b) for n, a, b in _pairs(before.parameters, after.parameters) if n not in moved]
+    changed = [(n, "", "") for n, a, b in pairs if n in other or (a.device.type != "cpu" and a.version != b.version)]
     return _one("weights-changed", changed)
 
 
-def _moments(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
+def _moments(before: Fingerprint, after: Fingerprint, names: Mapping[int, str], other: set[Any]) -> list[Interference]:
     gone = [(names.get(key[0], key[1]), key[1], "gone") for key in before.moments if key not in after.moments]
     changed = [
         (names.get(key[0], key[1]), key[1], "changed" if a.dtype == b.dtype else _spelled(b))
         for key, a, b in _pairs(before.moments, after.moments)
-        if a.dtype != b.dtype or a.device != b.device or a.version != b.version or not _same_numbers(a, b)
+        if a.dtype != b.dtype or a.device != b.device or a.version != b.version or key in other
     ]
     return _one("state-outside", gone + changed)
-
-
-def _surroundings(before: Fingerprint, after: Fingerprint) -> list[Interference]:
-    return [
-        Interference("autocast-outside", name, was, after.surroundings[name])
-        for name, was in before.surroundings.items()
-        if after.surroundings.get(name, was) != was
-    ]

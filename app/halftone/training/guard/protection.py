@@ -36,12 +36,15 @@ class LastGood:
         return bytes_of([*self._values.values(), *moments])
 
     def keep(self) -> None:
-        """Take the state as it is now."""
-        self._values = {name: _taken(tensor, self._values.get(name)) for name, tensor in self._held.items()}
+        """Take the state as it is now. What has its place already is written over in one call."""
+        copies = _Copies()
+        self._values = {name: copies.taken(tensor, self._values.get(name)) for name, tensor in self._held.items()}
         if self._optimizer is None:
+            copies.make()
             return
         before = self._moments
-        self._moments = {p: _taken_moments(of, before.get(p, {})) for p, of in _state(self._optimizer).items()}
+        self._moments = {p: copies.taken_moments(of, before.get(p, {})) for p, of in _state(self._optimizer).items()}
+        copies.make()
         self._groups = [_settings(group) for group in self._optimizer.param_groups]
 
     @torch.no_grad()
@@ -67,6 +70,10 @@ class LastGood:
                     now[name] = copy.deepcopy(value)
         for group, settings in zip(optimizer.param_groups, self._groups, strict=True):
             group.update(copy.deepcopy(settings))
+
+    def copy_of(self, parameter: torch.Tensor) -> torch.Tensor:
+        """One of the parameters as it was kept."""
+        return next(self._values[name] for name, held in self._held.items() if held is parameter)
 
     def moments(self, parameter: torch.Tensor) -> dict[str, Any]:
         """The optimizer's state of a parameter as it was kept; empty before the first step."""
@@ -106,6 +113,11 @@ class HostRing:
         """A step ended well: take its state if it is time to."""
         if self._every and (not self._kept or step - self._kept[-1].step >= self._every):
             self._kept.append(Kept(step, {n: _on_host(t) for n, t in self._held.items()}, self._moments()))
+
+    def clear(self) -> None:
+        """Keep none from now on: another copy is better."""
+        self._every = 0
+        self._kept.clear()
 
     def begin_at(self, step: int) -> None:
         """Earlier states are those of another training."""
@@ -149,18 +161,33 @@ def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
     return {name: copy.deepcopy(value) for name, value in group.items() if name not in ("params", "lr")}
 
 
-def _taken(tensor: torch.Tensor, into: torch.Tensor | None) -> torch.Tensor:
-    value = tensor.detach()
-    if into is None or into.shape != value.shape or into.dtype != value.dtype or into.device != value.device:
-        return value.clone()
-    return into.copy_(value)
+class _Copies:
+    """Copies to be made at once into tensors that are there already."""
 
+    def __init__(self) -> None:
+        self._into: list[torch.Tensor] = []
+        self._values: list[torch.Tensor] = []
 
-def _taken_moments(moments: Mapping[str, Any], into: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _taken(value, into.get(name)) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
-        for name, value in moments.items()
-    }
+    def taken(self, tensor: torch.Tensor, into: torch.Tensor | None) -> torch.Tensor:
+        """The copy of one; `into` where that fits it, after `make`."""
+        value = tensor.detach()
+        if into is None or into.shape != value.shape or into.dtype != value.dtype or into.device != value.device:
+            return value.clone()
+        self._into.append(into)
+        self._values.append(value)
+        return into
+
+    def taken_moments(self, moments: Mapping[str, Any], into: Mapping[str, Any]) -> dict[str, Any]:
+        """The copy of what an optimizer keeps for a parameter."""
+        return {
+            name: self.taken(value, into.get(name)) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
+            for name, value in moments.items()
+        }
+
+    def make(self) -> None:
+        """Make them."""
+        if self._into:
+            cast("Any", torch)._foreach_copy_(self._into, self._values)
 
 
 def _put(tensor: torch.Tensor, value: torch.Tensor) -> None:

@@ -56,6 +56,8 @@ class Calls:
         self._kept: list[_Call] = []
         self._handles: list[RemovableHandle] = []
         self.surroundings: dict[str, str] = {}
+        self.largest = 0.0
+        """Largest |x| that a layer made when the calls were run again and all of it was finite."""
         self.paused = False
         for name, network in networks.items():
             note = cast("Any", partial(self._note, name))
@@ -114,6 +116,7 @@ class Calls:
     @torch.no_grad()
     def origin(self) -> Origin | None:
         """Runs the calls again until one goes wrong, and says where. None: all of them were finite."""
+        self.largest = 0.0
         with self._quietly():
             for call in self._kept:
                 if (found := self._look(call)) is not None:
@@ -134,6 +137,7 @@ class Calls:
             return Origin("weights-nonfinite", joined(call.network, name), call.network, broken.module, broken.kind)
         found = origin(readings)
         if found is None:
+            self.largest = max(self.largest, *(reading.peak for reading in readings))
             return None
         further = [joined(call.network, r.module) for r in readings if not r.finite and r.module != found.module]
         return self._judged(call, found, tuple(further))

@@ -1,6 +1,5 @@
 """The good state of a training: what is kept of it, how much that costs, and how it comes back."""
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -39,9 +38,9 @@ class GoodState:
         self.exact = needs_copy(optimizer)
         self._last = LastGood(self.trained, optimizer) if self.exact else None
         self._once: LastGood | None = None
-        self._ring = HostRing({**self.trained, **self._buffers}, optimizer, every=every, keep=keep)
+        self._ring = HostRing({**self.trained, **self._buffers}, optimizer, every=0 if self.exact else every, keep=keep)
         self._ring.offer(0)
-        self._sizes = {name: _root_mean_square(p) for name, p in self.trained.items()} if self.exact else {}
+        self._sizes: dict[str, float] = {}
         self.masters: Masters | None = None
 
     @property
@@ -78,7 +77,7 @@ class GoodState:
         """The step was good."""
         self.steps += 1
         self._once = None
-        self.keep()
+        self._keep()
         self._ring.offer(self.steps)
 
     def begin_at(self, steps: int) -> None:
@@ -88,17 +87,24 @@ class GoodState:
         self._ring.begin_at(steps)
 
     def keep(self) -> None:
-        """What stands there now is good."""
+        """What stands there now is good, though the optimizer did not make it."""
+        self._sizes.clear()
+        self._keep()
+
+    def _keep(self) -> None:
         self._running.keep()
         if self._last is not None:
             self._last.keep()
-            self._sizes = {name: _root_mean_square(p) for name, p in self.trained.items()}
 
     def take_over(self) -> None:
         """Other code wrote sound numbers: training goes on from them."""
         if self.masters is not None:
             self.masters.read()
         self.keep()
+
+    def running_means(self) -> LastGood:
+        """A copy of running means and the like as they are now."""
+        return LastGood(self._buffers, None)
 
     def forget_forward(self) -> None:
         """Running means and the like as they were before a pass that went wrong."""
@@ -122,9 +128,5 @@ class GoodState:
             self._names[id(master)] = self._names[id(parameter)]
         wide = {f"{self._names[id(master)]} (master)": master for _, master in masters.pairs}
         self.exact = True
+        self._ring.clear()
         self._last = LastGood({**self.trained, **wide}, self._optimizer)
-
-
-def _root_mean_square(parameter: torch.Tensor) -> float:
-    norm = float(torch.linalg.vector_norm(parameter.detach(), dtype=torch.float32))
-    return norm / math.sqrt(max(parameter.numel(), 1))

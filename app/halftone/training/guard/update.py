@@ -9,7 +9,7 @@ import torch
 
 from halftone.contract.training import Cause, TrainCure
 from halftone.measure.stats import peak
-from halftone.training.guard.finite import bad_among, norms, read
+from halftone.training.guard.finite import bad_among, norm, norms, read
 from halftone.training.guard.networks import optimized, state_tensors
 from halftone.training.guard.protection import LastGood, bytes_of
 
@@ -65,20 +65,26 @@ def impossible_rate(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) 
 def judge(
     before: LastGood, optimizer: torch.optim.Optimizer, names: Mapping[int, str], sizes: dict[str, float]
 ) -> BadUpdate | None:
-    """After optimizer.step(): None if everything is finite and none of the weights leapt. sizes: root mean square of each
-    parameter after the last good step; brought up to date when this one is good.
+    """After optimizer.step(): None if everything is finite and none of the weights leapt. sizes: root mean square of parameters
+    after the last good step, as far as known; brought up to date when this one is good.
     """
     trained = {names[id(parameter)]: parameter for _, parameter in optimized(optimizer)}
     moments = {(names[id(p)], name): value for p, name, value in state_tensors(optimizer)}
     found = read(norms([*trained.values(), *moments.values()]))
     if not all(map(math.isfinite, found)) and (bad := _bad(trained, moments)):
         return _spoiled(before, optimizer, trained, bad)
-    now = {name: norm / math.sqrt(max(p.numel(), 1)) for (name, p), norm in zip(trained.items(), found, strict=False)}
-    leapt = [name for name, size in now.items() if size > _LARGE and size > _LEAP * max(sizes.get(name, 0.0), 1e-3)]
+    now = {name: length / math.sqrt(max(p.numel(), 1)) for (name, p), length in zip(trained.items(), found, strict=False)}
+    large = [name for name, size in now.items() if size > _LARGE]
+    before_it = {name: sizes[name] if name in sizes else _root_mean_square(before.copy_of(trained[name])) for name in large}
+    leapt = [name for name in large if now[name] > _LEAP * max(before_it[name], 1e-3)]
     if leapt:
         return BadUpdate("learning-rate", leapt[0], trained[leapt[0]].dtype, now[leapt[0]], "none", tuple(leapt[1:9]))
     sizes.update(now)
     return None
+
+
+def _root_mean_square(parameter: torch.Tensor) -> float:
+    return float(norm(parameter)) / math.sqrt(max(parameter.numel(), 1))
 
 
 def _bad(trained: Mapping[str, torch.Tensor], moments: Mapping[tuple[str, str], torch.Tensor]) -> list[str]:
