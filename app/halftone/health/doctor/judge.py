@@ -144,10 +144,11 @@ def _diverged(track: Track) -> Trouble | None:
 
 
 def _stopped(run: Run) -> Happening | None:
-    """The error that a log ends with: one with a traceback, after which it has no number any more."""
+    """The error that a log ends with: one with a traceback, after which it has no finite number any more."""
     ends: dict[str, int] = {}
     for track in run.tracks:
-        ends[track.file] = max(ends.get(track.file, 0), track.seats[-1])
+        last_finite = next((at for at in range(len(track) - 1, -1, -1) if math.isfinite(track.values[at])), 0)
+        ends[track.file] = max(ends.get(track.file, 0), track.seats[last_finite])
     last = [one for one in run.happenings if one.kind in {"error", "out-of-memory"} and one.seat > ends.get(one.file, 0)]
     traced = {one.file for one in last if "traceback" in one.words.lower()}
     last = [one for one in last if one.file in traced]

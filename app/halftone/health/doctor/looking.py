@@ -15,6 +15,8 @@ NEAR: Final = 3
 _FEW: Final = 5
 _MANY: Final = 20
 _WINDOW: Final = 200
+_AHEAD: Final = 12
+"""Numbers in a log within which the processes that write into it come level again."""
 _LASTING: Final = 3
 """Bad norms in a row that no loss scale in search of its place explains, where they last to the end."""
 _RISEN: Final = 2.0
@@ -62,9 +64,17 @@ def _lasting(track: Track) -> int | None:
 
 def _since(track: Track, index: int) -> int:
     """Where the steps begin that lead to this one without starting anew."""
-    while index and track.steps[index - 1] <= track.steps[index]:
+    while index and not begins_anew(track, index):
         index -= 1
     return index
+
+
+def begins_anew(track: Track, index: int) -> bool:
+    """Whether a run was begun again at this number: its step goes back, and stays behind. Of several processes that write into
+    one log one is ahead now and another then.
+    """
+    last = track.steps[index - 1]
+    return track.steps[index] < last and max(track.steps[index : index + _AHEAD]) < last
 
 
 def mates(run: Run, track: Track, quantity: Quantity) -> list[Track]:
@@ -251,12 +261,10 @@ def recovers(bad: Bad) -> Sign | None:
     track = bad.track
     if track.averaged:
         return None
-    last = bad.point.step
     good, count = 0, 0
     for index in range(bad.place, len(track)):
-        if track.steps[index] < last:
+        if index > bad.place and begins_anew(track, index):
             break
-        last = track.steps[index]
         finite = math.isfinite(track.values[index])
         good, count = good + finite, count + (not finite)
     return Sign(code="recovers", where=where(track, bad.point), values=(count, good)) if good >= _LASTING else None

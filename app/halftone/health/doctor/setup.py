@@ -9,9 +9,9 @@ from halftone.health.doctor.found import Where
 from halftone.library.run_logs.series import Setting
 
 _YES: Final = frozenset(("true", "1", "yes", "on"))
-_HALF: Final = re.compile(r"^(?:fp16|16|16-mixed|16-true|float16|half|torch\.float16|pure_fp16)$")
-_BRAIN: Final = re.compile(r"^(?:bf16|bf16-mixed|bf16-true|bfloat16|torch\.bfloat16)$")
-_WIDE: Final = re.compile(r"^(?:no|fp32|32|32-true|float32|torch\.float32)$")
+_HALF: Final = re.compile(r"^(?:fp16|16|16-mixed|16-true|16bit|float_?16|half|torch\.float16|pure_fp16)$")
+_BRAIN: Final = re.compile(r"^(?:bf16|bf16-mixed|bf16-true|bfloat_?16|torch\.bfloat16)$")
+_WIDE: Final = re.compile(r"^(?:no|fp32|32|32-true|t?float_?32|torch\.float32)$")
 _EPSILON: Final = re.compile(r"\beps(?:ilon)?\s*=\s*([\d.eE+-]{1,20})")
 _ADAPTIVE: Final = re.compile(r"prodigy|dadapt|adafactor|schedule-?free", re.IGNORECASE)
 _XL: Final = re.compile(r"sdxl|sd_xl|stable-diffusion-xl|[-_]xl[-_.]", re.IGNORECASE)
@@ -59,8 +59,11 @@ def setup_of(settings: Iterable[Setting]) -> Setup:
     half_weights = half_weights and values.get("masters", "") not in _MASTERS
     if half_weights:
         places["half-weights"] = next((places[key] for key in _PURE if key in places), places.get("precision", (Where(""), "")))
+    if half_weights and precision in {"", "float32"}:
+        precision = "half"
+        places["precision"] = places["half-weights"]
     return Setup(
-        precision=precision or ("half" if half_weights else ""),
+        precision=precision,
         half_weights=half_weights,
         rate=_number(values.get("rate")),
         optimizer=values.get("optimizer", ""),

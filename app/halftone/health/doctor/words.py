@@ -111,7 +111,7 @@ NOTES: Final[dict[NoteCode, str]] = {
     "unreadable": "{0} cannot be read: {1}.",
     "too-many": "{0} holds more than {1} files; the others were not read.",
     "too-large": "{0} is too large to be read.",
-    "unknown-form": "{0} is in wandb's own form, which is not read; {1}.",
+    "unknown-form": "{0} is no file of wandb in a form that is known here; {1}.",
 }
 
 

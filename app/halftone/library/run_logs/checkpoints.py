@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError, sentence
 from halftone.library.header import read_header
 from halftone.library.run_logs.series import Setting
-from halftone.library.run_logs.settings import metadata_settings
+from halftone.library.run_logs.settings import known_settings
 from halftone.library.scan import TensorScan, scan_files
 
 PICKLES: Final = frozenset((".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle"))
@@ -73,7 +73,7 @@ def read_checkpoints(
         except (HalftoneError, OSError) as error:
             found.append(Checkpoint(name, step_in_name(name), {}, problem=_problem(error)))
             continue
-        settings += metadata_settings(metadata, name)
+        settings += known_settings(metadata.items(), name)
         found.append(Checkpoint(name, _step(name, metadata), _kinds(scans), tuple(scan for scan in scans if scan.nonfinite)))
     return sorted(found, key=_order(found)), settings
 

@@ -8,10 +8,11 @@ import math
 import os
 import struct
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
+from halftone.library.run_logs.messages import BYTES, DOUBLE, FLOAT, INT32, INT64, MANY, STRING, Form, message_type
 from halftone.library.run_logs.series import Collector, quantity_of
 
 _HEAD: Final = struct.Struct("<QI")
@@ -20,24 +21,17 @@ _LARGEST: Final = 2**31
 """Bytes of a record; a longer one is a broken length."""
 _LOOKED_AT: Final = 2**14
 """Bytes of a record that can be a scalar; pictures and graphs are passed over."""
-_DOUBLE, _INT64, _INT32, _FLOAT, _STRING, _BYTES, _MESSAGE = 1, 3, 5, 2, 9, 12, 11
-_ONE, _MANY = 1, 3
-_FORM: Final[dict[str, tuple[tuple[str, int, int, int, str], ...]]] = {
+_FORM: Final[Form] = {
     "TensorProto": (
-        ("dtype", 1, _INT32, _ONE, ""),
-        ("tensor_content", 4, _BYTES, _ONE, ""),
-        ("float_val", 5, _FLOAT, _MANY, ""),
-        ("double_val", 6, _DOUBLE, _MANY, ""),
+        ("dtype", 1, INT32),
+        ("tensor_content", 4, BYTES),
+        ("float_val", 5, FLOAT, MANY),
+        ("double_val", 6, DOUBLE, MANY),
     ),
-    "Value": (
-        ("tag", 1, _STRING, _ONE, ""),
-        ("simple_value", 2, _FLOAT, _ONE, ""),
-        ("tensor", 8, _MESSAGE, _ONE, ".TensorProto"),
-    ),
-    "Summary": (("value", 1, _MESSAGE, _MANY, ".Value"),),
-    "Event": (("wall_time", 1, _DOUBLE, _ONE, ""), ("step", 2, _INT64, _ONE, ""), ("summary", 5, _MESSAGE, _ONE, ".Summary")),
+    "Value": (("tag", 1, STRING), ("simple_value", 2, FLOAT), ("tensor", 8, "TensorProto")),
+    "Summary": (("value", 1, "Value", MANY),),
+    "Event": (("wall_time", 1, DOUBLE), ("step", 2, INT64), ("summary", 5, "Summary")),
 }
-"""Fields of the messages: (name, number, type, label, message)."""
 
 
 def is_events(path: Path) -> bool:
@@ -46,7 +40,7 @@ def is_events(path: Path) -> bool:
 
 def read_events(path: Path, into: Collector) -> None:
     """Scalars of an event file. What is broken is noted, and what stands before it kept. OSError if it cannot be read."""
-    event_type, broken = _event_type()
+    event_type, broken = message_type("Event", _FORM)
     with path.open("rb") as file:
         for seat, data in enumerate(_records(file, into)):
             try:
@@ -95,24 +89,6 @@ def _scalar(value: Any) -> float | None:
     kinds = {(1, 4): "<f", (2, 8): "<d", (19, 2): "<e"}
     kind = kinds.get((tensor.dtype, len(tensor.tensor_content)))
     return None if kind is None else struct.unpack(kind, tensor.tensor_content)[0]
-
-
-@cache
-def _event_type() -> tuple[Any, type[Exception]]:
-    """(the message class, what it raises for other bytes)."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name="halftone/event.proto", syntax="proto2")
-    for name, fields in _FORM.items():
-        described = file.message_type.add(name=name)
-        for field, number, kind, label, of in fields:
-            one = described.field.add(name=field, number=number)
-            one.type, one.label = cast("Any", kind), cast("Any", label)
-            if of:
-                one.type_name = of
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Event")), message.DecodeError
 
 
 def _table() -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from halftone.library.run_logs.series import Collector, Happening, Note, Setting
 from halftone.library.run_logs.settings import is_settings, read_settings
 from halftone.library.run_logs.tables import is_table, read_table, read_trainer_state
 from halftone.library.run_logs.text import read_text
+from halftone.library.run_logs.trackers import is_database, is_metric, is_parameter, read_database, read_metric, read_parameter
+from halftone.library.run_logs.wandb_file import is_wandb, read_wandb
 
 _MOST: Final = 5_000
 """Files that are read of one run."""
@@ -102,8 +104,14 @@ def _read(name: str, path: Path, *, alone: bool) -> Collector:
             read_events(path, into)
         elif is_table(path):
             read_table(path, into)
-        elif path.suffix == ".wandb":
-            into.note("unknown-form", "output.log beside it is read")
+        elif is_wandb(path):
+            read_wandb(path, into)
+        elif is_database(path):
+            read_database(path, into)
+        elif is_parameter(path):
+            read_parameter(path, into)
+        elif is_metric(path):
+            read_metric(path, into)
         elif path.suffix == ".json" and read_trainer_state(path, into):
             pass
         elif is_settings(path) and not alone:

@@ -5,14 +5,22 @@ from typing import Final
 
 from halftone.library.run_logs.series import NUMBER, HappeningKind
 
+_NO_NUMBER: Final = r"\b(?:nan|inf|infinite|not (?:a number|finite)|non-?finite)\b"
 _PATTERNS: Final[tuple[tuple[HappeningKind, str], ...]] = (
     (
         "scale-floor",
         r"loss scale already at minimum|minimum loss scale reached|loss scale (?:is at |reached )(?:the |its )?minimum",
     ),
     (
+        "nan-loss",
+        rf"\bloss (?:is|was|became|has become|turned|went)(?: now)? {_NO_NUMBER}|training_step` is (?:nan|inf)"
+        rf"|{_NO_NUMBER} (?:detected |found |encountered )?(?:in (?:the )?)?(?:training )?loss\b(?! scale)",
+    ),
+    (
         "skipped-step",
-        r"gradient overflow\.?\s{0,4}skipping|overflow!.{0,80}skipping step|overflow (?:detected|occurred).{0,80}skipp",
+        r"gradient overflow\.?\s{0,4}skipping|overflow!.{0,80}skipping step|overflow (?:detected|occurred).{0,80}skipp"
+        rf"|{_NO_NUMBER}.{{0,40}}grad.{{0,80}}skipp|grad.{{0,40}}{_NO_NUMBER}.{{0,80}}skipp"
+        rf"|skipp.{{0,80}}{_NO_NUMBER}.{{0,40}}grad",
     ),
     ("nan-latents", r"nan (?:detected|found) in (?:flipped )?latents"),
     ("out-of-memory", r"out of memory|outofmemoryerror"),
@@ -38,8 +46,9 @@ _PATTERNS: Final[tuple[tuple[HappeningKind, str], ...]] = (
 )
 _KEYS: Final[dict[HappeningKind, tuple[str, ...]]] = {
     "scale-floor": ("minimum",),
-    "skipped-step": ("overflow",),
+    "skipped-step": ("overflow", "skipp"),
     "nan-latents": ("latents",),
+    "nan-loss": (" loss", "loss ", "training_step"),
     "out-of-memory": ("memory",),
     "interrupted": ("interrupt", "exiting", "received"),
     "resume": ("resum", "restor", "states from"),
@@ -52,7 +61,13 @@ _ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
 _COMPILED: Final[tuple[tuple[HappeningKind, tuple[str, ...], re.Pattern[str]], ...]] = tuple(
     (kind, _KEYS[kind], re.compile(pattern)) for kind, pattern in _PATTERNS
 )
-_NOT: Final = re.compile(r"does not exist|no checkpoint|not found|num_|every|removing")
+_NOT: Final[dict[HappeningKind, re.Pattern[str]]] = {
+    **dict.fromkeys(
+        ("resume", "validation", "checkpoint"), re.compile(r"does not exist|no checkpoint|not found|num_|every|removing")
+    ),
+    "nan-loss": re.compile(r"\bif\b|\bwhen|\bmay\b.{0,20}\bloss|\bmight\b|\bcould\b|avoid|prevent|in case|--|skip_|causes? "),
+}
+"""Words that show that a thing did not happen, or was only spoken of."""
 _REDUCED: Final = re.compile(
     rf"(?:reducing|reduced|reduce)(?: the)?(?: loss)?(?: scale)? (?:to|by a factor to) ({NUMBER})", re.IGNORECASE
 )
@@ -67,9 +82,8 @@ def happening_in(text: str, lower: str) -> HappeningKind | None:
         return None
     for kind, keys, pattern in _COMPILED:
         if any(key in lower for key in keys) and pattern.search(text if kind == "error" else lower):
-            if kind in {"resume", "validation", "checkpoint"} and _NOT.search(lower):
-                return None
-            return kind
+            unless = _NOT.get(kind)
+            return None if unless is not None and unless.search(lower) else kind
     return None
 
 

@@ -12,7 +12,16 @@ Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
 validation: a loss on pictures that are not learnt from.
 """
 HappeningKind = Literal[
-    "resume", "validation", "checkpoint", "nan-latents", "error", "out-of-memory", "interrupted", "skipped-step", "scale-floor"
+    "resume",
+    "validation",
+    "checkpoint",
+    "nan-latents",
+    "nan-loss",
+    "error",
+    "out-of-memory",
+    "interrupted",
+    "skipped-step",
+    "scale-floor",
 ]
 NoteCode = Literal["cut-off", "damaged", "unreadable", "too-many", "too-large", "unknown-form"]
 

@@ -3,28 +3,51 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from halftone.library.run_logs.series import Collector, Setting
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "precision": ("mixed_precision", "ss_mixed_precision", "precision", "mixed precision type"),
+    "precision": (
+        "mixed_precision",
+        "ss_mixed_precision",
+        "precision",
+        "mixed precision type",
+        "train_dtype",
+        "train/dtype",
+        "model/dtype",
+    ),
     "half-weights": ("full_fp16", "ss_full_fp16", "use_fp16"),
     "masters": ("fp16_mode",),
-    "fp16": ("fp16",),
-    "bf16": ("bf16", "full_bf16"),
-    "weights": ("weight_dtype", "train_dtype"),
+    "fp16": ("fp16", "fp16/enabled", "fp16_enabled"),
+    "bf16": ("bf16", "full_bf16", "bf16/enabled", "bfloat16_enabled"),
+    "weights": ("weight_dtype",),
     "rate": ("learning_rate", "ss_learning_rate", "lr", "base_lr", "unet_lr", "ss_unet_lr"),
     "optimizer": ("optimizer_type", "ss_optimizer", "optimizer", "optim", "optimizer_name"),
     "optimizer-arguments": ("optimizer_args",),
     "epsilon": ("adam_epsilon", "epsilon", "eps", "adam_eps"),
-    "clip": ("max_grad_norm", "ss_max_grad_norm", "gradient_clip_val", "gradient_clip", "clip_grad_norm", "grad_clip"),
+    "clip": (
+        "max_grad_norm",
+        "ss_max_grad_norm",
+        "gradient_clip_val",
+        "gradient_clip",
+        "gradient_clipping",
+        "clip_grad_norm",
+        "grad_clip",
+    ),
     "batch": ("train_batch_size", "per_device_train_batch_size", "ss_batch_size_per_device", "batch_size", "batch_size_per_gpu"),
     "schedule": ("lr_scheduler", "lr_scheduler_type", "ss_lr_scheduler", "lr_schedule"),
-    "warm-up": ("lr_warmup_steps", "ss_lr_warmup_steps", "warmup_steps", "num_warmup_steps"),
-    "model": ("pretrained_model_name_or_path", "ss_sd_model_name", "ss_base_model_version", "model_name_or_path"),
+    "warm-up": ("lr_warmup_steps", "ss_lr_warmup_steps", "warmup_steps", "num_warmup_steps", "learning_rate_warmup_steps"),
+    "model": (
+        "pretrained_model_name_or_path",
+        "ss_sd_model_name",
+        "ss_base_model_version",
+        "model_name_or_path",
+        "base_model_name",
+        "model/name_or_path",
+    ),
     "vae-float32": ("no_half_vae",),
     "vae": ("vae", "ss_vae_name", "pretrained_vae_model_name_or_path"),
     "resumed": ("resume_from_checkpoint", "resume"),
@@ -32,17 +55,20 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 """What is known here -> what programs call it."""
 
 _BY_NAME: Final = {other: name for name, others in NAMES.items() for other in others}
-_ANY: Final = "|".join(sorted(map(re.escape, _BY_NAME), key=len, reverse=True))
-_SAID: Final = re.compile(rf"(?<![\w-])(?:--)?({_ANY})['\"]?\s{{0,3}}[:=]\s{{0,3}}['\"]?([\w.+/\\:-]{{1,200}})", re.IGNORECASE)
-_ARGUMENT: Final = re.compile(rf"--({_ANY})[= ]['\"]?([\w.+/\\:-]{{1,200}})", re.IGNORECASE)
+_ANY: Final = "|".join(sorted(map(re.escape, (name for name in _BY_NAME if "/" not in name)), key=len, reverse=True))
+_SAID: Final = re.compile(
+    rf"(?<![\w-])(?:--)?({_ANY})['\"]?\s{{0,3}}[:=]\s{{0,3}}(?!--)['\"]?([\w.+/\\:-]{{1,200}})", re.IGNORECASE
+)
+_ARGUMENT: Final = re.compile(rf"--({_ANY})[= ](?!--)['\"]?([\w.+/\\:-]{{1,200}})", re.IGNORECASE)
 _FLAG: Final = re.compile(r"--(full_fp16|full_bf16|no_half_vae|fp16|bf16)(?![\w=])", re.IGNORECASE)
 _SPOKEN: Final = re.compile(r"enable full (fp16|bf16) training", re.IGNORECASE)
+_LIGHTNING: Final = re.compile(r"using (16bit|bfloat16) automatic mixed precision", re.IGNORECASE)
+_DEEPSPEED: Final = re.compile(r"\b(fp16_enabled|bfloat16_enabled|gradient_clipping) \.{3,40} ([\w.]{1,20})")
 _YAML: Final = re.compile(
-    rf"^[\s-]{{0,40}}['\"]?({_ANY})['\"]?:\s{{0,9}}['\"]?([\w.+/\\:-]{{1,200}})['\"]?\s*(?:#.*)?$", re.IGNORECASE
+    r"^([\s-]{0,40})['\"]?([\w-]{1,60})['\"]?:(?:\s{1,9}['\"]?([\w.+/\\:-]{1,200})['\"]?|(\s*))\s*(?:#.*)?$"
 )
-_NO_RUN: Final = frozenset(
-    ("config.json", "model_index.json", "scheduler_config.json", "generation_config.json", "preprocessor_config.json")
-)
+_TRAINED: Final = re.compile(r'"(?:--)?(?:learning_rate|optimizer\w*|trainer)"')
+_NO_RUN: Final = frozenset(("model_index.json", "scheduler_config.json", "generation_config.json", "preprocessor_config.json"))
 _MOST: Final = 2**23
 """Bytes of a file of settings."""
 
@@ -51,6 +77,7 @@ STEMS: Final = (
     "precision",
     "fp16",
     "bf16",
+    "bfloat",
     "lr",
     "learning",
     "optim",
@@ -74,12 +101,15 @@ def settings_in(text: str, lower: str, file: str, line: int) -> Iterator[Setting
     found = [(pair.group(1), pair.group(2)) for pattern in (_SAID, _ARGUMENT) for pair in pattern.finditer(text)]
     found += [(flag.group(1), "true") for flag in _FLAG.finditer(text)]
     found += [(f"full_{spoken.group(1)}", "true") for spoken in _SPOKEN.finditer(text)]
+    found += [("precision", spoken.group(1)) for spoken in _LIGHTNING.finditer(text)]
+    found += [(spoken.group(1), spoken.group(2)) for spoken in _DEEPSPEED.finditer(text)]
     return _known(((name, value) for name, value in found), file, line)
 
 
 def _known(pairs: Iterable[tuple[str, Any]], file: str, line: int) -> Iterator[Setting]:
     for name, value in pairs:
-        known = _BY_NAME.get(name.rpartition("/")[2].lower())
+        parts = name.lower().lstrip("-").rsplit("/", 2)
+        known = _BY_NAME.get("/".join(parts[-2:])) or _BY_NAME.get(parts[-1])
         if known is not None and not isinstance(value, dict) and value not in (None, "", "None", "null"):
             yield Setting(known, _spelled(value), file, line)
 
@@ -90,13 +120,18 @@ def _spelled(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)[:200].rstrip(",")
 
 
-def metadata_settings(metadata: Mapping[str, str], file: str) -> list[Setting]:
-    """Of a checkpoint's header, as kohya's scripts write it."""
-    return list(_known(metadata.items(), file, 0))
+def known_settings(pairs: Iterable[tuple[str, Any]], file: str) -> list[Setting]:
+    """Those of names and values that are known: of a checkpoint's header as kohya's scripts write it, of a tracker."""
+    return list(_known(pairs, file, 0))
 
 
 def is_settings(path: Path) -> bool:
     return path.suffix in {".toml", ".yaml", ".yml", ".json"} and path.name not in _NO_RUN and "tokenizer" not in path.name
+
+
+def _is_model(path: Path, text: str) -> bool:
+    """A config.json is mostly a model's own, whose names mean other things; that of a training speaks of its optimizer."""
+    return path.name == "config.json" and not _TRAINED.search(text)
 
 
 def read_settings(path: Path, into: Collector) -> None:
@@ -104,10 +139,11 @@ def read_settings(path: Path, into: Collector) -> None:
     if path.stat().st_size > _MOST:
         return
     text = path.read_text("utf-8-sig", errors="replace")
+    if _is_model(path, text):
+        return
     if path.suffix in {".yaml", ".yml"}:
-        for number, line in enumerate(text.splitlines(), 1):
-            if found := _YAML.match(line):
-                into.settings += _known([(found.group(1), found.group(2))], into.file, number)
+        for number, name, value in _yaml(text):
+            into.settings += _known([(name, value)], into.file, number)
         return
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
@@ -118,11 +154,30 @@ def read_settings(path: Path, into: Collector) -> None:
     into.settings += [msg._replace(line=_line_of(msg, text)) for msg in _known(pairs, into.file, 0)]
 
 
-def _named(content: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _yaml(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, name with the one it stands under, value) of plain values; anything finer of YAML is passed over."""
+    above: list[tuple[int, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _YAML.match(line)
+        if found is None:
+            continue
+        depth, name, value = len(found.group(1)), found.group(2), found.group(3)
+        while above and above[-1][0] >= depth:
+            above.pop()
+        if value is None:
+            above.append((depth, name))
+        else:
+            yield number, f"{above[-1][1]}/{name}" if above else name, value
+
+
+def _named(content: Any, depth: int = 0, above: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(content, list) and depth < 8:
+        for value in content[:50]:
+            yield from _named(value, depth + 1, above)
     if isinstance(content, dict) and depth < 8:
         for key, value in content.items():
-            yield str(key), value
-            yield from _named(value, depth + 1)
+            yield f"{above}/{key}" if above else str(key), value
+            yield from _named(value, depth + 1, str(key))
 
 
 def _line_of(setting: Setting, text: str) -> int:

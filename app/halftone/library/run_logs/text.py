@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from halftone.library.run_logs.lines import Piece, pieces
 from halftone.library.run_logs.said import happening_in, reduced_scale
-from halftone.library.run_logs.series import NUMBER, Collector, Quantity, number_of, quantity_of
+from halftone.library.run_logs.series import NUMBER, Collector, HappeningKind, Quantity, number_of, quantity_of
 from halftone.library.run_logs.settings import settings_in
 
 _HIT: Final = re.compile("loss|norm|lr|rate|scale")
@@ -17,13 +17,18 @@ _NAME: Final = "abcdefghijklmnopqrstuvwxyz0123456789_./*-"
 _LONGEST: Final = 60
 """Letters of a name."""
 _TAIL: Final = re.compile(
-    rf"([\w./*-]{{0,40}})['\"]?\s{{0,3}}[:=|]?\s{{0,9}}(?:tensor\(|np\.float\d+\()?['\"]?({NUMBER})(?=s:|[^\w/]|$)"
+    rf"([\w./*-]{{0,40}})['\"]?\s{{0,3}}[:=|]?\s{{0,9}}(?:tensor\(|np\.float\d+\(|\[)?['\"]?({NUMBER})(?=s:|[^\w/]|$)"
 )
 _BEFORE: Final = re.compile(
     r"(?<![\w./*-])(?:fp16 grad|loss|grad|gradient|learning|train|training|val|valid|validation|eval|evaluation|test) $"
 )
 _BAR: Final = re.compile(r"(?:^|[\s|])(\d{1,12})/(\d{1,12}) ?\[")
-_EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b")
+_EPOCH: Final = re.compile(r"^\s*epoch[ :]{1,2}(\d{1,9})\b(?!.{0,20}steps?\b)")
+_EPOCHS: Final = re.compile(r"^\s*epochs?: {1,3}\d{1,3}%")
+"""A bar of the epochs themselves, under which another counts the steps of each."""
+_OF_EPOCH: Final = re.compile(r"^\s*(?:step|iteration)s?: {1,3}\d{1,3}%")
+_ASIDE: Final = re.compile("val|eval|test|sampl|generat")
+"""Bars of something else than the training."""
 _STEP: Final = re.compile(
     r"(?<![\w-])(?:global[ _]?step|total[ _]?step|train[ _]?step|step|iter(?:ation)?|_step)s?(?:\([a-z]{1,9}\))?"
     r"['\"]?\s{0,3}[:=#|\[(]{0,2}\s{0,9}(\d{1,15})(?![\d.]*[a-z%]|\.\d*[1-9])"
@@ -43,8 +48,14 @@ class Reader:
         self._seat = 0
         self._bar: tuple[int, int] | None = None
         """(step, of how many) of the bar that is longest: the one of the training."""
+        self._epochs: int | None = None
+        """How many epochs were done, where a bar of its own counts them."""
         self._counted: dict[str, int] = {}
+        self._loss: tuple[str, float] = ("loss", 0.0)
+        """(name, last number) of the loss of the training."""
         self._begun = False
+        self._told = False
+        """Whether any number came with its step."""
         self.step: int | None = None
 
     def take(self, piece: Piece) -> None:
@@ -68,11 +79,23 @@ class Reader:
         if kind is not None:
             self._happened(kind, piece)
 
-    def _happened(self, kind: Any, piece: Piece) -> None:
-        self._into.happened(kind, self.step, piece.number, self._seat, piece.text)
+    def _happened(self, kind: HappeningKind, piece: Piece) -> None:
+        step = self._bar[0] if self.step is None and self._bar else self.step
+        fatal = kind == "nan-loss" and "Error: " in piece.text
+        self._into.happened("error" if fatal else kind, step, piece.number, self._seat, piece.text)
+        if kind == "nan-loss":
+            self._bad_loss(piece)
         scale = reduced_scale(piece.text) if kind == "skipped-step" else None
         if scale is not None:
             self._put([("loss scale", "scale", number_of(scale))], self.step, piece, math.nan)
+
+    def _bad_loss(self, piece: Piece) -> None:
+        """A loss that is told in words alone, in the step after the last one that was shown."""
+        name, last = self._loss
+        if math.isfinite(last):
+            told = _STEP.search(piece.text.lower())
+            step = int(told.group(1)) if told else 1 if self.step is None else self.step + 1
+            self._put([(name, "loss", math.nan)], step, piece, math.nan)
 
     def _bar_step(self, text: str) -> int | None:
         """The step of a bar; of one that counts the batches of an epoch the step since the beginning. text: in small letters."""
@@ -80,9 +103,15 @@ class Reader:
         if found is None:
             return None
         done, total = int(found.group(1)), int(found.group(2))
+        if _EPOCHS.match(text):
+            self._epochs = done
+            return None
         epoch = _EPOCH.search(text) if "epoch" in text else None
-        if epoch:
-            done, total = done + int(epoch.group(1)) * total, total * (int(epoch.group(1)) + 1)
+        before = int(epoch.group(1)) if epoch else self._epochs if self._epochs and _OF_EPOCH.match(text) else None
+        if before is not None:
+            done, total = done + before * total, total * (before + 1)
+        if _ASIDE.search(text, 0, found.start()):
+            return None
         if self._bar is None or total >= self._bar[1] or "loss" in text:
             self._bar = (done, total)
             return done
@@ -124,14 +153,23 @@ class Reader:
 
     def _put(self, found: list[tuple[str, Quantity, float]], step: int | None, piece: Piece, wall: float) -> None:
         for tag, quantity, value in found:
-            at = step
-            if at is None:
-                at = self._bar[0] if self._bar else self._counted.get(tag, 0) + 1
+            at = self._unstepped(tag, quantity) if step is None else step
             self._counted[tag] = at
             exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
             self._into.put(tag, quantity, at, exact, piece.number, self._seat, wall)
             self.step = at
-            self._begun = self._begun or quantity == "loss"
+            self._told = self._told or step is not None
+            if quantity == "loss":
+                self._begun = True
+                self._loss = (tag, exact)
+
+    def _unstepped(self, tag: str, quantity: Quantity) -> int:
+        """The step of a number that stands without one: that of the bar, the last one that was told, or its count."""
+        if self._bar:
+            return self._bar[0]
+        if self._told and self.step is not None and quantity in {"scale", "gradient", "rate"}:
+            return self.step
+        return self._counted.get(tag, 0) + 1
 
 
 def _lower(text: str) -> str:

@@ -12,7 +12,20 @@ from tests.helpers.run_logs import record, scalar_event
 from halftone.library.run_logs.folder import read_run
 
 EVENTS = "events.out.tfevents.1"
-NAMES = ("a.log", "a.csv", "trainer_state.json", "a.jsonl", "c.toml", "c.yaml", "c.json", EVENTS, "m.safetensors")
+NAMES = (
+    "a.log",
+    "a.csv",
+    "trainer_state.json",
+    "a.jsonl",
+    "c.toml",
+    "c.yaml",
+    "c.json",
+    EVENTS,
+    "m.safetensors",
+    "r.wandb",
+    "l.db",
+    "metrics",
+)
 _SAID = ("step", " ", "1e999", "\x1b[31m", "Epoch 3:", " 5/10 [", "--lr 1", "Traceback", "Gradient overflow. Skipping")
 _SIGNS = tuple('=:{}[],|0"\ufeff\r\n')
 _NAMES = ("loss", "nan", "lr", "inf", "grad_norm", "epoch", "log_history", "log_scale", "9" * 25)
@@ -31,6 +44,14 @@ def test_any_bytes(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     assert read_run(tmp_path).files == 1
     assert read_run(tmp_path / name).files == 1
+
+
+@quick
+@given(data=st.binary(max_size=200), start=st.sampled_from((b":W&B\xe1\xbe\x00", b"SQLite format 3\0")))
+def test_any_bytes_behind_a_right_beginning(tmp_path: Path, data: bytes, start: bytes) -> None:
+    for name in ("r.wandb", "l.db"):
+        (tmp_path / name).write_bytes(start + data)
+        assert read_run(tmp_path / name).files == 1
 
 
 @quick
