@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHe
 from halftone.contract.training import Caught, TrainConfig, TrainReport
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
 from halftone.training.guard.cures import holder_of
-from halftone.training.lora.bases import Tensors
+from halftone.training.lora.batches import Fed, draw
 from halftone.training.lora.curve import Curve
 from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
 from halftone.training.lora.network import LoraNetwork, checkpoint, put_lora, put_weights, weights_of
@@ -44,18 +43,6 @@ _TRY_AGAIN: Final = 10
 """Steps after which a save that failed is tried again."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Fed:
-    """One batch, drawn and on the device."""
-
-    names: Batch
-    clean: torch.Tensor
-    noise: torch.Tensor
-    time: torch.Tensor
-    told: Tensors
-    size: tuple[int, int]
 
 
 class Training:
@@ -106,6 +93,8 @@ class Training:
         self._first = self._guard.steps + 1
         self._started = time.perf_counter()
         self._unsaved = False
+        self._saved = self._guard.steps
+        self._begun = self._drawn()
 
     @property
     def lora(self) -> LoraNetwork:
@@ -133,15 +122,21 @@ class Training:
             while self._guard.steps < self._config.steps and not self._ends():
                 if not self._step():
                     break
+            return self._finish()
+        except JobCancelled:
+            raise
+        except Exception:
+            self._rescue()
+            raise
         finally:
             self._guard.remove()
-        return self._finish()
 
     # --- one step ----------------------------------------------------------------------------------
 
     def _step(self) -> bool:
         """False: the answer to a stop was to end."""
         began, rate = time.perf_counter(), self._rate()
+        self._begun = self._drawn()
         try:
             report, loss = self._until_applied()
         except TrainingStopped as stopped:
@@ -173,32 +168,11 @@ class Training:
         losses: list[float] = []
         while True:
             self._control.check()
-            fed = self._draw()
+            fed = draw(self._on, self._order, self._config, self._generator)
             report = self._guard.step(lambda fed=fed: self._loss(fed), items=fed.names)
             losses.append(report.loss)
             if report.applied or any(one.did == "skipped" for one in report.caught) or len(losses) >= 2 * self._config.accumulate:
                 return report, sum(losses) / len(losses)
-
-    def _draw(self) -> Fed:
-        """Everything random of a batch is drawn here, in this order, whatever becomes of the batch."""
-        encoded, base = self._on.encoded, self._on
-        names = self._order.next()
-        share = 0.5 if self._config.flip else 0.0
-        latents = [encoded.latents[name, self._order.happens(share)] for name in names]
-        texts = ["" if self._order.happens(self._config.caption_dropout) else encoded.captions[name] for name in names]
-        clean = torch.cat(latents)
-        patches = clean.shape[1] if clean.dim() == 3 else clean.shape[-1] * clean.shape[-2]
-        moment = base.objective.draw(len(names), patches, self._generator)
-        noise = torch.randn(clean.shape, generator=self._generator)
-        words = [encoded.words[text] for text in texts]
-        narrow = torch_dtype(self._on.dtype)
-
-        def there(value: torch.Tensor) -> torch.Tensor:
-            return value.to(self._on.device, narrow if value.is_floating_point() else value.dtype)
-
-        told = {key: there(torch.cat([one[key] for one in words])) for key in words[0]}
-        clean, noise, moment = (value.to(self._on.device) for value in (clean, noise, moment))
-        return Fed(names, clean, noise, moment, told, self._order.pictures[names[0]].shape)
 
     def _loss(self, fed: Fed) -> torch.Tensor:
         objective, narrow = self._on.objective, torch_dtype(self._on.dtype)
@@ -284,8 +258,24 @@ class Training:
             log.warning("step %d was not saved: %s", step, error)
             self._emit(TrainUnsaved(step=step, error=error.as_facts()))
             return
-        self._unsaved = False
+        self._unsaved, self._saved = False, step
         self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
+
+    def _rescue(self) -> None:
+        """An error ends the training: what was learnt since the last save is saved, if it can be, as after the last whole step."""
+        step, left, drawn = self._begun
+        if step == self._guard.steps:  # what a step that came to nothing drew is drawn again
+            self._order.left = left
+            self._generator.set_state(drawn)
+        if self._guard.steps > self._saved:
+            try:
+                self._save(self._guard.steps)
+            except Exception:  # of a lost device, say: what ended the training is what is told
+                log.warning("step %d could not be saved after an error", self._guard.steps, exc_info=True)
+
+    def _drawn(self) -> tuple[int, list[Batch], torch.Tensor]:
+        """Steps so far, and what was drawn for the next ones."""
+        return self._guard.steps, list(self._order.left), self._generator.get_state()
 
     def _save_in(self, output: str) -> None:
         """From now on in another folder, and there at once; where that cannot be, it is told, and all stays as it was."""
@@ -382,10 +372,10 @@ class Training:
             write(path, self._lora_bytes(step))
             with torch.random.fork_rng(devices=[]):
                 self._tests.make(step, path)
-        except HalftoneError as error:
-            self._tests.tell_none(step, error)
         except JobCancelled:  # told to keep what there is, it has no time for a picture
             self._control.check()
+        except Exception as error:  # noqa: BLE001 - whatever a picture fails of, the training does not end with it
+            self._tests.tell_none(step, error)
         finally:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -8,13 +8,15 @@ from typing import Final
 from PIL import Image
 
 from halftone.contract.engine import Control, Emit
-from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, PictureReady, TestPicture
 from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
 from halftone.engine.sampling.frames import thumbnail
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.training_pictures import Size
 from halftone.metadata.picture import output_error
+from halftone.settings.places import log_dir
 
 TESTS: Final = "test pictures"
 _SHOWN: Final = 24
@@ -96,11 +98,11 @@ class TestPictures:
         )
         self._make(request, lambda event, blob=b"": self._tell(step, event, blob))
 
-    def tell_none(self, step: int, error: HalftoneError) -> None:
+    def tell_none(self, step: int, error: Exception) -> None:
         """Why there is none after this step."""
         log.warning("no test picture after step %d: %s", step, error)
-        told = TestPicture(step=step, path="", prompt=self._prompt, seed=self._config.test_seed, error=error.as_facts())
-        self._emit(told)
+        facts = _facts(error)
+        self._emit(TestPicture(step=step, path="", prompt=self._prompt, seed=self._config.test_seed, error=facts))
 
     def _tell(self, step: int, event: AnyEvent, blob: bytes) -> None:
         """Of all that is said while a picture is made, the picture."""
@@ -114,3 +116,11 @@ class TestPictures:
 def _step_of(path: Path) -> int | None:
     """The step in the name of a test picture."""
     return int(path.stem) if path.stem.isdecimal() else None
+
+
+def _facts(error: Exception) -> ErrorFacts:
+    if isinstance(error, HalftoneError):
+        return error.as_facts()
+    if is_out_of_memory(error):
+        return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)})
+    return ErrorFacts(code="internal", facts={"detail": first_line(error), "log": str(log_dir())})

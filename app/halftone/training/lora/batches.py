@@ -1,0 +1,44 @@
+"""A batch on its way to the denoiser: pictures, words, times and noise, all that is random in it drawn from one generator."""
+
+from dataclasses import dataclass
+
+import torch
+
+from halftone.contract.training import TrainConfig
+from halftone.training.lora.bases import Tensors
+from halftone.training.lora.order import Batch, Order
+from halftone.training.lora.prepare import Prepared, torch_dtype
+
+
+@dataclass(frozen=True)
+class Fed:
+    """One batch, drawn and on the device."""
+
+    names: Batch
+    clean: torch.Tensor
+    noise: torch.Tensor
+    time: torch.Tensor
+    told: Tensors
+    size: tuple[int, int]
+
+
+def draw(on: Prepared, order: Order, config: TrainConfig, generator: torch.Generator) -> Fed:
+    """Everything random of a batch is drawn here, in this order, whatever becomes of the batch."""
+    encoded = on.encoded
+    names = order.next()
+    share = 0.5 if config.flip else 0.0
+    latents = [encoded.latents[name, order.happens(share)] for name in names]
+    texts = ["" if order.happens(config.caption_dropout) else encoded.captions[name] for name in names]
+    clean = torch.cat(latents)
+    patches = clean.shape[1] if clean.dim() == 3 else clean.shape[-1] * clean.shape[-2]
+    moment = on.objective.draw(len(names), patches, generator)
+    noise = torch.randn(clean.shape, generator=generator)
+    words = [encoded.words[text] for text in texts]
+    narrow = torch_dtype(on.dtype)
+
+    def there(value: torch.Tensor) -> torch.Tensor:
+        return value.to(on.device, narrow if value.is_floating_point() else value.dtype)
+
+    told = {key: there(torch.cat([one[key] for one in words])) for key in words[0]}
+    clean, noise, moment = (value.to(on.device) for value in (clean, noise, moment))
+    return Fed(names, clean, noise, moment, told, order.pictures[names[0]].shape)
