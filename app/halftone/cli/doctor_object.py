@@ -5,7 +5,7 @@ from typing import Any
 
 from halftone.cli.objects import SCHEMA
 from halftone.health.doctor.found import Diagnosis, First, Sign, Trouble, Where
-from halftone.health.doctor.words import ADVICE, CAUSES, NOTES, sign_words, trouble_words, value_words
+from halftone.health.doctor.words import ADVICE, NOTES, cause_words, sign_words, trouble_words, value_words
 from halftone.library.run_logs.folder import Run
 
 
@@ -20,7 +20,7 @@ def doctor_object(place: str, read: Run, found: Diagnosis) -> dict[str, Any]:
         "causes": [
             {
                 "cause": one.cause,
-                "message": CAUSES[one.cause],
+                "message": cause_words(one),
                 "points": one.score,
                 "for": [sign.code for sign in one.signs],
                 "against": [sign.code for sign in one.against],

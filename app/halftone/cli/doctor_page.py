@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from halftone.health.doctor.found import Diagnosis, First, Sign, SignCode, Suspect
-from halftone.health.doctor.words import CAUSES, NOTES, advice_words, sign_words, trouble_words, value_words, where_words
+from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
 from halftone.health.words import number
 from halftone.library.run_logs.folder import Run
 
@@ -31,7 +31,9 @@ _ASIDE: Final[tuple[SignCode, ...]] = (
 def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = None) -> None:
     out = console or Console(highlight=False)
     if found.verdict == "sound":
-        _put(out, f"✓ The run is sound{_span(found)}.", 0, "bold green", hanging=2)
+        told = any(track.quantity != "rate" for track in read.tracks)
+        line = f"The run is sound{_span(found)}." if told else "No checkpoint holds a bad number; no log of the losses was found."
+        _put(out, f"✓ {line}", 0, "bold green", hanging=2)
         if found.last_loss is not None:
             _put(out, f"Every loss that was read is finite; the last one is {found.last_loss:.4g}.", 2)
     for trouble in found.troubles:
@@ -41,14 +43,21 @@ def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = Non
         elif where := where_words(trouble.where):
             _put(out, where, 2, "dim")
     _put(out, _read_line(read), 2, "dim")
-    _show_causes(out, found)
+    _show_causes(out, read, found)
     if found.troubles and found.last_sound:
         out.print()
         _put(out, f"The last checkpoint without a bad number: {found.last_sound}", 2)
     _show_notes(out, read)
 
 
-def _show_causes(out: Console, found: Diagnosis) -> None:
+def _no_cause(read: Run) -> str:
+    """What would tell more."""
+    norms = any(track.quantity == "gradient" for track in read.tracks)
+    more = "Give its settings and what it printed too" if norms else "Log the gradient norm"
+    return f"Nothing that was read points to a cause. {more}, or train with Halftone's guard."
+
+
+def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
     told = {sign.code for suspect in found.suspects for sign in (*suspect.signs, *suspect.against)}
     for index, (suspect, most) in enumerate(zip(found.suspects, _EVIDENCE, strict=False), 1):
         out.print()
@@ -57,7 +66,7 @@ def _show_causes(out: Console, found: Diagnosis) -> None:
         _show_cause(out, index, suspect, most)
     if found.first is not None and not found.suspects:
         out.print()
-        _put(out, "Nothing that was read points to a cause. Log the gradient norm, or train with Halftone's guard.", 2)
+        _put(out, _no_cause(read), 2)
     aside = [sign for sign in found.signs if sign.code not in told and (sign.code in _ASIDE or not found.suspects)]
     if aside:
         out.print()
@@ -67,7 +76,7 @@ def _show_causes(out: Console, found: Diagnosis) -> None:
 
 def _show_cause(out: Console, index: int, suspect: Suspect, most: int) -> None:
     points = f"{suspect.score} point{'' if suspect.score == 1 else 's'}"
-    _put(out, f"{index}  {CAUSES[suspect.cause]} ({points})", 2, "bold", hanging=3)
+    _put(out, f"{index}  {cause_words(suspect)} ({points})", 2, "bold", hanging=3)
     _evidence(out, suspect.signs[:most], "+")
     _evidence(out, suspect.against[:2], "−")
     if suspect.advice:

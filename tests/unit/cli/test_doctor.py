@@ -98,3 +98,18 @@ def test_an_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_the_group_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help"]) == 0
     assert "doctor" in capsys.readouterr().out
+
+
+def test_checkpoints_alone_are_not_called_a_sound_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "lora-step30.safetensors")
+    code, out, _ = told(capsys, str(tmp_path))
+    assert code == 0
+    assert out.startswith("✓ No checkpoint holds a bad number; no log of the losses was found.")
+
+
+def test_what_would_tell_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The norm of the gradients is not asked for where it is there."""
+    entry = '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.4}\n{"step": 3, "loss": NaN'
+    for more, advice in (("", "Log the gradient norm"), (', "grad_norm": NaN', "Give its settings and what it printed too")):
+        (tmp_path / "a.jsonl").write_text(f"{entry}{more}}}\n")
+        assert advice in " ".join(told(capsys, str(tmp_path))[1].split())

@@ -43,6 +43,7 @@ SignCode = Literal[
     "half-weights",
     "bfloat16",
     "float32",
+    "precision-untold",
     "epsilon-zero",
     "no-clip",
     "nan-latents",
@@ -85,13 +86,16 @@ class Where(NamedTuple):
 
 
 class First(msgspec.Struct, frozen=True, kw_only=True):
-    """The first number that is not finite. tag: as the log names it; wall: seconds since 1970, None if not told."""
+    """The first number that is not finite. tag: as the log names it; wall: seconds since 1970, None if not told; counted: the
+    log names no steps, so that its step is the count of the numbers.
+    """
 
     quantity: Quantity
     tag: str
     value: float
     where: Where
     wall: float | None = None
+    counted: bool = False
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,14 @@ def _tells(run: Run) -> bool:
 def _first(bad: Bad) -> First:
     track, point = bad.track, bad.point
     wall = point.wall if math.isfinite(point.wall) else None
-    return First(quantity=track.quantity, tag=track.tag, value=point.value, where=looking.where(track, point), wall=wall)
+    return First(
+        quantity=track.quantity,
+        tag=track.tag,
+        value=point.value,
+        where=looking.where(track, point),
+        wall=wall,
+        counted=track.counted,
+    )
 
 
 def _of(run: Run, quantity: str) -> list[Track]:
@@ -230,6 +237,8 @@ def _setup_signs(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
     place, said = setup.place("precision")
     if setup.precision in codes:
         yield Sign(code=codes[setup.precision], where=place, values=(said,))
+    elif bad is not None:
+        yield Sign(code="precision-untold")
     if setup.half_weights:
         place, said = setup.place("half-weights")
         yield Sign(code="half-weights", where=place, values=(said,))
@@ -300,7 +309,8 @@ def _last_sound(checkpoints: Sequence[Checkpoint], bad: Bad | None) -> str:
 
 
 def _span(tracks: Sequence[Track]) -> tuple[int, int] | None:
-    steps = [track.steps for track in tracks if track.quantity in {"loss", "gradient"} and not track.by_epoch]
+    told = [track for track in tracks if track.quantity in {"loss", "gradient"} and not track.counted]
+    steps = [track.steps for track in told if not track.by_epoch]
     return (min(map(min, steps)), max(map(max, steps))) if steps else None
 
 

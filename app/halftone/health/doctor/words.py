@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from halftone.health.doctor.found import Advice, First, Sign, SignCode, Suspicion, Trouble, TroubleCode, Where
+from halftone.health.doctor.found import Advice, First, Sign, SignCode, Suspect, Suspicion, Trouble, TroubleCode, Where
 from halftone.health.words import NARROW, Words, number
 from halftone.library.run_logs.series import NoteCode, Quantity
 
@@ -26,6 +26,12 @@ TROUBLES: Final[dict[TroubleCode, str]] = {
     "stopped": "The run ended with an error: “{0}”.",
 }
 
+_COUNTED: Final = "{0} is not finite from the number {1} of its kind on; the log names no steps."
+_SINGLE: Final[dict[TroubleCode, str]] = {
+    "weights": "The checkpoint holds numbers that are not finite, in the tensor {1}.",
+    "latents": "A picture became latents that are not numbers: “{1}”.",
+}
+
 SIGNS: Final[dict[SignCode, str]] = {
     "first-step": "It was bad from the very first step.",
     "first-logged": "The first number in the log, of step {0}, is bad already.",
@@ -34,11 +40,11 @@ SIGNS: Final[dict[SignCode, str]] = {
     "steady": "The loss was steady to the end: {0} in the last steps, {1} in those before.",
     "loss-rising": "The loss had been rising: from {0} to {1}.",
     "loss-jump": "The loss had jumped: from around {0} to {1}.",
-    "loss-hidden": "The loss is told as exactly 0 in {0} places: transformers' Trainer writes that instead of a bad loss.",
+    "loss-hidden": "The loss is told as exactly 0 from there on ({0} times): transformers' Trainer writes that for a bad one.",
     "gradient-spike": "The gradient norm had leapt to {0} in step {1}; {2} was usual.",
     "gradient-steady": "The gradient norm was as usual to the end: {1}, around {0} before.",
     "gradient-first": "The gradient norm was bad first, in step {0}, while the loss was still finite: it arose on the way back.",
-    "gradient-skips": "{0} of {1} gradient norms are not finite; a loss scale leaves such steps out.",
+    "gradient-skips": "Gradient norms that are not finite: {0} of {1}; a loss scale leaves such steps out.",
     "recovers": "Finite numbers follow: {0} bad ones, {1} good ones after the first of them.",
     "scale-falling": "The loss scale had fallen from {0} in step {1} to {2} in step {3}.",
     "scale-floor": "The loss scale reached its floor.",
@@ -55,6 +61,7 @@ SIGNS: Final[dict[SignCode, str]] = {
     "half-weights": "The weights themselves were in FP16.",
     "bfloat16": "It was trained in BF16, which has the range of FP32.",
     "float32": "It was trained in FP32.",
+    "precision-untold": "Nothing that was read tells the precision.",
     "epsilon-zero": "The optimizer's epsilon, {0}, is 0 in FP16, so that its update may be 0 divided by 0.",
     "no-clip": "Gradients were not clipped.",
     "nan-latents": "The trainer said so itself: “{0}”.",
@@ -84,6 +91,8 @@ CAUSES: Final[dict[Suspicion, str]] = {
     "validation": "The validation changed the model: its type, its mode or a shared part were not put back.",
     "vae-overflow": "The VAE overflowed in FP16 when it encoded the pictures.",
 }
+
+_IF_HALF: Final = f"If it was trained in FP16, a layer made a number above its limit, 65{NARROW}504."
 
 ADVICE: Final[dict[Advice, str]] = {
     "epsilon-1e-4": "Set the optimizer's epsilon to 1e-4",
@@ -117,8 +126,18 @@ NOTES: Final[dict[NoteCode, str]] = {
 
 def trouble_words(trouble: Trouble, first: First | None) -> Words:
     if trouble.code == "nonfinite" and first is not None:
-        return Words(TROUBLES["nonfinite"], (Words(QUANTITIES[first.quantity]), first.where.step or 0))
-    return Words(TROUBLES[trouble.code], tuple(map(_told, trouble.values)))
+        template = _COUNTED if first.counted else TROUBLES["nonfinite"]
+        return Words(template, (Words(QUANTITIES[first.quantity]), first.where.step or 0))
+    template = TROUBLES[trouble.code]
+    if trouble.values and trouble.values[0] == 1:
+        template = _SINGLE.get(trouble.code, template)
+    return Words(template, tuple(map(_told, trouble.values)))
+
+
+def cause_words(suspect: Suspect) -> str:
+    """Of the limit of FP16 only with an "if" where nothing tells that it was used."""
+    untold = suspect.cause == "activation-overflow" and any(sign.code == "precision-untold" for sign in suspect.against)
+    return _IF_HALF if untold else CAUSES[suspect.cause]
 
 
 def sign_words(sign: Sign) -> Words:

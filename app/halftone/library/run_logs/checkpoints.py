@@ -16,7 +16,9 @@ _STEP: Final = (
     re.compile(r"(?:global_?step|step|iter)[-_=]?0*(\d{1,15})(?!\d)", re.IGNORECASE),
     re.compile(r"checkpoint[-_]0*(\d{1,15})(?!\d)", re.IGNORECASE),
 )
-_NO_RUN: Final = re.compile(r"optimizer|random_states", re.IGNORECASE)
+_NO_RUN: Final = re.compile(r"optimizer|random_states|^state\.safetensors$", re.IGNORECASE)
+_CACHE: Final = re.compile(r"(?:^|[_-])cache$", re.IGNORECASE)
+"""Folders of latents and words that were made ready, not of weights."""
 
 
 class Kind(NamedTuple):
@@ -40,7 +42,8 @@ class Checkpoint(NamedTuple):
 
 
 def is_checkpoint(path: Path) -> bool:
-    return path.suffix.lower() == ".safetensors" and not _NO_RUN.search(path.name)
+    cached = any(_CACHE.search(part) for part in path.parts[:-1])
+    return path.suffix.lower() == ".safetensors" and not _NO_RUN.search(path.name) and not cached
 
 
 def is_pickle(path: Path) -> bool:

@@ -81,6 +81,8 @@ class Track:
     lines: "array[int]" = field(default_factory=lambda: array("q"))
     seats: "array[int]" = field(default_factory=lambda: array("q"))
     walls: "array[float]" = field(default_factory=lambda: array("d"))
+    counted: bool = False
+    """Whether its steps are no steps, but the count of its numbers, where the log names none."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -121,12 +123,24 @@ class Collector:
         self.notes: list[Note] = []
         self._told: dict[str, int] = {}
 
-    def put(self, tag: str, quantity: Quantity, step: int, value: float, line: int, seat: int, wall: float = math.nan) -> None:
+    def put(
+        self,
+        tag: str,
+        quantity: Quantity,
+        step: int,
+        value: float,
+        line: int,
+        seat: int,
+        wall: float = math.nan,
+        *,
+        counted: bool = False,
+    ) -> None:
+        """counted: the step is only the number's place among those of its name."""
         if abs(step) > _MOST:
             return
         track = self.tracks.get(tag)
         if track is None:
-            track = self.tracks[tag] = Track(self.file, tag, quantity)
+            track = self.tracks[tag] = Track(self.file, tag, quantity, counted=counted)
         track.put(step, value, line, seat, wall)
 
     def happened(self, kind: HappeningKind, step: int | None, line: int, seat: int, words: str) -> None:

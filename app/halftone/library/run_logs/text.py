@@ -153,12 +153,12 @@ class Reader:
 
     def _put(self, found: list[tuple[str, Quantity, float]], step: int | None, piece: Piece, wall: float) -> None:
         for tag, quantity, value in found:
+            self._told = self._told or step is not None or self._bar is not None
             at = self._unstepped(tag, quantity) if step is None else step
             self._counted[tag] = at
             exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
-            self._into.put(tag, quantity, at, exact, piece.number, self._seat, wall)
+            self._into.put(tag, quantity, at, exact, piece.number, self._seat, wall, counted=step is None and not self._told)
             self.step = at
-            self._told = self._told or step is not None
             if quantity == "loss":
                 self._begun = True
                 self._loss = (tag, exact)

@@ -11,6 +11,7 @@ from tests.helpers.run_logs import BAD, diffusers, events, kohya, metrics_csv, s
 
 from halftone.health.doctor.found import Advice, Diagnosis, SignCode, Suspicion, TroubleCode
 from halftone.health.doctor.judge import diagnose
+from halftone.health.doctor.words import cause_words, trouble_words
 from halftone.library.run_logs.folder import read_run
 
 FP16 = "Mixed precision type: fp16\n"
@@ -289,3 +290,46 @@ def test_a_run_that_was_begun_again_in_the_same_log(tmp_path: Path) -> None:
 def test_a_precision_that_is_a_measure_is_not_taken_for_the_type(tmp_path: Path) -> None:
     diffusers(tmp_path / "out.log", [*steady(30), BAD], head="precision: 0.93 recall: 0.9\n" + FP16)
     assert "half" in codes(judged(tmp_path))
+
+
+def test_a_gradient_that_leaps_before_the_end_speaks_for_itself(tmp_path: Path) -> None:
+    """And of a limit of FP16 nothing is claimed where no precision is told."""
+    scalars = [("loss", at, loss) for at, loss in enumerate([*steady(120), BAD], 1)]
+    scalars += [("grad_norm", at, norm) for at, norm in enumerate([*steady(117, 0.5, 1), 1e5, 1e5, 1e5, math.inf], 1)]
+    events(tmp_path / "events.out.tfevents.1.host", scalars)
+    found = judged(tmp_path)
+    assert [one.cause for one in found.suspects] == ["gradient-overflow", "learning-rate"]
+
+
+def test_what_is_only_supposed_is_said_with_an_if(tmp_path: Path) -> None:
+    diffusers(tmp_path / "out.log", [*steady(60), BAD])
+    (suspect,) = judged(tmp_path).suspects
+    assert cause_words(suspect).startswith("If it was trained in FP16, ")
+    diffusers(tmp_path / "out.log", [*steady(60), BAD], head=FP16)
+    assert cause_words(judged(tmp_path).suspects[0]).startswith("A layer made ")
+
+
+def test_numbers_without_steps_are_not_called_steps(tmp_path: Path) -> None:
+    entries = [{"loss": 2.1, "grad_norm": 1.2, "epoch": 0.1 * at} for at in range(9)]
+    entries += [{"loss": BAD, "grad_norm": BAD, "epoch": 1.0}]
+    (tmp_path / "out.txt").write_text("".join(f"{entry}\n" for entry in entries))
+    found = judged(tmp_path)
+    said = trouble_words(found.troubles[0], found.first).text()
+    assert said == "The loss is not finite from the number 10 of its kind on; the log names no steps."
+    assert found.steps is None
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_and_many(tmp_path: Path, count: int) -> None:
+    save_file({f"a{at}": np.full(2, BAD, np.float32) for at in range(count)}, tmp_path / "x-step9.safetensors")
+    (tmp_path / "out.log").write_text("RuntimeError: NaN detected in latents: /1.png\n" * count)
+    weights, latents = (trouble_words(one, None).text() for one in judged(tmp_path).troubles)
+    assert ("tensors" in weights, " times" in latents) == (count > 1, count > 1)
+
+
+def test_what_was_made_ready_is_no_checkpoint(tmp_path: Path) -> None:
+    """Latents and words in a cache, and the state that a training goes on from."""
+    for name in ("cache/1.safetensors", "_latent_cache/2.safetensors", "state.safetensors", "cat-step10.safetensors"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        save_file({"a": np.ones(2, np.float32)}, tmp_path / name)
+    assert [one.file for one in read_run(tmp_path).checkpoints] == ["cat-step10.safetensors"]
