@@ -128,6 +128,8 @@ ErrorCode = Literal[
     "train-other-run",
     "train-pictures-changed",
     "train-state-unreadable",
+    "train-state-broken",
+    "train-bad-numbers",
     "worker-lost",
     "worker-given-up",
     "worker-start",

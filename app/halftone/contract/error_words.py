@@ -337,6 +337,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} cannot be read, so the training cannot go on from it.",
         "Start a new training; the LoRAs that were saved lie beside it.",
     ),
+    "train-state-broken": (
+        "{path} holds bad numbers, so the training cannot go on from it.",
+        "Start a new training; the LoRAs that were saved lie beside it.",
+    ),
+    "train-bad-numbers": (
+        "At step {step} the LoRA held bad numbers, so it was not saved, and training ended.",
+        "Train with the bad-number guard on: it stops such a step before it reaches the LoRA.",
+    ),
     "worker-lost": (
         "The part of Halftone that computes stopped unexpectedly ({cause}).",
         "It was started again and everything finished is kept; try again. Details are in {log}.",

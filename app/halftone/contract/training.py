@@ -212,6 +212,9 @@ class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     dtype: DType = "float32"
     not_kept: str = ""
     """Why the last state could not be saved; empty when it was."""
+    guarded: bool = True
+    bad_losses: int = 0
+    """Steps whose loss was not finite, of a training without the guard."""
 
 
 class TrainPicture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -152,6 +152,10 @@ def did_words(caught: Caught) -> Words:
             )
         case "restored":
             return Words("The LoRA was put back to its last good state, and training goes on from there.")
+        case "stopped" if caught.tries == 0:
+            return Words("Halftone stopped before it touched the LoRA.")
+        case "stopped" if caught.tries == 1:
+            return Words("Halftone tried once and stopped before it touched the LoRA.")
         case "stopped":
             return Words("Halftone tried {0} times and stopped before it touched the LoRA.", (caught.tries,))
 
@@ -194,7 +198,7 @@ _FORESEEN: Final[dict[Foreseen, Words]] = {
     "second-moment-underflow": Words("Small gradients of {0} vanish in {2} when they are squared."),
     "no-master-weights": Words("The trained weights are in {2} and have no FP32 copy, so small steps are lost."),
     "rate-below-resolution": Words("The learning rate {1} is too small to change weights in {2}: steps below {3} are lost."),
-    "rate-too-high": Words("The learning rate {1} is high; {3} is usual."),
+    "rate-too-high": Words("The learning rate {1} is high: one step can change weights by that much, and they are around {3}."),
     "no-loss-scale": Words("The loss is not scaled, so small gradients vanish in {2}."),
     "loss-scale-range": Words("The loss scale {1} is outside of what {2} can hold."),
     "loss-scale-useless": Words("The loss is scaled, though {2} does not need it."),
@@ -205,6 +209,7 @@ _FORESEEN: Final[dict[Foreseen, Words]] = {
     "data-nonfinite": Words("What is trained on holds bad numbers: {0}."),
     "data-not-normalised": Words("What is trained on is not within the usual range: {0} reaches {1}."),
 }
+_RATE_WITHOUT_LIMIT: Final = Words("The learning rate {1} is more than any weight can take.")
 _REMEDIES: Final[dict[Remedy, Words]] = {
     "epsilon-1e-4": Words("an epsilon of 0.0001"),
     "amsgrad": Words("AMSGrad"),
@@ -231,6 +236,8 @@ def omen_words(omen: Omen) -> Words:
         "?" if omen.limit is None else _plain(omen.limit),
         omen.count,
     )
+    if omen.code == "rate-too-high" and omen.limit is None:
+        return Words(_RATE_WITHOUT_LIMIT.template, known)
     return Words(_FORESEEN[omen.code].template, known)
 
 
@@ -268,6 +275,8 @@ def picture_words(picture: TrainPicture) -> Words | None:
 
 def report_words(report: TrainReport) -> Words:
     """How a training ended, in a sentence."""
+    if not report.guarded:
+        return _unwatched(report)
     stopped = sum(1 for one in report.caught if one.did != "warned")
     if report.steps >= report.steps_wanted:
         if stopped == 0:
@@ -278,3 +287,16 @@ def report_words(report: TrainReport) -> Words:
     if stopped == 1:
         return Words("Training stopped at step {0} of {1}, 1 bad number stopped.", (report.steps, report.steps_wanted))
     return Words("Training stopped at step {0} of {1}, {2} bad numbers stopped.", (report.steps, report.steps_wanted, stopped))
+
+
+def _unwatched(report: TrainReport) -> Words:
+    """Without the guard no more is known than what the losses were."""
+    if report.steps >= report.steps_wanted:
+        ended = Words("Training finished, {0} steps, not watched: the guard was off.", (report.steps,))
+    else:
+        ended = Words("Training stopped at step {0} of {1}, not watched: the guard was off.", (report.steps, report.steps_wanted))
+    if report.bad_losses == 0:
+        return ended
+    if report.bad_losses == 1:
+        return Words("{0} The loss was a bad number in 1 step.", (ended,))
+    return Words("{0} The loss was a bad number in {1} steps.", (ended, report.bad_losses))

@@ -31,7 +31,7 @@ from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
 from halftone.health.training_record import curve_in
 from halftone.settings.places import resources
-from halftone.training.lora.state import read_state
+from halftone.training.lora.state import packed, read_state
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +186,37 @@ def test_an_overflow_in_half_precision_is_cured_and_the_loss_is_that_of_full_pre
 
 def test_without_the_guard_the_weights_are_the_same(wanted: TrainConfig, plain: TrainReport, tmp_path: Path) -> None:
     assert same_weights(train(msgspec.structs.replace(wanted, output=str(tmp_path), guard="off")), plain)
+
+
+def test_without_the_guard_a_broken_lora_is_not_saved(wanted: TrainConfig, tmp_path: Path) -> None:
+    wild = {"learning_rate": 1e9, "clip": 0.0, "schedule": "constant", "guard": "off"}
+    for every in (0, 2):
+        output = tmp_path / f"every {every}"
+        emit = Directed()
+        with pytest.raises(HalftoneError) as raised:
+            train(msgspec.structs.replace(wanted, output=str(output), save_every=every, **wild), emit)
+        assert raised.value.code == "train-bad-numbers"
+        assert raised.value.facts["step"] == str(every or wanted.steps)
+        assert not emit.of(TrainSaved)
+        assert not list(output.rglob("lora*.safetensors"))
+
+
+def test_without_the_guard_losses_that_were_no_numbers_are_told(wanted: TrainConfig, tmp_path: Path) -> None:
+    model = str(make_fragile(resources() / "pocket", tmp_path / "fragile"))
+    fragile = msgspec.structs.replace(wanted, model=model, size=64, steps=3, precision="float16", guard="off")
+    report = train(msgspec.structs.replace(fragile, output=str(tmp_path / "out")))
+    assert (report.guarded, report.bad_losses) == (False, 3)
+
+
+def test_a_state_of_bad_numbers_is_not_gone_on_with(wanted: TrainConfig, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path))
+    report = train(msgspec.structs.replace(wanted, steps=2))
+    folder, sound = Path(report.folder), Path(report.path).read_bytes()
+    state = read_state(folder / "state.safetensors")
+    next(iter(state.weights.values())).view(-1)[0] = torch.nan
+    (folder / "state.safetensors").write_bytes(packed(state))
+    assert code(msgspec.structs.replace(wanted, steps=2), folder) == "train-state-broken"
+    assert Path(report.path).read_bytes() == sound
 
 
 # --- nothing is lost -----------------------------------------------------------------------------------------------------

@@ -65,7 +65,9 @@ def test_every_omen_is_told_with_what_helps(code: Foreseen) -> None:
 
 def test_a_rate_is_written_out() -> None:
     said = words.omen_words(Omen(code="rate-too-high", certain=False, value=0.01, limit=0.0005))
-    assert said.text() == "The learning rate 0.01 is high; 0.0005 is usual."
+    assert said.text() == (
+        "The learning rate 0.01 is high: one step can change weights by that much, and they are around 0.0005."
+    )
 
 
 def test_what_helps_is_silent_where_nothing_does() -> None:
@@ -93,6 +95,11 @@ def test_pictures_of_a_step(count: int, said: str | None) -> None:
     assert (said is None and not found) or (said is not None and said in found[0].text())
 
 
+@pytest.mark.parametrize(("tries", "said"), [(0, "Halftone stopped"), (1, "tried once and"), (3, "tried 3 times and")])
+def test_tries_before_a_stop(tries: int, said: str) -> None:
+    assert said in words.did_words(msgspec.structs.replace(CAUGHT, did="stopped", tries=tries)).text()
+
+
 def test_costs_that_are_not_known_are_not_told() -> None:
     unknown = msgspec.structs.replace(CAUGHT, time_ratio=None, memory=0)
     assert words.cost_words(unknown).text() == "time not measured yet."
@@ -114,6 +121,37 @@ def test_how_a_training_ended(steps: int, bad: int, said: str) -> None:
         name="a", path="a", folder="a", steps=steps, steps_wanted=1600, loss=0.1, seconds=1.0, caught=(*[CAUGHT] * bad, noted)
     )
     assert words.report_words(report).text() == said
+
+
+@pytest.mark.parametrize(
+    ("steps", "bad", "said"),
+    [
+        (1600, 0, "Training finished, 1\u202f600 steps, not watched: the guard was off."),
+        (1600, 1, "Training finished, 1\u202f600 steps, not watched: the guard was off. The loss was a bad number in 1 step."),
+        (9, 2, "Training stopped at step 9 of 1\u202f600, not watched: the guard was off. The loss was a bad number in 2 steps."),
+    ],
+)
+def test_of_a_training_that_nobody_watched_nothing_is_claimed(steps: int, bad: int, said: str) -> None:
+    report = TrainReport(
+        name="a",
+        path="a",
+        folder="a",
+        steps=steps,
+        steps_wanted=1600,
+        loss=0.1,
+        seconds=1.0,
+        caught=(),
+        guarded=False,
+        bad_losses=bad,
+    )
+    assert words.report_words(report).text() == said
+
+
+def test_a_high_rate_is_held_against_what_it_changes() -> None:
+    rate = Omen(code="rate-too-high", certain=False, name="up", value=1.0, limit=0.038)
+    assert words.omen_words(rate).text().startswith("The learning rate 1 is high: one step can change weights by that much")
+    endless = Omen(code="rate-too-high", certain=True, name="up", value=1e39)
+    assert words.omen_words(endless).text() == "The learning rate 1 × 10^39 is more than any weight can take."
 
 
 def test_pictures_of_the_folder() -> None:

@@ -21,6 +21,11 @@ class Curve:
             values.extend([math.nan] * (step - 1 - len(values)))
             values.append(math.nan if value is None else value)
 
+    @property
+    def bad(self) -> int:
+        """Steps whose loss was not finite."""
+        return sum(not math.isfinite(loss) for loss in self._values[0])
+
     def packed(self) -> bytes:
         """As an event carries it."""
         return packed_curve(*self._values)

@@ -15,6 +15,7 @@ from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.library.training_pictures import read_pictures, shapes_for, usable
 from halftone.training.lora.encoding import content_hash
 from halftone.training.lora.files import STATE, Run, check_same, new_folder, read_run, write_run
+from halftone.training.lora.network import is_finite
 from halftone.training.lora.state import State, read_state
 
 
@@ -57,7 +58,7 @@ class Opened:
 
 def open_run(command: Train, model: ModelFacts) -> Opened:
     """Raises HalftoneError train-no-folder, train-no-pictures, train-none-readable, train-no-run, train-other-run,
-    train-pictures-changed, train-state-unreadable, output-* and disk-full.
+    train-pictures-changed, train-state-unreadable, train-state-broken, output-* and disk-full.
     """
     return _new(command.config, model) if command.resume is None else _broken_off(command.config, Path(command.resume), model)
 
@@ -79,6 +80,8 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     state = read_state(folder / STATE) if (folder / STATE).exists() else None
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
         raise HalftoneError("train-other-run", folder=str(folder), detail=f"it was begun on another model than {model.name}")
+    if state is not None and not is_finite(state.weights):
+        raise HalftoneError("train-state-broken", path=str(folder / STATE))
     found = read_pictures(config, shapes_for(config, model))
     pictures = tuple(picture for picture in found if picture.name in run.pictures)
     now = _hashes(config, [picture for picture in pictures if not picture.problem])

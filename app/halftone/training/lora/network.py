@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import torch
 from torch import nn
 
+from halftone.training.guard.finite import bad_among, norms, read
 from halftone.training.lora.bases import Base
 
 ADAPTER: Final = "default"
@@ -61,6 +62,11 @@ def put_weights(lora: LoraNetwork, weights: Mapping[str, torch.Tensor]) -> None:
         if weights[name].shape != parameter.shape:
             raise ValueError(name)
         parameter.copy_(weights[name])
+
+
+def is_finite(weights: Mapping[str, torch.Tensor]) -> bool:
+    """Whether every number of a LoRA is one; waits once for its device."""
+    return all(map(math.isfinite, read(norms(list(weights.values()))))) or not bad_among(weights)
 
 
 def kohya_names(weights: Mapping[str, torch.Tensor], alpha: float) -> dict[str, torch.Tensor]:

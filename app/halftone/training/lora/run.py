@@ -20,7 +20,7 @@ from halftone.training.guard.cures import holder_of
 from halftone.training.lora.batches import Fed, draw
 from halftone.training.lora.curve import Curve
 from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
-from halftone.training.lora.network import LoraNetwork, checkpoint, put_lora, put_weights, weights_of
+from halftone.training.lora.network import LoraNetwork, checkpoint, is_finite, put_lora, put_weights, weights_of
 from halftone.training.lora.optimizers import new_optimizer, new_schedule
 from halftone.training.lora.order import Batch, Order
 from halftone.training.lora.prepare import Prepared, torch_dtype
@@ -254,6 +254,8 @@ class Training:
             write(path, self._lora_bytes(step))
             write(self._folder / STATE, packed(self._state(step)))
         except HalftoneError as error:
+            if error.code == "train-bad-numbers":
+                raise
             self._unsaved = True
             log.warning("step %d was not saved: %s", step, error)
             self._emit(TrainUnsaved(step=step, error=error.as_facts()))
@@ -308,9 +310,14 @@ class Training:
             cures=tuple(cure for cure, _ in self._guard.cures),
             dtype=self._on.dtype,
             not_kept=why,
+            guarded=self._config.guard != "off",
+            bad_losses=self._curve.bad if self._config.guard == "off" else 0,
         )
 
     def _lora_bytes(self, step: int) -> bytes:
+        """Raises HalftoneError train-bad-numbers: what nobody watched may have broken, and no use is left in it."""
+        if not is_finite(self._lora.trained):
+            raise HalftoneError("train-bad-numbers", step=str(step))
         return lora_bytes(self._lora, self._on.base, self._on.model, self._config, step)
 
     def _state(self, step: int) -> State:

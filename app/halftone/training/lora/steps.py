@@ -80,10 +80,12 @@ class Unguarded:
         self._scaler.unscale_(self._optimizer)
         trained = [p for group in self._optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(trained, self._clip or float("inf"))
+        scale = self._scaler.get_scale()
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)
-        self._schedule.step()
+        if self._scaler.get_scale() >= scale:  # else the optimizer's step was left out, and the rate waits for it
+            self._schedule.step()
         self._gathered = 0
         self.steps += 1
         return float(norm)
