@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.helpers.tiny import save_tiny
-from tests.helpers.trainings import Control, Directed, draw_pictures, train
+from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, train
 
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -352,3 +352,36 @@ def test_a_run_goes_on_only_as_what_it_was(wanted: TrainConfig, tmp_path: Path) 
     state = folder / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-100])
     assert code(wanted, folder) == "train-state-unreadable"
+
+
+@pytest.mark.parametrize("optimizer", ["prodigy", "adamw8bit"])
+def test_every_optimizer_goes_on_exactly_with_and_without_the_guard(wanted: TrainConfig, tmp_path: Path, optimizer: str) -> None:
+    """Prodigy keeps its estimate of the rate in its groups; 8-bit moments have codes and scales of blocks."""
+    if optimizer == "adamw8bit":
+        pytest.importorskip("bitsandbytes")
+    rate = 1.0 if optimizer == "prodigy" else 1e-3
+    made = {
+        "output": str(tmp_path / "whole"),
+        "optimizer": optimizer,
+        "learning_rate": rate,
+        "rank": 128,
+        "save_every": 2,
+        "warm_up": 1,
+    }
+    wanted = msgspec.structs.replace(wanted, **made)
+    told = Directed()
+    whole = train(wanted, told)
+    assert all(step.applied for step in told.of(TrainStep))
+    bare = train(msgspec.structs.replace(wanted, output=str(tmp_path / "bare"), guard="off"))
+    assert same_weights(bare, whole)
+    broken = msgspec.structs.replace(wanted, output=str(tmp_path / "broken"))
+
+    def die(event: AnyEvent) -> None:
+        if isinstance(event, TrainStep) and event.step == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(broken, Directed(die))
+    again = Directed()
+    assert same_weights(train(broken, again, resume=tmp_path / "broken" / "lora"), whole)
+    assert [step.rate for step in again.of(TrainStep)] == [step.rate for step in told.of(TrainStep)][2:]

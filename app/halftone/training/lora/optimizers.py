@@ -1,5 +1,7 @@
 """Optimizers and the course of their rate."""
 
+import contextlib
+import io
 import math
 from collections.abc import Iterable
 from functools import partial
@@ -25,9 +27,10 @@ def new_optimizer(config: TrainConfig, parameters: Iterable[torch.nn.Parameter])
 
                 return bitsandbytes.optim.AdamW8bit(list(parameters), **given)
             case "prodigy":
-                import prodigyopt  # pyright: ignore[reportMissingImports]
+                import prodigyopt
 
-                return prodigyopt.Prodigy(list(parameters), safeguard_warmup=True, use_bias_correction=True, **given)
+                with contextlib.redirect_stdout(io.StringIO()):  # it greets on the terminal
+                    return prodigyopt.Prodigy(list(parameters), safeguard_warmup=True, use_bias_correction=True, **given)
     except (ImportError, RuntimeError, OSError) as error:
         package = PACKAGES[config.optimizer]
         raise HalftoneError("train-no-optimizer", str(error), name=config.optimizer, package=package) from error

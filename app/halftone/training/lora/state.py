@@ -1,6 +1,7 @@
 """Everything that a training goes on from, in one safetensors file: what it says decides every bit of what follows."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -113,7 +114,14 @@ def groups_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
 
 def put_groups(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> None:
     for group, kept in zip(optimizer.param_groups, groups, strict=True):
-        group.update({key: tuple(value) if isinstance(group.get(key), tuple) else value for key, value in kept.items()})
+        group.update({key: _like(value, group.get(key)) for key, value in kept.items()})
+
+
+def _like(value: Any, now: Any) -> Any:
+    """What `_plain` made of a setting, in the type that it has in a new optimizer."""
+    if isinstance(now, tuple):
+        return tuple(value)
+    return float(value) if isinstance(now, float) and isinstance(value, str) else value
 
 
 def schedule_note(schedule: torch.optim.lr_scheduler.LRScheduler) -> dict[str, Any]:
@@ -141,6 +149,9 @@ def _value(key: str, value: torch.Tensor, parameter: torch.Tensor) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    """As JSON can say it; an infinity, which it cannot (the growth that Prodigy allows), as a word."""
     if isinstance(value, torch.Tensor):
-        return value.item()
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return json.loads(json.dumps(value)) if isinstance(value, (list, tuple)) else value
