@@ -100,7 +100,7 @@ def test_three_bad_steps_in_a_row_end_the_training_with_sound_weights() -> None:
     assert torch.equal(network.weight, before)
 
 
-@pytest.mark.logs("step 1: data-nonfinite in input 1, skipped")
+@pytest.mark.logs(r"step 1: What was read for this step held a bad number \(input 1\). The step was left out")
 def test_a_finding_stands_in_the_log_and_is_told() -> None:
     network = nn.Linear(4, 1)
     told: list[str] = []
@@ -245,3 +245,67 @@ def test_states_on_the_host_are_kept_only_where_there_is_no_copy_beside_the_weig
     guard.step(lambda: network(torch.ones(1, 4)).square().mean())
     assert guard.memory["beside"] > 0
     assert guard.memory["host"] == 0
+
+
+# --- what a script is told -----------------------------------------------------------------------------------------------
+
+
+def overflowing() -> tuple[nn.Linear, torch.optim.AdamW]:
+    network = nn.Linear(4, 4).half()
+    return network, torch.optim.AdamW(network.parameters())
+
+
+@pytest.mark.logs("this will go wrong", "this may go wrong", "step 1: ")
+def test_a_script_is_told_in_sentences_with_the_exact_name(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "halftone.training.guard.core")
+    network, optimizer = overflowing()
+    guard = TrainingGuard(network, optimizer, on_bad="skip")
+    (foreseen, *_) = [record.getMessage() for record in caplog.records]
+    assert foreseen.startswith("this will go wrong: The optimiser's epsilon")
+    assert 'guard.apply: "epsilon-1e-4"' in foreseen
+    assert "LoRA" not in caplog.text
+    caplog.clear()
+    guard.step(lambda: network(torch.full((2, 4), 6e4, dtype=torch.float16)).float().pow(2).mean() * 1e30, items=["a.png"])
+    (said,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step 1: ")]
+    assert said.endswith("It was fed with a.png. The step was left out before it touched the weights.")
+    assert "LoRA" not in said
+
+
+@pytest.mark.logs("step 2: ")
+def test_what_other_code_did_to_the_whole_model_has_a_subject(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "halftone.training.guard.core")
+    network = nn.Linear(4, 4)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), forecast="off")
+    guard.step(lambda: network(torch.ones(2, 4)).mean())
+    network.eval()
+    guard.step(lambda: network(torch.ones(2, 4)).mean())
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("step 2: Other code switched the model between training and use: it was train and is eval.")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"clip": -1.0}, "clip is the largest norm"),
+        ({"accumulate": 0}, "accumulate is how many"),
+        ({"on_bad": "ignore"}, "on_bad is one of cure, skip, stop"),
+        ({"forecast": "yes"}, "forecast is one of tell, apply, off"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(wrong: dict[str, object], said: str) -> None:
+    network, optimizer = overflowing()
+    with pytest.raises(ValueError, match=said):
+        TrainingGuard(network, optimizer, **wrong)  # type: ignore[arg-type]
+
+
+def test_model_and_optimizer_the_wrong_way_round_are_refused() -> None:
+    network, optimizer = overflowing()
+    with pytest.raises(TypeError, match="the optimizer comes second"):
+        TrainingGuard(optimizer, network)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("loss", "said"), [(3.0, "a float"), (None, "a NoneType"), (torch.ones(2, 2), r"the shape \(2, 2\)")])
+def test_what_is_no_loss_is_refused(loss: object, said: str) -> None:
+    network, optimizer = overflowing()
+    with pytest.raises(TypeError, match=said):
+        TrainingGuard(network, optimizer).step(lambda: loss)  # type: ignore[arg-type, return-value]

@@ -77,6 +77,8 @@ class Attempts:
         if callable(loss):
             self._begin()
             loss = loss()
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:  # pyright: ignore[reportUnnecessaryIsInstance] - see core
+            raise TypeError(f"the loss of a step is a tensor with one number, or a function that gives one; it was {_form(loss)}")
         value = float(loss.detach())
         problem = self._forward_problem(loss, value)
         norm: float | None = None
@@ -259,3 +261,7 @@ class Attempts:
         if self.scheduler is not None:
             self.scheduler.step()
         self._good.accept()
+
+
+def _form(given: object) -> str:
+    return f"a tensor of the shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"a {type(given).__name__}"

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 import torch
@@ -28,6 +28,7 @@ from halftone.training.guard.forecast import CLIP, apply_to_optimizer, raise_nor
 from halftone.training.guard.networks import Networks, named_networks, named_parameters, optimized
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls
+from halftone.training.guard.said import foreseen, told
 from halftone.training.guard.state import GoodState
 
 Forecast = Literal["tell", "apply", "off"]
@@ -44,7 +45,7 @@ class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this nam
     """The same step went bad again and again. The weights are those after the last good step. caught: why."""
 
     def __init__(self, caught: Caught) -> None:
-        super().__init__(f"training was stopped at step {caught.step}: {caught.cause} in {caught.name}")
+        super().__init__(f"training was stopped at {told(caught)}")
         self.caught = caught
 
 
@@ -71,8 +72,8 @@ class TrainingGuard:
     learning rate, stepped after each step of the optimizer. clip: largest norm of the gradients. accumulate: calls of `step` per
     step of the optimizer; each loss counts 1 / accumulate. on_bad: "cure": the step is made again with what it needs, at most
     three times; "skip": it is left out; "stop": training stops. keep_every, keep: good steps between two states that are kept on
-    the host, and how many. forecast: what is known to go wrong before the first step is told (`omens`), or what certainly will
-    is mended as well with its cheapest remedy. tell: called with each finding.
+    the host, and how many. forecast: what is known to go wrong before the first step is told (in the log, and as `omens`), or
+    what certainly will is mended as well with its cheapest remedy. tell: called with each finding.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class TrainingGuard:
         forecast: Forecast = "tell",
         tell: Callable[[Caught], None] | None = None,
     ) -> None:
+        _check(model, optimizer, clip=clip, accumulate=accumulate, on_bad=on_bad, forecast=forecast)
         networks = named_networks(model)
         parameters = named_parameters(networks)
         known = {id(parameter) for parameter in parameters.values()}
@@ -193,7 +195,11 @@ class TrainingGuard:
         self._curing.remove()
 
     def _foresee(self) -> None:
+        known = {omen.code for omen in self.omens}
         self.omens = self._attempts.forecast(self._networks)
+        for omen in self.omens:
+            if omen.code not in known:
+                log.warning("%s", foreseen(omen))
         if self._forecast == "apply":
             for omen in self.omens:
                 if omen.certain and omen.remedies:
@@ -273,11 +279,28 @@ class TrainingGuard:
         )
 
     def _file(self, caught: Caught, items: Sequence[str]) -> None:
-        told = msgspec.structs.replace(caught, items=tuple(items))
-        self.caught.append(told)
-        log.warning("step %d: %s in %s, %s", told.step, told.cause, told.name, told.did)
+        found = msgspec.structs.replace(caught, items=tuple(items))
+        self.caught.append(found)
+        log.warning("%s", told(found))
         if self._tell is not None:
-            self._tell(told)
+            self._tell(found)
+
+
+def _check(
+    model: Networks, optimizer: torch.optim.Optimizer, *, clip: float | None, accumulate: int, on_bad: str, forecast: str
+) -> None:
+    """Raise TypeError or ValueError where something else was given than is meant: it would do harm long after."""
+    if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts have no types
+        raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
+    if isinstance(model, torch.optim.Optimizer):
+        raise TypeError("the model comes first: TrainingGuard(model, optimizer)")
+    if clip is not None and not clip > 0:
+        raise ValueError(f"clip is the largest norm of the gradients, above 0, or None; given was {clip}")
+    if accumulate < 1:
+        raise ValueError(f"accumulate is how many losses make one step, at least 1; given was {accumulate}")
+    for name, given, known in (("on_bad", on_bad, get_args(OnBad)), ("forecast", forecast, get_args(Forecast))):
+        if given not in known:
+            raise ValueError(f"{name} is one of {', '.join(known)}; given was {given!r}")
 
 
 def _beyond_scale(problem: Problem) -> Problem:

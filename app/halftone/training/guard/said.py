@@ -1,0 +1,35 @@
+"""What the guard tells a script: sentences with the exact name, and no word of what only Halftone's own trainer has."""
+
+from typing import Final
+
+import msgspec
+
+from halftone.contract.training import Caught, Deed, Omen
+from halftone.health.training_words import CURES, omen_words, remedy_words, why_words
+
+_DID: Final[dict[Deed, str]] = {
+    "warned": "It was noted, and nothing was changed.",
+    "skipped": "The step was left out before it touched the weights.",
+    "repeated": "The step was made again and was good; what helped: {0}.",
+    "restored": "What was changed is as it had been, and training goes on.",
+    "stopped": "Training ends; the weights are those after the last good step.",
+}
+_WHOLE: Final = "the model"
+"""A module without a name: the network that the guard was given."""
+
+
+def told(caught: Caught) -> str:
+    """One finding, in one line."""
+    why = why_words(msgspec.structs.replace(caught, name=caught.name or _WHOLE, items=()))[0].text()
+    exact = f" [{caught.name}]" if caught.name and caught.name not in why else ""
+    did = _DID[caught.did].format(CURES[caught.cure].text())
+    fed = f" It was fed with {', '.join(caught.items)}." if caught.items else ""
+    return f"step {caught.step}: {why[:1].upper()}{why[1:]}{exact}{fed} {did}"
+
+
+def foreseen(omen: Omen) -> str:
+    """One omen, in one line."""
+    words = [one.text() for one in (omen_words(omen), remedy_words(omen)) if one is not None]
+    said = " ".join(words).replace("LoRA weights", "weights").replace("the LoRA", "the model")  # a script may train anything
+    known = ", ".join(f'"{remedy}"' for remedy in omen.remedies)
+    return f"{'this will' if omen.certain else 'this may'} go wrong: {said}" + (f" guard.apply: {known}." if known else "")
