@@ -5,8 +5,9 @@ their gradients and the optimizer's state stay what they are. Under autocast the
 switched off inside.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -20,15 +21,22 @@ from halftone.engine.basics.tensors import as_dtype, map_tensors
 class WideRegion:
     """`module` computes in `dtype` until `remove`. What it is given is cast on the way in, what it makes on the way out to the
     type that it would have had; not where it is a whole network (`whole`), whose result a loss function may take as it is.
+
+    Parts of it that are called from elsewhere (gradient checkpointing makes their pass again on the way back) are wide as well.
+    seen: called with what the module made, before that is cast.
     """
 
-    def __init__(self, module: nn.Module, dtype: torch.dtype, *, whole: bool = False) -> None:
+    def __init__(
+        self, module: nn.Module, dtype: torch.dtype, *, whole: bool = False, seen: Callable[[Any], object] = lambda _: None
+    ) -> None:
         self._module = module
         self._dtype = dtype
         self._whole = whole
-        self._forward = module.forward
-        self._own = "forward" in vars(module)
-        module.forward = self._wide
+        self._seen = seen
+        self._running = False
+        self._undo: list[Callable[[], None]] = []
+        for part in module.modules():
+            self._replace(part)
 
     @property
     def memory(self) -> int:
@@ -38,32 +46,79 @@ class WideRegion:
 
     def remove(self) -> None:
         """The module computes as before."""
-        if self._own:
-            self._module.forward = self._forward
-        else:
-            del self._module.forward
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
 
-    def _wide(self, *args: Any, **kwargs: Any) -> Any:
-        device = next((p.device.type for p in self._module.parameters()), "cpu")
+    def _replace(self, part: nn.Module) -> None:
+        own, forward = vars(part).get("forward"), part.forward
+
+        def undo() -> None:
+            if own is None:
+                vars(part).pop("forward", None)
+            else:
+                vars(part)["forward"] = own
+
+        vars(part)["forward"] = partial(self._wide, part, forward)
+        self._undo.append(undo)
+
+    def _wide(self, part: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A part that the module calls itself runs with what the module runs with."""
+        if self._running:
+            return forward(*args, **kwargs)
+        device = next((p.device.type for p in part.parameters()), "cpu")
         narrow = _type_of((args, list(kwargs.values())))
-        args, kwargs = map_tensors((args, kwargs), as_dtype(self._dtype))
-        self._module.forward = self._forward  # functional_call calls the module, and the module this
-        try:
-            with _autocast_off(device):
-                result = self._call(args, kwargs)
-        finally:
-            self._module.forward = self._wide
+        result = self._call(part, forward, device, args, kwargs)
+        if part is self._module:
+            self._seen(result)
+            if self._whole:
+                return result
         taken = torch.is_autocast_enabled(device) and not self._beside_narrow(device, narrow)
-        return result if narrow is None or taken or self._whole else map_tensors(result, as_dtype(narrow))
+        return result if narrow is None or taken else map_tensors(result, as_dtype(narrow))
 
     def _beside_narrow(self, device: str, narrow: torch.dtype | None) -> bool:
         """Whether autocast lets a norm behind it meet float32 with parameters that are narrow: on a CPU it casts no norm."""
         return device == "cpu" and any(p.dtype == narrow for p in self._module.parameters())
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        held = [*self._module.named_parameters(), *self._module.named_buffers()]
-        narrow = {name: value.to(self._dtype) for name, value in held if value.is_floating_point() and value.dtype != self._dtype}
-        return functional_call(self._module, narrow, args, kwargs) if narrow else self._forward(*args, **kwargs)
+    def _call(
+        self, part: nn.Module, forward: Callable[..., Any], device: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        args, kwargs = map_tensors((args, kwargs), as_dtype(self._dtype))
+        before, self._running = self._running, True
+        try:
+            with _autocast_off(device):
+                return self._with_wide(part, forward, args, kwargs)
+        finally:
+            self._running = before
+
+    def _with_wide(self, part: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        buffers = dict(part.named_buffers())
+        held = {**dict(part.named_parameters()), **buffers}
+        wide = {
+            f"part.{name}": value.to(self._dtype)
+            for name, value in held.items()
+            if value.is_floating_point() and value.dtype != self._dtype
+        }
+        if not wide:
+            return forward(*args, **kwargs)
+        result = functional_call(_Bare(part, forward), wide, args, kwargs)
+        for name, buffer in buffers.items():
+            copy = wide.get(f"part.{name}")
+            if copy is not None and not torch.equal(copy, buffer.to(copy.dtype)):  # running means: the pass wrote into the copy
+                buffer.detach().copy_(copy.detach())
+        return result
+
+
+class _Bare(nn.Module):
+    """A module's own computation without its hooks: these run once, around the whole region."""
+
+    def __init__(self, part: nn.Module, forward: Callable[..., Any]) -> None:
+        super().__init__()
+        self.part = part
+        self._forward = forward
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward(*args, **kwargs)
 
 
 def _type_of(given: Any) -> torch.dtype | None:

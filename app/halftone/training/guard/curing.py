@@ -123,7 +123,7 @@ class Curing:
 
     def remove(self) -> None:
         """Networks compute as before."""
-        for region in self._regions.values():
+        for region in reversed(self._regions.values()):  # one inside another was put there later
             region.remove()
         self._regions.clear()
         self._names.clear()
@@ -164,7 +164,7 @@ class Curing:
     def _drop(self, network: str, module: str) -> None:
         """Regions inside a larger one are no longer needed."""
         prefix = f"{module}." if module else ""
-        for place in [p for p in self._regions if p[0] == network and p[1].startswith(prefix) and p[1] != module]:
+        for place in [p for p in reversed(self._regions) if p[0] == network and p[1].startswith(prefix) and p[1] != module]:
             self._regions.pop(place).remove()
             self._names.pop(place)
 

@@ -1,7 +1,7 @@
 """The calls of one step, kept by reference, and run once more under the probe when the step went wrong."""
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -146,15 +146,16 @@ class Calls:
         network = self._networks[call.network]
         module = network.get_submodule(found.module)
         narrow = _computes_in(network, module, call)
-        region = WideRegion(module, torch.float32)
-        peaks: list[float] = []
-        handle = module.register_forward_hook(lambda _m, _a, output: peaks.append(peak_of(output)))
+        inside: list[float] = []
+        after: list[float] = []
+        region = WideRegion(module, torch.float32, seen=lambda made: inside.append(peak_of(made)))
+        handle = module.register_forward_hook(lambda _m, _a, output: after.append(peak_of(output)))
         try:
             _run(network, call)
         finally:
             handle.remove()
             region.remove()
-        wide = max((p for p in peaks if math.isfinite(p)), default=None) if all(map(math.isfinite, peaks[:1])) else None
+        wide = _wide_peak(inside, after, narrow)
         cause = _cause(found, module, narrow, wide)
         return Origin(
             cause, joined(call.network, found.module), call.network, found.module, found.kind, narrow, wide, further[:8]
@@ -206,6 +207,17 @@ def _computes_in(network: nn.Module, module: nn.Module, call: _Call) -> torch.dt
         if (first := next((p for p in holder.parameters() if p.is_floating_point()), None)) is not None:
             return first.dtype
     return torch.float32
+
+
+def _wide_peak(inside: Sequence[float], after: Sequence[float], narrow: torch.dtype) -> float | None:
+    """The largest number that a module makes in float32; None where its first use makes one that is none. inside: before its
+    hooks; after: behind them, where what passes the limit of `narrow` may be infinite again.
+    """
+    if not inside or not math.isfinite(inside[0]) or math.isnan(after[0]):
+        return None
+    if after[0] == math.inf and inside[0] <= torch.finfo(narrow).max:
+        return None  # a hook made it
+    return max(value for value in (*inside, *after) if math.isfinite(value))
 
 
 def _cause(found: Reading, module: nn.Module, narrow: torch.dtype, wide: float | None) -> Cause:

@@ -264,7 +264,7 @@ class Training:
         self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
 
     def _rescue(self) -> None:
-        """An error ends the training: what was learnt since the last save is saved, if it can be, as after the last whole step."""
+        """An error ends the training: what was learnt since the last save is saved, if it can be, as of the last whole step."""
         step, left, drawn = self._begun
         if step == self._guard.steps:  # what a step that came to nothing drew is drawn again
             self._order.left = left
