@@ -201,7 +201,7 @@ class Reaching(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.enter = nn.Linear(8, 8)
-        self.norm = nn.LayerNorm(8)
+        self.norm = nn.BatchNorm1d(8)
         self.far = nn.Sequential(nn.Hardtanh(-3e38, 3e38))
         self.leave = nn.Linear(8, 8)
 
@@ -222,6 +222,7 @@ def test_very_large_finite_numbers_are_no_alarm() -> None:
         theirs.step()
         theirs.zero_grad()
     assert guard.caught == []
+    assert torch.equal(network.norm.state_dict()["running_mean"], plain.norm.state_dict()["running_mean"])
     assert all(torch.equal(ours, their) for ours, their in zip(network.parameters(), plain.parameters(), strict=True))
 
 
@@ -309,3 +310,54 @@ def test_what_is_no_loss_is_refused(loss: object, said: str) -> None:
     network, optimizer = overflowing()
     with pytest.raises(TypeError, match=said):
         TrainingGuard(network, optimizer).step(lambda: loss)  # type: ignore[arg-type, return-value]
+
+
+def test_what_interrupts_the_way_back_leaves_the_gathered_gradients() -> None:
+    torch.manual_seed(0)
+    network = nn.Linear(4, 1)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), accumulate=3)
+    x = torch.randn(2, 4)
+    guard.step(lambda: network(x).square().mean())
+    assert network.weight.grad is not None
+    gathered = network.weight.grad.clone()
+
+    def interrupted(_gradient: torch.Tensor) -> None:
+        raise KeyboardInterrupt
+
+    handle = network.weight.register_hook(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        guard.step(lambda: network(x).square().mean())
+    handle.remove()
+    assert torch.equal(network.weight.grad, gathered)
+
+
+def test_a_way_back_that_fails_on_bad_numbers_is_a_bad_step() -> None:
+    network = nn.Linear(4, 1)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    x = torch.full((2, 4), torch.nan)
+
+    def refusing(gradient: torch.Tensor) -> None:
+        if not torch.isfinite(gradient).all():
+            raise RuntimeError("not a number")
+
+    network.weight.register_hook(refusing)
+    report = guard.step(lambda: network(x).square().mean())
+    assert [caught.cause for caught in report.caught] == ["data-nonfinite"]
+
+
+def test_each_of_two_guards_clips_with_the_norm_of_what_its_own_optimizer_trains() -> None:
+    def pair() -> tuple[nn.ModuleDict, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        both = nn.ModuleDict({"makes": nn.Linear(4, 4), "judges": nn.Linear(4, 1)})
+        return both, torch.optim.SGD(both["makes"].parameters(), lr=0.1)
+
+    (ours, optimizer), (theirs, by_hand_optimizer) = pair(), pair()
+    guard = TrainingGuard(ours, optimizer, clip=0.01)
+    x = torch.randn(2, 4)
+    for _ in range(3):
+        guard.step(lambda: ours["judges"](ours["makes"](x)).square().mean())
+        theirs["judges"](theirs["makes"](x)).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(theirs["makes"].parameters(), 0.01)
+        by_hand_optimizer.step()
+        theirs.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))

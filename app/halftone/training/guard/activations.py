@@ -5,7 +5,7 @@ large that their squares pass the limit. In 16 bits on a CPU it is the peak, whi
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.measure.probe import floating_outputs
 from halftone.measure.stats import has_values, peak
-from halftone.training.guard.finite import norm, read
+from halftone.training.guard.finite import norm, waits
 from halftone.training.guard.networks import joined
 
 _PASS_ON: Final = (nn.Identity, nn.Dropout, nn.Flatten, nn.Unflatten)
@@ -44,11 +44,19 @@ class ActivationWatch:
         """Forget what was seen: a step begins."""
         self._seen.clear()
 
-    def bad(self) -> list[str]:
-        """Layers whose outputs were not finite, in running order. Waits for the device once."""
-        waiting = [found for _, found in self._seen if isinstance(found, torch.Tensor)]
-        numbers = iter(read(waiting))
-        values = [(place, next(numbers) if isinstance(found, torch.Tensor) else found) for place, found in self._seen]
+    def waiting(self) -> list[torch.Tensor]:
+        """Scalars that are still to be read."""
+        return [found for _, found in self._seen if isinstance(found, torch.Tensor)]
+
+    @property
+    def known_bad(self) -> bool:
+        """Whether a layer's output is known not to be finite before anything is read."""
+        return any(isinstance(found, float) and not math.isfinite(found) for _, found in self._seen)
+
+    def bad(self, found: Sequence[float]) -> list[str]:
+        """Layers whose outputs were not finite, in running order. found: what the scalars say."""
+        numbers = iter(found)
+        values = [(place, next(numbers) if isinstance(one, torch.Tensor) else one) for place, one in self._seen]
         return list(dict.fromkeys(self._names[place] for place, value in values if not math.isfinite(value)))
 
     def remove(self) -> None:
@@ -61,7 +69,7 @@ class ActivationWatch:
         if self.paused:
             return
         for tensor in floating_outputs(output):
-            if tensor.itemsize < 4 and tensor.is_cpu:
+            if tensor.itemsize < 4 and not waits(tensor.device):
                 self._seen.append((place, peak(tensor)))
             elif has_values(tensor):
                 self._seen.append((place, norm(tensor)))

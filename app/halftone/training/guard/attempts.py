@@ -1,9 +1,9 @@
 """One attempt at a step: forward where a function is given, backward, the optimizer's step, and the looks between."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
 
@@ -11,22 +11,25 @@ from halftone.contract.training import Omen
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
+from halftone.training.guard.finite import read
 from halftone.training.guard.forecast import forecast
-from halftone.training.guard.networks import Networks, optimized
+from halftone.training.guard.networks import Networks
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls
 from halftone.training.guard.state import GoodState
-from halftone.training.guard.targets import bad_target
+from halftone.training.guard.targets import any_bad, targets_of
+from halftone.training.guard.update import SAFE_GRADIENT
+from halftone.training.guard.updates import Ahead, Updates
 
 _SQUARES: Final = 1e15
 """Numbers beyond this one may be finite where the norm that was taken of them is not."""
-_UPDATES: Final = 3
-"""Times that the optimizer's step is made again under a cure of its own."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """problem: why it was thrown away; noticed: what the optimizer had to be cured of, in so many tries, before it was good."""
+    """problem: why it was thrown away; noticed: what the optimizer had to be cured of, in so many tries, before it was good;
+    scale: of the loss.
+    """
 
     loss: float
     applied: bool
@@ -34,6 +37,26 @@ class Attempt:
     problem: Problem | None
     noticed: Problem | None = None
     tries: int = 0
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one read told. norm: of the gradients that the optimizer uses, rest: of others that are watched; layers: those whose
+    outputs are suspected; update: numbers of one that was queued ahead.
+    """
+
+    loss: float
+    norm: float
+    rest: Sequence[float]
+    scale: float | None
+    layers: Sequence[str]
+    update: Sequence[float]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing has to be looked at again."""
+        return not self.layers and self.norm < SAFE_GRADIENT and all(map(math.isfinite, (self.loss, *self.rest)))
 
 
 class Attempts:
@@ -47,11 +70,9 @@ class Attempts:
         good: GoodState,
         curing: Curing,
         optimizer: torch.optim.Optimizer,
+        updates: Updates,
         *,
-        scheduler: Any,
-        clip: float | None,
         accumulate: int,
-        cures: bool,
     ) -> None:
         self._activations = activations
         self._calls = calls
@@ -59,10 +80,8 @@ class Attempts:
         self._good = good
         self._curing = curing
         self._optimizer = optimizer
-        self.scheduler = scheduler
-        self.clip = clip
+        self.updates = updates
         self._accumulate = accumulate
-        self._cures = cures
         self.before_first: Callable[[], None] | None = None
         """Called once, when the first gradients are there and no weight was changed yet."""
         self._count = 0
@@ -73,42 +92,116 @@ class Attempts:
         return self._calls.surroundings
 
     def make(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> Attempt:
-        """loss: a scalar, or what computes it."""
+        """loss: a scalar, or what computes it. Waits for an accelerator once; once more where gradients of several calls are
+        added up, where a copy of large weights has to be made first, and in the first step of all.
+        """
         if callable(loss):
             self._begin()
             loss = loss()
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:  # pyright: ignore[reportUnnecessaryIsInstance] - see core
             raise TypeError(f"the loss of a step is a tensor with one number, or a function that gives one; it was {_form(loss)}")
-        value = float(loss.detach())
-        problem = self._forward_problem(loss, value)
-        norm: float | None = None
-        total: torch.Tensor | None = None
-        if problem is None:
-            gathered = self._gradients.take()
-            self._scaled(loss / self._accumulate).backward()
-            total = self._gradients.norm()
-            norm = self._gradients.finite_norm(total)
-            problem = None if math.isfinite(norm) else self._backward_problem()
-            self._gradients.give_back(gathered, add=problem is None)
-        attempt = self._judged(value, norm, problem, total if norm == float(total or 0.0) else None)
-        self._begin()
-        return attempt
+        try:
+            return self._made(loss)
+        finally:
+            self._begin()
 
-    def _judged(self, value: float, norm: float | None, problem: Problem | None, total: torch.Tensor | None) -> Attempt:
+    def _made(self, loss: torch.Tensor) -> Attempt:
+        targets = targets_of(loss)
+        gathered = self._gradients.take()
+        try:
+            self._scaled(loss / self._accumulate).backward()
+        except BaseException as error:
+            self._gradients.give_back(gathered, add=False)
+            if not isinstance(error, Exception):
+                raise
+            problem = self._forward_problem(loss, seen := self._read(loss), targets)
+            if problem is None:
+                raise  # bad numbers were not why
+            return self._thrown_away(seen, problem)
+        last = self._count + 1 >= self._accumulate
+        ready = last and not gathered and self.before_first is None
+        certain = ready and not self._activations.known_bad
+        total = self.updates.prepare() if ready else self._gradients.norm()
+        rest = self._gradients.rest(self.updates.own()) if ready else []
+        ahead = self.updates.ahead(total, [_scalar(loss), *rest, *self._activations.waiting()]) if certain else None
+        seen = self._read(loss, total, rest, ahead)
+        if ahead is not None and not seen.sound:
+            self.updates.take_back(seen.norm)
+            ahead = None
+        problem = self._forward_problem(loss, seen, targets) or self._backward_problem(seen)
+        if problem is not None and ready:
+            self.updates.forget()
+        self._gradients.give_back(gathered, add=problem is None)
         if problem is not None:
-            self._good.forget_forward()
-            return Attempt(value, False, norm, problem)
+            return self._thrown_away(seen, problem)
         self._count += 1
-        if self._count < self._accumulate:
-            return Attempt(value, False, self._unscaled(norm), None)
-        return self._update(value, total if self._accumulate == 1 else None)
+        if not last:
+            return Attempt(seen.loss, False, seen.norm / (seen.scale or 1.0), None, scale=seen.scale)
+        return self._update(seen, total if ready else None, ahead)
+
+    def _read(
+        self,
+        loss: torch.Tensor,
+        total: torch.Tensor | None = None,
+        rest: Sequence[torch.Tensor] = (),
+        ahead: Ahead | None = None,
+    ) -> Seen:
+        """The one wait of most steps."""
+        lead = [_scalar(loss), *([] if total is None else [total, *rest])]
+        scale = self._curing.scale_now(loss.device)
+        layers = self._activations.waiting()
+        found = self._numbers([*lead, *scale, *layers], ahead)
+        behind = len(lead) + len(scale)
+        return Seen(
+            loss=found[0],
+            norm=found[1] if total is not None else 0.0,
+            rest=found[2 : len(lead)],
+            scale=found[len(lead)] if scale else None,
+            layers=self._activations.bad(found[behind : behind + len(layers)]),
+            update=found[behind + len(layers) :],
+        )
+
+    def _numbers(self, scalars: Sequence[torch.Tensor], ahead: Ahead | None) -> list[float]:
+        if ahead is None:
+            return read(scalars)
+        try:
+            return read([*scalars, *ahead.scalars])
+        except BaseException:
+            self._good.undo()  # nobody knows what the update made
+            raise
+
+    def _thrown_away(self, seen: Seen, problem: Problem) -> Attempt:
+        self._good.forget_forward()
+        return Attempt(seen.loss, False, seen.norm if problem.watched == "gradients" else None, problem, scale=seen.scale)
+
+    def _update(self, seen: Seen, total: torch.Tensor | None, ahead: Ahead | None) -> Attempt:
+        """The optimizer's step. total: norm of the gradients where these are prepared; ahead: where it is made already."""
+        self._count = 0
+        if self.before_first is not None:
+            self.before_first, look = None, self.before_first
+            look()
+        norm, update = seen.norm, seen.update
+        if total is None:
+            total = self.updates.prepare()
+            ahead = self.updates.ahead(total, [])
+            norm, *update = self._numbers([total], ahead)
+            if ahead is not None and not norm < SAFE_GRADIENT:
+                self.updates.take_back(norm)
+                ahead = None
+        if not math.isfinite(norm):
+            norm = self._gradients.exact_norm()
+        first, tries, good = self.updates.made(ahead, update) if ahead is not None else self.updates.make(norm, total)
+        if not good:
+            self._good.forget_forward()
+            return Attempt(seen.loss, False, norm, first, scale=seen.scale)
+        return Attempt(seen.loss, True, norm, None, first, tries, seen.scale)
 
     def forecast(self, networks: Networks) -> tuple[Omen, ...]:
         """What is known to go wrong, from what there is by now: after the first way back also gradients and what was fed."""
         return forecast(
             networks,
             self._optimizer,
-            clip=self.clip,
+            clip=self.updates.clip,
             scaler=self._curing.scaler,
             autocast=self._calls.autocast(),
             fed=self._calls.fed(),
@@ -128,19 +221,16 @@ class Attempts:
     def _begin(self) -> None:
         self._activations.begin()
         self._calls.begin()
+        self._gradients.begin()
 
     def _scaled(self, loss: torch.Tensor) -> torch.Tensor:
         scaler = self._curing.scaler
         return loss if scaler is None else scaler.scale(loss)
 
-    def _unscaled(self, norm: float | None) -> float | None:
-        scale = self._curing.scale
-        return norm if norm is None or not scale else norm / scale
-
     # -- looks -----------------------------------------------------------------------------------------------------------------
 
-    def _forward_problem(self, loss: torch.Tensor, value: float) -> Problem | None:
-        layers = self._activations.bad()
+    def _forward_problem(self, loss: torch.Tensor, seen: Seen, targets: Sequence[torch.Tensor]) -> Problem | None:
+        value, layers = seen.loss, seen.layers
         if math.isfinite(value) and not layers:
             return None
         self._activations.paused = True
@@ -168,14 +258,18 @@ class Attempts:
             )
         if layers:
             return Problem("activation-nonfinite", "activations", layers[0], further=tuple(layers[1:9]))
-        if bad_target(loss):
+        if any_bad(targets):
             return Problem("data-nonfinite", "loss", "target")
         narrow = loss.element_size() < 4
         return Problem("loss-overflow" if narrow else "loss-nonfinite", "loss", "loss", dtype=loss.dtype, peak=abs(value))
 
-    def _backward_problem(self) -> Problem:
-        bad = self._gradients.bad()
-        first = bad[0] if bad else ""
+    def _backward_problem(self, seen: Seen) -> Problem | None:
+        if all(map(math.isfinite, (seen.norm, *seen.rest))):
+            return None
+        bad = self._gradients.bad() or self.updates.bad()
+        if not bad:
+            return None  # in 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite
+        first = bad[0]
         if self._curing.scaler is not None:
             return Problem("loss-scale", "gradients", first, further=tuple(bad[1:9]), peak=self._gradients.peak(first))
         network, module = self._calls.owner(first)
@@ -185,82 +279,9 @@ class Attempts:
         cause = "gradient-overflow" if overflows else "gradient-nonfinite"
         return Problem(cause, "gradients", first, network, module, dtype=dtype, further=tuple(bad[1:9]))
 
-    # -- the optimizer ---------------------------------------------------------------------------------------------------------
 
-    def _update(self, value: float, total: torch.Tensor | None) -> Attempt:
-        """The optimizer's step, made again under cures of its own: they need no new pass."""
-        self._count = 0
-        if self.before_first is not None:
-            self.before_first, look = None, self.before_first
-            look()
-        norm = self._prepared(total)
-        self._good.before_update(norm)
-        first = problem = self._stepped()
-        tries = 0
-        while problem is not None:
-            self._good.undo()
-            if not self._cures or tries == _UPDATES or not self._curing.cure_optimizer(problem, self._good):
-                self._close()
-                return Attempt(value, False, norm, first)
-            if self._good.masters is not None:
-                self._good.masters.hand_over()
-            tries += 1
-            problem = self._stepped()
-        self._accept()
-        return Attempt(value, True, norm, None, first, tries)
-
-    def _prepared(self, total: torch.Tensor | None) -> float:
-        """Gradients handed to masters, unscaled, clipped. Gives their norm before that. total: that norm, if it is known."""
-        if self._good.masters is not None:
-            self._good.masters.hand_over()
-        trained = [p for _, p in optimized(self._optimizer) if p.grad is not None]
-        if self._curing.scaler is not None:
-            self._curing.scaler.unscale_(self._optimizer)
-        if total is None or self._curing.scaler is not None or self._good.masters is not None:
-            total = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
-        if self.clip is not None:
-            torch.nn.utils.clip_grads_with_norm_(trained, self.clip, total)
-        return float(total)
-
-    def _stepped(self) -> Problem | None:
-        bad = self._good.impossible()
-        if bad is None:
-            self._step()
-            bad = self._good.judge()
-        if bad is None:
-            return None
-        return Problem(
-            bad.cause,
-            "optimizer",
-            bad.name,
-            kind=type(self._optimizer).__name__,
-            dtype=bad.dtype,
-            peak=bad.peak,
-            further=bad.further,
-            cure=bad.cure,
-        )
-
-    def _step(self) -> None:
-        try:
-            self._optimizer.step()
-            if self._good.masters is not None:
-                self._good.masters.write_back()
-        except BaseException:
-            self._good.undo()  # it may have written a part of the weights
-            raise
-
-    def _close(self) -> None:
-        """The gradients were finite, and are used or given up."""
-        if self._curing.scaler is not None:
-            self._curing.scaler.update()
-        self._gradients.clear()
-        self._optimizer.zero_grad(set_to_none=True)
-
-    def _accept(self) -> None:
-        self._close()
-        if self.scheduler is not None:
-            self.scheduler.step()
-        self._good.accept()
+def _scalar(loss: torch.Tensor) -> torch.Tensor:
+    return loss.detach().reshape(())
 
 
 def _form(given: object) -> str:

@@ -1,7 +1,7 @@
 """The way back, watched: in which order the parameters got their gradients, and which of these are bad."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 
@@ -10,29 +10,34 @@ from halftone.training.guard.finite import bad_among, plain
 
 
 class GradientWatch:
-    """Notes the order in which gradients arrive; costs one call of Python for each parameter."""
+    """Notes the order in which gradients arrive; costs no call of Python."""
 
     def __init__(self, parameters: Mapping[str, torch.Tensor]) -> None:
         self._parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
-        self._order: list[str] = []
-        self._handles = [p.register_post_accumulate_grad_hook(self._note(name)) for name, p in self._parameters.items()]
+        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._order: list[torch.Tensor] = []
+        self._handles = [p.register_post_accumulate_grad_hook(self._order.append) for p in self._parameters.values()]
+
+    @property
+    def parameters(self) -> Collection[torch.Tensor]:
+        """What is watched, in the order of the networks."""
+        return self._parameters.values()
 
     def begin(self) -> None:
         """A step begins."""
         self._order.clear()
 
     def norm(self) -> torch.Tensor:
-        """2-norm of all gradients, by torch's own function, so that what is clipped with it is the same to the bit."""
+        """2-norm of all gradients. Does not wait."""
         return torch.nn.utils.get_total_norm([plain(gradient) for gradient in self._gradients().values()])
 
-    def finite_norm(self, norm: torch.Tensor) -> float:
-        """That norm as a number, not finite only where a gradient is not. Waits for the device once.
+    def rest(self, known: Collection[int]) -> list[torch.Tensor]:
+        """That norm of the gradients of parameters other than those with these identities, if there are any."""
+        others = [plain(p.grad) for p in self._parameters.values() if p.grad is not None and id(p) not in known]
+        return [torch.nn.utils.get_total_norm(others)] if others else []
 
-        In 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite; then it is taken again.
-        """
-        value = float(norm)
-        if math.isfinite(value) or bad_among(self._gradients()):
-            return value
+    def exact_norm(self) -> float:
+        """The norm of finite gradients whose squares pass the limit of their type. Waits for the device."""
         return math.hypot(*(float(torch.linalg.vector_norm(plain(g).double())) for g in self._gradients().values()))
 
     def take(self) -> dict[str, torch.Tensor]:
@@ -64,7 +69,7 @@ class GradientWatch:
     def bad(self) -> list[str]:
         """Parameters whose gradients are not finite, the first on the way back first."""
         bad = set(bad_among(self._gradients()))
-        arrived = [name for name in self._order if name in bad]
+        arrived = [name for p in self._order if (name := self._names[id(p)]) in bad]
         return [*arrived, *(name for name in reversed(self._parameters) if name in bad and name not in arrived)]
 
     def remove(self) -> None:
@@ -74,9 +79,3 @@ class GradientWatch:
 
     def _gradients(self) -> dict[str, torch.Tensor]:
         return {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
-
-    def _note(self, name: str) -> Callable[[torch.Tensor], None]:
-        def arrived(_parameter: torch.Tensor) -> None:
-            self._order.append(name)
-
-        return arrived

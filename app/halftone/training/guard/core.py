@@ -30,6 +30,7 @@ from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls
 from halftone.training.guard.said import foreseen, told
 from halftone.training.guard.state import GoodState
+from halftone.training.guard.updates import Updates
 
 Forecast = Literal["tell", "apply", "off"]
 OnBad = Literal["cure", "skip", "stop"]
@@ -102,17 +103,17 @@ class TrainingGuard:
         self._good = GoodState(networks, parameters, optimizer, every=keep_every, keep=keep)
         self._between = Between(networks, parameters, optimizer)
         self._curing = Curing(networks, optimizer, scaler)
+        gradients = GradientWatch(parameters)
+        updates = Updates(optimizer, self._good, self._curing, gradients, scheduler=scheduler, clip=clip, cures=on_bad == "cure")
         self._attempts = Attempts(
             ActivationWatch(networks),
             Calls(networks),
-            GradientWatch(parameters),
+            gradients,
             self._good,
             self._curing,
             optimizer,
-            scheduler=scheduler,
-            clip=clip,
+            updates,
             accumulate=accumulate,
-            cures=on_bad == "cure",
         )
         self._networks = networks
         self._optimizer = optimizer
@@ -171,9 +172,9 @@ class TrainingGuard:
             case "grad-scaler":
                 return self._curing.scale_loss(next(iter(self._good.trained.values())).device.type)
             case "clip-1":
-                self._attempts.clip = CLIP
+                self._attempts.updates.clip = CLIP
             case "warm-up" | "cosine":
-                self._attempts.scheduler = schedule_for(self._optimizer, remedy, steps)
+                self._attempts.updates.scheduler = schedule_for(self._optimizer, remedy, steps)
             case "norm-epsilon-up":
                 raise_norm_epsilons(self._networks)
             case _:
@@ -208,7 +209,8 @@ class TrainingGuard:
     def _passed_over(self, loss: torch.Tensor, before: int, started: float) -> StepReport:
         """Weights or moments were put back: a loss that was computed before that belongs to others."""
         self._attempts.pass_over()
-        return self._report(Attempt(float(loss.detach()), applied=False, norm=None, problem=None), before, started, 0)
+        passed = Attempt(float(loss.detach()), applied=False, norm=None, problem=None, scale=self._curing.scale)
+        return self._report(passed, before, started, 0)
 
     def _report(self, attempt: Attempt, before: int, started: float, tries: int) -> StepReport:
         self._between.remember()
@@ -217,7 +219,7 @@ class TrainingGuard:
             loss=attempt.loss,
             applied=attempt.applied,
             norm=attempt.norm,
-            scale=self._curing.scale,
+            scale=attempt.scale if attempt.problem is None else self._curing.scale,
             tries=tries,
             seconds=time.perf_counter() - started,
             caught=tuple(self.caught[before:]),

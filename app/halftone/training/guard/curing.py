@@ -64,6 +64,15 @@ class Curing:
         """Factor of the loss, None where it is not scaled."""
         return None if self._scaler is None else float(self._scaler.get_scale())
 
+    def scale_now(self, device: torch.device) -> list[torch.Tensor]:
+        """The factor of the loss as a scalar on the device, or nothing where it is not scaled. Does not wait."""
+        return [] if self._scaler is None else [self._scaler.scale(torch.ones((), device=device))]
+
+    def forget_unscaling(self) -> None:
+        """Gradients that were unscaled are thrown away: the factor stays, and the next ones can be unscaled."""
+        if self._scaler is not None:
+            self._scaler.update(self._scaler.get_scale())
+
     def lower_scale(self, problem: Problem) -> bool:
         """A smaller factor of the loss, where only that was too large. False: it is no longer the factor's fault."""
         if problem.cause != "loss-scale" or self._scaler is None or self._scaler.get_scale() < _SMALLEST_SCALE:

@@ -2,13 +2,20 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import torch
 
 from halftone.measure.stats import has_values, peak
 
 Name = TypeVar("Name", bound=Hashable)
+AT_ONCE: Final = frozenset({"cpu"})
+"""Devices that do what they are told before the next line is run."""
+
+
+def waits(device: torch.device) -> bool:
+    """Whether to read a number of this device means to wait until all that was put in its queue is done."""
+    return device.type not in AT_ONCE
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:

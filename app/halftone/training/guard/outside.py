@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from halftone.contract.training import Cause
+from halftone.training.guard.finite import waits
 from halftone.training.guard.networks import joined, state_tensors
 
 _SAMPLE: Final = 64
@@ -105,7 +106,8 @@ def _held(tensor: torch.Tensor) -> _Held:
 @torch.no_grad()
 def _sampled(tensors: Mapping[Any, torch.Tensor]) -> _Samples:
     """Numbers from all over each tensor; none of one on an accelerator, where to look at them would wait for it."""
-    views = {name: _spread(tensor) for name, tensor in tensors.items() if tensor.is_cpu and tensor.layout is torch.strided}
+    strided = {name: tensor for name, tensor in tensors.items() if tensor.layout is torch.strided}
+    views = {name: _spread(tensor) for name, tensor in strided.items() if not waits(tensor.device)}
     numbers = torch.cat(list(views.values())) if views else torch.zeros(0)
     return _Samples(tuple(views), tuple(view.numel() for view in views.values()), numbers)
 
@@ -136,7 +138,7 @@ def _other_numbers(one: _Samples, other: _Samples) -> set[Any]:
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
+    return one.shape == other.shape and (not one.numel() or bool(((one == other) | (one.isnan() & other.isnan())).all()))
 
 
 def _pairs(before: Mapping[Any, _Held], after: Mapping[Any, _Held]) -> Iterator[tuple[Any, _Held, _Held]]:
@@ -176,7 +178,7 @@ def _modes(before: Fingerprint, after: Fingerprint) -> list[Interference]:
 def _written(before: Fingerprint, after: Fingerprint, moved: set[str], other: set[Any]) -> list[Interference]:
     """Parameters whose numbers changed. On an accelerator the counter of writes has to do: there no number is looked at."""
     pairs = [(n, a, b) for n, a, b in _pairs(before.parameters, after.parameters) if n not in moved]
-    changed = [(n, "", "") for n, a, b in pairs if n in other or (a.device.type != "cpu" and a.version != b.version)]
+    changed = [(n, "", "") for n, a, b in pairs if n in other or (waits(a.device) and a.version != b.version)]
     return _one("weights-changed", changed)
 
 

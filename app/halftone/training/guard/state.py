@@ -1,14 +1,15 @@
 """The good state of a training: what is kept of it, how much that costs, and how it comes back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
 
+from halftone.training.guard.finite import read
 from halftone.training.guard.masters import Masters
 from halftone.training.guard.networks import named_buffers, optimized
 from halftone.training.guard.protection import HostRing, LastGood
-from halftone.training.guard.update import BadUpdate, impossible_rate, judge, needs_copy, update_is_safe
+from halftone.training.guard.update import BadUpdate, Judged, impossible_rate, judged, needs_copy, update_is_safe, verdict
 
 
 class GoodState:
@@ -64,8 +65,17 @@ class GoodState:
 
     def judge(self) -> BadUpdate | None:
         """After the optimizer's step: what it spoiled, if anything could be."""
+        what = self.judged()
+        return None if what is None else self.verdict(what, read(what.scalars))
+
+    def judged(self) -> Judged | None:
+        """After the optimizer's step: what is to be read of it, None where nothing could be spoiled. Does not wait."""
+        return None if (self._last or self._once) is None else judged(self._optimizer, self._names)
+
+    def verdict(self, what: Judged, found: Sequence[float]) -> BadUpdate | None:
+        """What the step spoiled, if anything. found: what the scalars say."""
         kept = self._last or self._once
-        return None if kept is None else judge(kept, self._optimizer, self._names, self._sizes)
+        return None if kept is None else verdict(what, found, kept, self._optimizer, self._sizes)
 
     def undo(self) -> None:
         """The state before the optimizer's step."""

@@ -1,7 +1,7 @@
 """One step of the optimizer, judged before anything else reads what it made: good, or put back bit by bit with the reason."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ import torch
 
 from halftone.contract.training import Cause, TrainCure
 from halftone.measure.stats import peak
-from halftone.training.guard.finite import bad_among, norm, norms, read
+from halftone.training.guard.finite import bad_among, norm, norms
 from halftone.training.guard.networks import optimized, state_tensors
 from halftone.training.guard.protection import LastGood, bytes_of
 
@@ -20,7 +20,7 @@ ALWAYS_COPIED: Final = 64 * 2**20
 _LEAP: Final = 100.0
 _LARGE: Final = 10.0
 """A step that makes the weights' root mean square this many times larger, and larger than this, ruins them."""
-_SAFE_GRADIENT: Final = 1e15
+SAFE_GRADIENT: Final = 1e15
 """Norm of the gradients, up to which no square of one leaves float32 or bfloat16."""
 _ELEMENTWISE: Final = frozenset({"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad"})
 
@@ -47,7 +47,14 @@ def needs_copy(optimizer: torch.optim.Optimizer) -> bool:
 
 def update_is_safe(optimizer: torch.optim.Optimizer, norm: float) -> bool:
     """Without a copy: nothing that these settings make of finite gradients of this norm can leave float32."""
-    return norm < _SAFE_GRADIENT and all(map(_settings_are_sound, optimizer.param_groups))
+    return norm < SAFE_GRADIENT and all(map(_settings_are_sound, optimizer.param_groups))
+
+
+def skips_when_told(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the optimizer reads on the device, in `found_inf`, that it shall leave weights and moments as they are: the fused
+    ones do. (SGD's first step leaves its momentum unset then.)
+    """
+    return type(optimizer) in (torch.optim.Adam, torch.optim.AdamW) and getattr(optimizer, "_step_supports_amp_scaling", False)
 
 
 def impossible_rate(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> BadUpdate | None:
@@ -62,16 +69,30 @@ def impossible_rate(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) 
     return None
 
 
-def judge(
-    before: LastGood, optimizer: torch.optim.Optimizer, names: Mapping[int, str], sizes: dict[str, float]
-) -> BadUpdate | None:
-    """After optimizer.step(): None if everything is finite and none of the weights leapt. sizes: root mean square of parameters
-    after the last good step, as far as known; brought up to date when this one is good.
-    """
+@dataclass(frozen=True)
+class Judged:
+    """What an update made, by name, and the norms of all of it in this order, not read yet."""
+
+    trained: Mapping[str, torch.Tensor]
+    moments: Mapping[tuple[str, str], torch.Tensor]
+    scalars: Sequence[torch.Tensor]
+
+
+def judged(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Judged:
+    """After optimizer.step(). Does not wait."""
     trained = {names[id(parameter)]: parameter for _, parameter in optimized(optimizer)}
     moments = {(names[id(p)], name): value for p, name, value in state_tensors(optimizer)}
-    found = read(norms([*trained.values(), *moments.values()]))
-    if not all(map(math.isfinite, found)) and (bad := _bad(trained, moments)):
+    return Judged(trained, moments, norms([*trained.values(), *moments.values()]))
+
+
+def verdict(
+    what: Judged, found: Sequence[float], before: LastGood, optimizer: torch.optim.Optimizer, sizes: dict[str, float]
+) -> BadUpdate | None:
+    """None if everything is finite and none of the weights leapt. found: what the scalars say; sizes: root mean square of
+    parameters after the last good step, as far as known; brought up to date when this one is good.
+    """
+    trained = what.trained
+    if not all(map(math.isfinite, found)) and (bad := _bad(trained, what.moments)):
         return _spoiled(before, optimizer, trained, bad)
     now = {name: length / math.sqrt(max(p.numel(), 1)) for (name, p), length in zip(trained.items(), found, strict=False)}
     large = [name for name, size in now.items() if size > _LARGE]

@@ -1,0 +1,204 @@
+"""The optimizer's part of a step: gradients made ready, the update, and the look at what it made.
+
+On an accelerator to read a number means to wait until all that was queued before it is done. So the update is queued behind the
+way back before anybody knows whether the step is good, and one read tells of loss, layers, gradients and update, where one of two
+things protects the weights: the optimizer leaves them and its moments alone where the device tells it to (`found_inf` of fused
+ones), or a copy stands beside them, from which the guard puts back what was bad before it returns. Elsewhere the one read comes
+before the update.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from halftone.training.guard.backward import GradientWatch
+from halftone.training.guard.curing import Curing
+from halftone.training.guard.finite import bad_among, waits
+from halftone.training.guard.networks import optimized
+from halftone.training.guard.problem import Problem
+from halftone.training.guard.state import GoodState
+from halftone.training.guard.update import SAFE_GRADIENT, BadUpdate, Judged, skips_when_told
+
+_UPDATES: Final = 3
+"""Times that the optimizer's step is made again under a cure of its own."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """An update in the queue. judged: what will tell of it, None where nothing could be spoiled; bad: settings with which it was
+    not even begun; error: what the optimizer raised.
+    """
+
+    judged: Judged | None = None
+    bad: BadUpdate | None = None
+    error: Exception | None = None
+
+    @property
+    def scalars(self) -> Sequence[torch.Tensor]:
+        """To be read with everything else."""
+        return () if self.judged is None else self.judged.scalars
+
+
+class Updates:
+    """Makes the optimizer's steps. clip: largest norm of the gradients; scheduler: stepped after each."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        good: GoodState,
+        curing: Curing,
+        gradients: GradientWatch,
+        *,
+        scheduler: Any,
+        clip: float | None,
+        cures: bool,
+    ) -> None:
+        self._optimizer = optimizer
+        self._good = good
+        self._curing = curing
+        self._gradients = gradients
+        self._cures = cures
+        self.scheduler = scheduler
+        self.clip = clip
+        self._clipped = False
+
+    def trained(self) -> list[torch.Tensor]:
+        """What the optimizer changes and has a gradient for, in the order of the networks: sums of norms depend on it."""
+        masters = {id(p): master for p, master in self._good.masters.pairs} if self._good.masters is not None else {}
+        own = {id(p): p for _, p in optimized(self._optimizer) if p.grad is not None}
+        first = [masters.get(id(p), p) for p in self._gradients.parameters]
+        known = {id(p) for p in first}
+        return [p for p in first if id(p) in own] + [p for key, p in own.items() if key not in known]
+
+    def own(self) -> set[int]:
+        """Identities of the parameters that the optimizer changes, itself or through masters."""
+        masters = self._good.masters.pairs if self._good.masters is not None else ()
+        return {*(id(p) for _, p in optimized(self._optimizer)), *(id(p) for p, _ in masters)}
+
+    def bad(self) -> list[str]:
+        """Which gradients that the optimizer uses are not finite."""
+        return bad_among({f"parameter {place}": p.grad for place, p in enumerate(self.trained()) if p.grad is not None})
+
+    def prepare(self) -> torch.Tensor:
+        """Gradients handed to masters and unscaled. Gives their norm, by torch's own function, so that what is clipped with it is
+        the same to the bit. Does not wait.
+        """
+        self._clipped = False
+        if self._good.masters is not None:
+            self._good.masters.hand_over()
+        if self._curing.scaler is not None:
+            self._curing.scaler.unscale_(self._optimizer)
+        return torch.nn.utils.get_total_norm([p.grad for p in self.trained() if p.grad is not None])
+
+    def ahead(self, total: torch.Tensor, seen: Sequence[torch.Tensor]) -> Ahead | None:
+        """The update put in the queue, None where it has to be known first that the step is good. total: norm of the gradients;
+        seen: everything else that says whether it is.
+        """
+        skips = skips_when_told(self._optimizer) and all(part.device == total.device for part in seen)
+        if not waits(total.device) or not (self._good.exact or skips):
+            return None
+        bad = self._good.impossible()
+        if bad is not None:
+            return Ahead(bad=bad)
+        hold = (~(torch.isfinite(torch.stack([total, *seen])).all() & (total < SAFE_GRADIENT))).float() if skips else None
+        # a norm that is no number would spoil the gradients that it is to be told from: of those none is clipped
+        self._clip(torch.where(torch.isfinite(total), total, torch.zeros_like(total)))
+        try:
+            self._step(hold)
+        except Exception as error:  # noqa: BLE001 - raised again, unless bad gradients explain it
+            return Ahead(error=error)
+        return Ahead(judged=self._good.judged())
+
+    def take_back(self, total: float) -> None:
+        """Weights and moments as before an update that was queued ahead. total: the norm that it was clipped with."""
+        self._good.undo()
+        self._clipped = self._clipped and math.isfinite(total)
+
+    def forget(self) -> None:
+        """Gradients that were prepared are not wanted."""
+        self._curing.forget_unscaling()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def make(self, norm: float, total: torch.Tensor) -> tuple[Problem | None, int, bool]:
+        """The update, with sound gradients of this norm: (what was wrong with it at first, how often it was made again, whether
+        it is good now).
+        """
+        self._good.before_update(norm)
+        self._clip(total)
+        return self._judged(self._stepped())
+
+    def made(self, ahead: Ahead, found: Sequence[float]) -> tuple[Problem | None, int, bool]:
+        """The same of one that was queued ahead. found: what its scalars say."""
+        if ahead.error is not None:
+            raise ahead.error
+        bad = ahead.bad
+        if bad is None and ahead.judged is not None:
+            bad = self._good.verdict(ahead.judged, found)
+        return self._judged(None if bad is None else self._problem(bad))
+
+    def _judged(self, problem: Problem | None) -> tuple[Problem | None, int, bool]:
+        first, tries = problem, 0
+        while problem is not None:
+            self._good.undo()
+            if not self._cures or tries == _UPDATES or not self._curing.cure_optimizer(problem, self._good):
+                self._close()
+                return first, tries, False
+            if self._good.masters is not None:
+                self._good.masters.hand_over()
+            tries += 1
+            problem = self._stepped()
+        self._close()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        self._good.accept()
+        return first, tries, True
+
+    def _clip(self, total: torch.Tensor) -> None:
+        if self.clip is not None and not self._clipped:
+            torch.nn.utils.clip_grads_with_norm_(self.trained(), self.clip, total)
+        self._clipped = True
+
+    def _stepped(self) -> Problem | None:
+        bad = self._good.impossible()
+        if bad is None:
+            self._step(None)
+            bad = self._good.judge()
+        return None if bad is None else self._problem(bad)
+
+    def _problem(self, bad: BadUpdate) -> Problem:
+        return Problem(
+            bad.cause,
+            "optimizer",
+            bad.name,
+            kind=type(self._optimizer).__name__,
+            dtype=bad.dtype,
+            peak=bad.peak,
+            further=bad.further,
+            cure=bad.cure,
+        )
+
+    def _step(self, hold: torch.Tensor | None) -> None:
+        """hold: not zero where the optimizer shall leave all as it is."""
+        optimizer: Any = self._optimizer
+        try:
+            if hold is not None:
+                optimizer.found_inf = hold
+            self._optimizer.step()
+            if self._good.masters is not None:
+                self._good.masters.write_back()
+        except BaseException:
+            self._good.undo()  # it may have written a part of the weights
+            raise
+        finally:
+            if hold is not None:
+                del optimizer.found_inf
+
+    def _close(self) -> None:
+        """The gradients were finite, and are used or given up."""
+        if self._curing.scaler is not None:
+            self._curing.scaler.update()
+        self._gradients.clear()
+        self._optimizer.zero_grad(set_to_none=True)
