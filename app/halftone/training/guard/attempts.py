@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from halftone.contract.training import Omen
+from halftone.contract.training import Cause, Omen
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
@@ -207,6 +207,11 @@ class Attempts:
             fed=self._calls.fed(),
         )
 
+    def rescale(self, factor: float) -> None:
+        """The loss is multiplied by so much more from now on: what was gathered follows."""
+        if factor != 1.0:
+            self._gradients.scale(factor)
+
     def pass_over(self) -> None:
         """A loss is not used: what its passes left is forgotten, and the next step begins."""
         self._begin()
@@ -270,14 +275,14 @@ class Attempts:
         if not bad:
             return None  # in 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite
         first = bad[0]
-        if self._curing.scaler is not None:
-            return Problem("loss-scale", "gradients", first, further=tuple(bad[1:9]), peak=self._gradients.peak(first))
         network, module = self._calls.owner(first)
-        dtype = self._calls.computes_in(network, module)
-        narrow = dtype in (torch.float16, torch.bfloat16)
-        overflows = narrow or self._gradients.peak(first) == math.inf
-        cause = "gradient-overflow" if overflows else "gradient-nonfinite"
-        return Problem(cause, "gradients", first, network, module, dtype=dtype, further=tuple(bad[1:9]))
+        dtype, peak = self._calls.computes_in(network, module), self._gradients.peak(first)
+        if self._curing.scaler is not None:
+            cause: Cause = "loss-scale"
+        else:
+            overflows = dtype in (torch.float16, torch.bfloat16) or peak == math.inf
+            cause = "gradient-overflow" if overflows else "gradient-nonfinite"
+        return Problem(cause, "gradients", first, network, module, dtype=dtype, peak=peak, further=tuple(bad[1:9]))
 
 
 def _scalar(loss: torch.Tensor) -> torch.Tensor:

@@ -56,6 +56,11 @@ class GradientWatch:
             elif not add:
                 parameter.grad = None
 
+    def scale(self, factor: float) -> None:
+        """What was gathered, multiplied."""
+        for gradient in self._gradients().values():
+            gradient.mul_(factor)
+
     def clear(self) -> None:
         """The gradients were used, or are not wanted."""
         for parameter in self._parameters.values():

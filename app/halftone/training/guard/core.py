@@ -228,22 +228,42 @@ class TrainingGuard:
     def _try(self, loss: Loss) -> tuple[Attempt, Problem | None, int, float]:
         """(the last attempt, what was wrong with the first one, repeats, their seconds). Repeats only a function."""
         random = torch.get_rng_state() if callable(loss) else None
+        mark = self._curing.mark()
         first: Problem | None = None
         tries, spent = 0, 0.0
         attempt = self._attempts.make(loss)
         while (problem := attempt.problem) is not None:
-            if not self._curing.lower_scale(problem):
-                first = first or _beyond_scale(problem)
+            factor = self._curing.lower_scale(problem)
+            if factor is None:
+                factor, problem = self._curing.raise_scale(), _beyond_scale(problem)
+                first = first or problem
                 if self._on_bad != "cure" or tries >= TRIES or not self._curing.apply(problem, self._good, tries):
+                    self._attempts.rescale(factor)
                     break
                 tries += 1
+            self._attempts.rescale(factor)
             if random is None:
                 break
             torch.set_rng_state(random)
             began = time.perf_counter()
-            attempt = self._attempts.make(loss)
+            attempt = self._again(loss, attempt, cured=tries > 0)
             spent += time.perf_counter() - began
+        if attempt.problem is None:
+            self._curing.keep_scale()
+        elif random is not None:
+            self._curing.back_to(mark)
         return attempt, first or attempt.noticed, tries or attempt.tries, spent
+
+    def _again(self, loss: Loss, before: Attempt, *, cured: bool) -> Attempt:
+        """The step once more. Under a cure that the script's own code cannot take it is as bad as before."""
+        try:
+            return self._attempts.make(loss)
+        except (RuntimeError, TypeError, ValueError) as error:
+            if not cured:
+                raise
+            log.warning("a cure (%s) does not work with this training: %s", self._curing.last, error)
+            self._attempts.pass_over()
+            return before
 
     def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
         """The step is lost; three in a row, or as many repeats, end the training. A loss scale that only finds its place is no
@@ -309,7 +329,8 @@ def _beyond_scale(problem: Problem) -> Problem:
     """Still bad with the loss as it is: the factor was not what made it so."""
     if problem.cause != "loss-scale":
         return problem
-    return replace(problem, cause="gradient-overflow" if problem.peak == math.inf else "gradient-nonfinite")
+    overflows = problem.peak == math.inf or problem.dtype in (torch.float16, torch.bfloat16)
+    return replace(problem, cause="gradient-overflow" if overflows else "gradient-nonfinite")
 
 
 def _rewrote(noticed: Caught) -> bool:

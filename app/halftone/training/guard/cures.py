@@ -30,7 +30,7 @@ class WideRegion:
         self, module: nn.Module, dtype: torch.dtype, *, whole: bool = False, seen: Callable[[Any], object] = lambda _: None
     ) -> None:
         self._module = module
-        self._dtype = dtype
+        self.dtype = dtype
         self._whole = whole
         self._seen = seen
         self._running = False
@@ -41,8 +41,8 @@ class WideRegion:
     @property
     def memory(self) -> int:
         """Bytes of the copies of its parameters while it runs."""
-        size = torch.empty((), dtype=self._dtype).element_size()
-        return sum(p.numel() * size for p in self._module.parameters() if p.is_floating_point() and p.dtype != self._dtype)
+        size = torch.empty((), dtype=self.dtype).element_size()
+        return sum(p.numel() * size for p in self._module.parameters() if p.is_floating_point() and p.dtype != self.dtype)
 
     def remove(self) -> None:
         """The module computes as before."""
@@ -83,7 +83,7 @@ class WideRegion:
     def _call(
         self, part: nn.Module, forward: Callable[..., Any], device: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        args, kwargs = map_tensors((args, kwargs), as_dtype(self._dtype))
+        args, kwargs = map_tensors((args, kwargs), as_dtype(self.dtype))
         before, self._running = self._running, True
         try:
             with _autocast_off(device):
@@ -95,9 +95,9 @@ class WideRegion:
         buffers = dict(part.named_buffers())
         held = {**dict(part.named_parameters()), **buffers}
         wide = {
-            f"part.{name}": value.to(self._dtype)
+            f"part.{name}": value.to(self.dtype)
             for name, value in held.items()
-            if value.is_floating_point() and value.dtype != self._dtype
+            if value.is_floating_point() and value.dtype != self.dtype
         }
         if not wide:
             return forward(*args, **kwargs)

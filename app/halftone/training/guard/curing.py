@@ -41,6 +41,7 @@ class Curing:
         self._names: dict[tuple[str, str], tuple[TrainCure, str]] = {}
         self._optimizers: list[tuple[TrainCure, str]] = []
         self._masters: Masters | None = None
+        self._scale_before: float | None = None
         self.last: TrainCure = "none"
         self.restored_to: int | None = None
 
@@ -73,12 +74,28 @@ class Curing:
         if self._scaler is not None:
             self._scaler.update(self._scaler.get_scale())
 
-    def lower_scale(self, problem: Problem) -> bool:
-        """A smaller factor of the loss, where only that was too large. False: it is no longer the factor's fault."""
-        if problem.cause != "loss-scale" or self._scaler is None or self._scaler.get_scale() < _SMALLEST_SCALE:
-            return False
-        self._scaler.update(self._scaler.get_scale() / _BACK)
-        return True
+    def lower_scale(self, problem: Problem) -> float | None:
+        """A smaller factor of the loss, where only that was too large: how much it is of the one before. None: it is no longer
+        the factor's fault.
+        """
+        scale = self.scale
+        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < _SMALLEST_SCALE:
+            return None
+        self._scale_before = self._scale_before or scale
+        self._scaler.update(scale / _BACK)
+        return 1 / _BACK
+
+    def raise_scale(self) -> float:
+        """The factor of the loss was not at fault: as it was before it was lowered. How much it is of the one that it is now."""
+        scale, before, self._scale_before = self.scale, self._scale_before, None
+        if self._scaler is None or not scale or before is None:
+            return 1.0
+        self._scaler.update(before)
+        return before / scale
+
+    def keep_scale(self) -> None:
+        """The factor of the loss has found its place."""
+        self._scale_before = None
 
     def apply(self, problem: Problem, good: GoodState, tries: int) -> bool:
         """Put the next cure in force. False: nothing helps."""
@@ -130,6 +147,17 @@ class Curing:
             elif (place := self._place(name)) not in self._regions:
                 self._put_region(cure, *place, _REGIONS[cure])
 
+    def mark(self) -> tuple[tuple[TrainCure, str], ...]:
+        """Modules that compute in another type now, for `back_to`."""
+        return tuple(self._names.values())
+
+    def back_to(self, mark: tuple[tuple[TrainCure, str], ...]) -> None:
+        """No module computes in another type but those that did then: what was put since did not help."""
+        if mark != self.mark():
+            self.remove()
+            self._rungs.clear()  # of another step it may
+            self.put(mark)
+
     def remove(self) -> None:
         """Networks compute as before."""
         for region in reversed(self._regions.values()):  # one inside another was put there later
@@ -153,12 +181,19 @@ class Curing:
             self._rungs[key] = ladder(problem.module, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
         while self._rungs[key]:
             cure, module, dtype = self._rungs[key].pop(0)
-            if (problem.network, module) in self._regions:
+            if self._covered(problem.network, module, dtype):
                 continue
             self._put_region(cure, problem.network, module, dtype)
             self.last = cure
             return True
         return False
+
+    def _covered(self, network: str, module: str, dtype: torch.dtype) -> bool:
+        """Whether the module, or what holds it, computes in that type already."""
+        return any(
+            net == network and region.dtype is dtype and (place in ("", module) or module.startswith(f"{place}."))
+            for (net, place), region in self._regions.items()
+        )
 
     def _put_region(self, cure: TrainCure, network: str, module: str, dtype: torch.dtype) -> None:
         self._drop(network, module)
@@ -171,9 +206,9 @@ class Curing:
         return network, name.removeprefix(network).removeprefix(".")
 
     def _drop(self, network: str, module: str) -> None:
-        """Regions inside a larger one are no longer needed."""
+        """Regions inside a larger one are no longer needed, and one of the same module in another type neither."""
         prefix = f"{module}." if module else ""
-        for place in [p for p in reversed(self._regions) if p[0] == network and p[1].startswith(prefix) and p[1] != module]:
+        for place in [p for p in reversed(self._regions) if p[0] == network and (p[1] == module or p[1].startswith(prefix))]:
             self._regions.pop(place).remove()
             self._names.pop(place)
 
