@@ -114,7 +114,7 @@ def plain_loop(folder: Path, family: str, pictures: Path) -> dict[str, torch.Ten
         optimizer.step()
         optimizer.zero_grad()
     ups = {name: name.replace(".lora_A.", ".lora_B.") for name in trained if ".lora_A." in name}
-    return {name.partition(".lora_A")[0]: (trained[up] @ trained[name]).detach() * ALPHA / RANK for name, up in ups.items()}
+    return {name.partition(".lora_A")[0]: product(trained[up], trained[name]) for name, up in ups.items()}
 
 
 def latents(pipe: Any, path: Path, family: str) -> torch.Tensor:
@@ -201,9 +201,13 @@ def added(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Layer -> what the LoRA adds."""
     downs = {name: down for name, down in weights.items() if ".lora_A." in name}
     return {
-        name.partition(".lora_A")[0]: weights[name.replace(".lora_A.", ".lora_B.")] @ down * ALPHA / RANK
-        for name, down in downs.items()
+        name.partition(".lora_A")[0]: product(weights[name.replace(".lora_A.", ".lora_B.")], down) for name, down in downs.items()
     }
+
+
+def product(up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+    """(out, in), of a convolution of 1 x 1, too."""
+    return up.detach().flatten(1) @ down.detach().flatten(1) * ALPHA / RANK
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------
@@ -225,10 +229,11 @@ def test_diffusers_and_halftone_read_the_file_as_it_was_trained(
     for layer, value in expected.items():
         module = network.get_submodule(layer)
         theirs = module.get_delta_weight(module.active_adapters[0])
-        pair = layers[name][layer].pair(1.0)
-        assert pair is not None
-        torch.testing.assert_close(theirs, value, rtol=1e-5, atol=1e-7)
-        torch.testing.assert_close(pair[0] @ pair[1], value, rtol=1e-5, atol=1e-7)
+        change, weight = layers[name][layer], torch.zeros_like(module.get_base_layer().weight)
+        torch.testing.assert_close(theirs.flatten(1), value, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(change.merged({"weight": weight}, 1.0)["weight"].flatten(1), value, rtol=1e-5, atol=1e-7)
+        if (pair := change.pair(1.0)) is not None:  # of a matrix
+            torch.testing.assert_close(pair[0] @ pair[1], value, rtol=1e-5, atol=1e-7)
     assert layers[name].keys() == expected.keys()
     assert float(max(value.abs().max() for value in expected.values())) > 1e-4
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from halftone.contract.training import TrainConfig
-from halftone.health.training_room import lora_numbers, training_room
+from halftone.health.training_numbers import kept_numbers, lora_numbers
+from halftone.health.training_room import training_room
 from halftone.library.models import describe
 from halftone.library.networks import Network
 
@@ -17,16 +18,23 @@ SDXL: dict[str, Any] = {
     "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
     "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
 }
-SD3: dict[str, Any] = {"num_layers": 24, "num_attention_heads": 24, "attention_head_dim": 64}
+SD3: dict[str, Any] = {"num_layers": 24, "num_attention_heads": 24, "attention_head_dim": 64, "patch_size": 2}
 
 
 @pytest.mark.parametrize(
-    ("config", "numbers"),
-    [(SDXL, 23.2e6), (SD3, 9.4e6)],  # kohya's SDXL LoRA of rank 16 on attention alone, and train_dreambooth_lora_sd3's: counted
+    ("kind", "config", "numbers", "wide", "mixed"),
+    [
+        ("UNet2DConditionModel", SDXL, 42.6e6, 3578e6, 4462e6),
+        ("SD3Transformer2DModel", SD3, 20.9e6, 2781e6, 3454e6),
+    ],  # counted on the meta device, at 1024 x 1024 pixels
 )
-def test_a_lora_has_about_so_many_numbers(config: dict[str, Any], numbers: float) -> None:
-    network = Network(name="unet", work="denoise", kind="", parameters=1, config=config)
-    assert lora_numbers(network, 16) == pytest.approx(numbers, rel=0.4)
+def test_a_lora_has_so_many_numbers_and_its_steps_keep_so_many(
+    kind: str, config: dict[str, Any], numbers: float, wide: float, mixed: float
+) -> None:
+    network = Network(name="denoiser", work="denoise", kind=kind, parameters=1, config=config)
+    assert lora_numbers(network, 16) == pytest.approx(numbers, rel=0.05)
+    assert kept_numbers(network, None, 1024, mixed=False) == pytest.approx(wide, rel=0.1)
+    assert kept_numbers(network, None, 1024, mixed=True) == pytest.approx(mixed, rel=0.1)
 
 
 def test_what_costs_more_is_told_to_cost_more() -> None:

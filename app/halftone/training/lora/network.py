@@ -92,17 +92,6 @@ def diffusers_names(weights: Mapping[str, torch.Tensor], scale: float) -> dict[s
     return found
 
 
-def changes(lora: LoraNetwork) -> dict[str, torch.Tensor]:
-    """Layer -> what the LoRA adds to its weight, in float32."""
-    found: dict[str, torch.Tensor] = {}
-    weights = weights_of(lora)
-    for name, down in weights.items():
-        layer, side = _split(name)
-        if side == "down":
-            found[layer] = weights[layer + _UP] @ down * (lora.alpha / lora.rank)
-    return found
-
-
 def _split(name: str) -> tuple[str, str]:
     """ "x.to_q.lora_A.default.weight" -> ("x.to_q", "down")."""
     down = name.endswith(_DOWN)

@@ -125,8 +125,9 @@ class Training:
             return self._finish()
         except JobCancelled:
             raise
-        except Exception:
-            self._rescue()
+        except Exception as error:
+            if not (isinstance(error, HalftoneError) and error.code == "train-bad-numbers"):  # there is nothing good to save
+                self._rescue()
             raise
         finally:
             self._guard.remove()
