@@ -1,10 +1,11 @@
 """Runs one job in this process: events to a listener, Ctrl+C to the job, its report back."""
 
+import io
 import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_path
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -32,6 +33,8 @@ from halftone.worker.runner import JobRunner
 
 Listener = Callable[[AnyEvent, bytes], None]
 _Report = TypeVar("_Report")
+_CLOSED: Final = getattr(signal, "SIGHUP", None)
+_ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 
 
 def run_job(
@@ -109,18 +112,37 @@ class _Told:
         return f"{at}. What was finished before is kept." if self._kept else f"{at}, nothing kept."
 
 
+class _Nowhere(io.StringIO):
+    """Takes words and keeps none."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
 def _work(runner: JobRunner, stop: type[Cancel] | type[Keep], told: _Told) -> None:
-    """The first Ctrl+C asks the job to stop after its step, a second one leaves at once."""
+    """The first Ctrl+C asks the job to stop after its step, a second one leaves at once. What keeps what it has does so as well
+    where the system ends the program or the terminal is closed.
+    """
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stderr.write(f"\n{told.stopping()} Press Ctrl+C again to leave at once.\n")
         runner.submit(stop(job=JOB))
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    def end(number: int, _frame: FrameType | None) -> None:
+        if number == _CLOSED:  # a terminal that is gone takes no words
+            sys.stdout = sys.stderr = _Nowhere()
+        sys.stderr.write(f"\n{told.stopping()}\n")
+        runner.submit(stop(job=JOB))
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt)}
+    if stop is Keep:
+        wanted = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]  # nohup has one ignored
+        before |= {number: signal.signal(number, end) for number in wanted}
     try:
         runner.run_until_idle()
     except KeyboardInterrupt:
         raise JobCancelled(told.cancelled()) from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -41,6 +41,8 @@ _PHASES: Final[dict[Phase, str]] = {
 
 _EVERY: Final = 10.0
 """Seconds between two lines where no bar can be drawn; a job that is done before is silent."""
+_SAMPLES: Final = 3
+"""Steps before the time left is told."""
 
 
 class Progress:
@@ -52,6 +54,7 @@ class Progress:
         self._bar = _bar() if wanted and terminal else None
         self._lines = _Lines(every) if wanted and not terminal else None
         self._begun = False
+        self._left = TimeLeft(0)
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -79,6 +82,10 @@ class Progress:
 
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:  # noqa: ARG002 - previews are not shown here
         text = _words(event)
+        if isinstance(event, TrainBegins):
+            self._left = TimeLeft(event.first - 1)
+        elif isinstance(event, TrainStep) and (left := self._left.after(event.step, event.steps)):
+            text = f"{text}, about {left} left"
         self._begin(event)
         if self._lines is not None and text is not None:
             self._lines.words = text
@@ -128,6 +135,21 @@ def _words(event: AnyEvent) -> str | None:
             return "Recovering the picture"
         case _:
             return None
+
+
+class TimeLeft:
+    """The time that the steps of a training still need, from what those so far took with all that stood between them."""
+
+    def __init__(self, done: int) -> None:
+        self._done = done
+        self._began = time.monotonic()
+
+    def after(self, step: int, steps: int) -> str:
+        """ "" before it can be known, and at the end."""
+        made = step - self._done
+        if made < _SAMPLES or step >= steps:
+            return ""
+        return duration((time.monotonic() - self._began) / made * (steps - step))
 
 
 class _Lines:

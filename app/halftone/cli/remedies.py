@@ -40,9 +40,10 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "model-too-large": "Close other programs that use it, leave --offload at auto, choose --precision float16 or bfloat16, or "
     "another device: --device NAME.",
     "no-rescale": _APPLY,
+    "train-config": "A file with every setting is printed by:  {example}",
     "repair-eight-bits": _APPLY,
 }
-"""Where it is not what the window says. {settings}: the settings file; {check}, {fetch}, {upscale}: commands."""
+"""Where it is not what the window says. {settings}: the settings file; {check}, {fetch}, {upscale}, {example}: commands."""
 _OF_FINDINGS: Final[dict[FindingCode, str]] = {
     "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
     "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
@@ -63,6 +64,7 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
         "settings": str(settings_file()),
         "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
         "check": command_line("check", "MODEL", "--apply"),
+        "example": command_line("train", "--example"),
         "upscale": command_line("upscale", "PICTURE", "--with", "MODEL"),
     }
     return filled(_HERE[error.code], error.facts | commands)

@@ -24,7 +24,13 @@ class _Group(Group):
 
 def training() -> typer.Typer:
     group = typer.Typer(
-        cls=_Group, help="Train a LoRA, or say what went wrong in a training.", no_args_is_help=True, rich_markup_mode=None
+        cls=_Group,
+        help="Train a LoRA, or say what went wrong in a training. A file of settings needs no command before it.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        subcommand_metavar="CONFIG.toml | --resume FOLDER | --example | COMMAND ...",
+        options_metavar="",
+        epilog=f"Example:  {command_line('train', '--example')} > my-training.toml",
     )
     group.callback()(_group)
     group.command(_PLAIN, cls=Command, epilog=f"Example:  {command_line('train', 'my-training.toml')}")(train)

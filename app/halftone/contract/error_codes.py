@@ -119,6 +119,7 @@ ErrorCode = Literal[
     "no-rescale",
     "repair-eight-bits",
     "nothing-to-repair",
+    "train-config",
     "train-no-folder",
     "train-no-pictures",
     "train-none-readable",

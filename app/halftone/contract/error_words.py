@@ -304,14 +304,15 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Give the folder with the logs, or checkpoints saved as .safetensors.",
     ),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
+    "train-config": ("{file} is no training: {problem}.", "Set it right, and try again."),
     "train-no-folder": ("There is no folder of pictures at {folder}.", "Choose the folder that holds your pictures."),
     "train-no-pictures": (
         "The folder {folder} holds no pictures.",
         "Put 10 to 100 PNG, JPEG or WebP files into it, or choose another folder.",
     ),
     "train-none-readable": (
-        "None of the pictures in {folder} can be used.",
-        "Look at what is said of each of them, or choose another folder.",
+        "None of the pictures in {folder} can be used: each is damaged or far too small, such as {name}.",
+        "Choose another folder.",
     ),
     "train-other-base": (
         "No LoRA can be trained on {model}: {detail}.",

@@ -76,9 +76,10 @@ def read_pictures(config: TrainConfig, shapes: Shapes) -> tuple[TrainPicture, ..
 
 def usable(folder: str, pictures: Iterable[TrainPicture]) -> tuple[TrainPicture, ...]:
     """Those without a problem. Raises HalftoneError train-none-readable."""
-    found = tuple(picture for picture in pictures if not picture.problem)
+    read = tuple(pictures)
+    found = tuple(picture for picture in read if not picture.problem)
     if not found:
-        raise HalftoneError("train-none-readable", folder=folder)
+        raise HalftoneError("train-none-readable", folder=folder, name=next((picture.name for picture in read), ""))
     return found
 
 

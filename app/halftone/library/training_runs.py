@@ -45,11 +45,14 @@ def broken_off(output: str) -> tuple[BrokenRun, ...]:
 
 
 def config_in(folder: str) -> TrainConfig:
-    """The settings that a run was begun with. Raises HalftoneError train-no-run."""
+    """The settings that a run was begun with. Raises HalftoneError train-no-run, and train-state-unreadable of a damaged one."""
+    path = Path(folder) / _RUN
     try:
-        return msgspec.json.decode((Path(folder) / _RUN).read_bytes(), type=_Run).config
-    except (OSError, msgspec.MsgspecError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=_Run).config
+    except OSError as error:
         raise HalftoneError("train-no-run", str(error), folder=folder) from error
+    except msgspec.MsgspecError as error:
+        raise HalftoneError("train-state-unreadable", str(error), path=str(path)) from error
 
 
 def _read(folder: Path) -> BrokenRun | None:

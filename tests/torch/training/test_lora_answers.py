@@ -31,6 +31,7 @@ from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
 from halftone.health.training_record import curve_in
 from halftone.settings.places import resources
+from halftone.training.lora.files import write
 from halftone.training.lora.state import packed, read_state
 
 
@@ -246,6 +247,34 @@ def test_a_full_disk_is_told_and_the_training_goes_on(wanted: TrainConfig, plain
 
 
 @pytest.mark.logs("was not saved")
+def test_where_there_is_room_for_one_file_it_is_the_state(
+    wanted: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    def first_only(path: Path, data: bytes) -> None:
+        if written:
+            raise HalftoneError("disk-full", need="2 GB", free="1 GB", folder=str(path.parent))
+        written.append(path.name)
+        write(path, data)
+
+    def restore() -> None:
+        monkeypatch.setattr("halftone.training.lora.run.write", write)
+
+    emit = Directed(lambda event: restore() if isinstance(event, TrainUnsaved) else None)
+    begin = Directed(at(1, lambda: monkeypatch.setattr("halftone.training.lora.run.write", first_only)))
+
+    def both(event: AnyEvent, blob: bytes = b"") -> None:
+        begin(event, blob)
+        emit(event, blob)
+
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), both)
+    assert [one.step for one in emit.of(TrainUnsaved)] == [2]
+    assert written == ["state.safetensors"]
+    assert not list(Path(report.folder).glob("*000002*"))
+
+
+@pytest.mark.logs("was not saved")
 def test_what_cannot_be_saved_is_saved_in_another_folder_and_goes_on_from_there(
     wanted: TrainConfig, plain: TrainReport, tmp_path: Path
 ) -> None:
@@ -352,6 +381,17 @@ def test_a_run_goes_on_only_as_what_it_was(wanted: TrainConfig, tmp_path: Path) 
     state = folder / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-100])
     assert code(wanted, folder) == "train-state-unreadable"
+    (folder / "run.json").write_text("{", encoding="utf-8")
+    assert code(wanted, folder) == "train-state-unreadable"
+
+
+def test_a_copied_run_writes_over_no_other_lora(wanted: TrainConfig, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path), steps=2)
+    report = train(wanted)
+    before = Path(report.path).stat().st_mtime_ns
+    copied = train(wanted, resume=shutil.copytree(report.folder, tmp_path / "copy"))
+    assert copied.path == str(tmp_path / "copy.safetensors")
+    assert Path(report.path).stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("optimizer", ["prodigy", "adamw8bit"])

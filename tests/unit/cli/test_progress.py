@@ -2,10 +2,11 @@
 
 import io
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from halftone.cli.progress import Progress
+from halftone.cli.progress import Progress, TimeLeft
 from halftone.contract.messages import PhaseChanged, StepDone
 
 PATIENCE = 30
@@ -78,3 +79,11 @@ def test_a_job_that_nobody_watches_has_nothing_that_could_speak(monkeypatch: pyt
     with Progress(wanted=False, every=0.001) as progress:
         progress(PhaseChanged(phase="denoise"))
         assert threading.active_count() == before
+
+
+def test_a_training_tells_the_time_left_once_it_can_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 5.0)
+    monkeypatch.setattr("halftone.cli.progress.time", clock)
+    left = TimeLeft(100)
+    clock.monotonic = lambda: 35.0
+    assert [left.after(step, 110) for step in (101, 102, 103, 110)] == ["", "", "1\u00a0min\u00a010\u00a0s", ""]

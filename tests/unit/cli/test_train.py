@@ -1,21 +1,26 @@
 """The command `train`, with a scripted engine: settings from a file, a line for what was caught, the report."""
 
+import signal
+import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from tests.helpers import samples
-from tests.helpers.scripted import ScriptedEngine
+from tests.helpers.scripted import Fail, Say, ScriptedEngine
 from tests.unit.cli.test_commands import Run, run
 from tests.unit.library.test_training_runs import broken_run
 
+from halftone.cli import main
 from halftone.cli.jobs import run_job
 from halftone.cli.tools import JOB, Tools
-from halftone.cli.train import EXAMPLE, event_line, read_config
+from halftone.cli.train_config import EXAMPLE, read_config
+from halftone.cli.train_words import event_line
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Keep, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
-from halftone.contract.training import Omen, TrainConfig, TrainReport
+from halftone.contract.training import Omen, TrainConfig, TrainPicture, TrainReport
 
 __all__ = ["run"]
 
@@ -43,7 +48,7 @@ def test_as_an_object(run: Run, config: Path) -> None:
 
 def test_the_example_can_be_read_and_names_every_setting(run: Run, tmp_path: Path) -> None:
     done = run("train", "--example")
-    assert done.out == EXAMPLE
+    assert done.out == EXAMPLE.format(command="halftone train my-training.toml")
     lines = (line.removeprefix("# ") if " = " in line else line for line in EXAMPLE.splitlines())
     (tmp_path / "all.toml").write_text("\n".join(lines), "utf-8")
     read = read_config(str(tmp_path / "all.toml"))
@@ -59,31 +64,177 @@ def test_a_run_is_gone_on_with(run: Run, tmp_path: Path) -> None:
     assert "none" in refused.err
 
 
+NEEDED = 'model="a"\npictures="b"\noutput="c"\n'
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('model = "pocket"', "pictures"),
-        ("model =", "my-training.toml"),
-        ('model="a"\npictures="b"\noutput="c"\nstep=5', "step"),
-        ('model="a"\npictures="b"\noutput="c"\nsteps="many"', "steps"),
+        ('model = "pocket"', "pictures is not set"),
+        ("", "it is empty"),
+        ("model =", "invalid value"),
+        ("model = pocket", 'words need quotes, as in name = "my-style"'),
+        ('model = "C:\\Users\\me"', "in a path write / or"),
+        (NEEDED + "lerning_rate=5", "there is no setting lerning_rate; learning_rate may be meant"),
+        (NEEDED + "learning-rate=5", "there is no setting learning-rate; learning_rate may be meant"),
+        (NEEDED + "xyz=5", "there is no setting xyz."),
+        (NEEDED + 'steps="many"', "steps takes a whole number, not “many”"),
+        (NEEDED + "batch=2.5", "batch takes a whole number, not 2.5"),
+        (NEEDED + "rank=true", "rank takes a whole number, not true"),
+        (NEEDED + 'learning_rate="fast"', "learning_rate takes a number, not “fast”"),
+        (NEEDED + 'flip="yes"', "flip takes true or false, not “yes”"),
+        (NEEDED + "word=7", "word takes words in quotes, not 7"),
+        (NEEDED + 'left_out="a.png"', "left_out takes a list of words in quotes, not “a.png”"),
+        (NEEDED + 'optimizer="adam"', "optimizer takes one of adamw, adamw8bit, prodigy, not “adam”"),
+        ("[train]\n" + NEEDED, "there is no setting train"),
     ],
 )
 def test_what_is_no_training_is_refused_in_one_sentence(run: Run, config: Path, content: str, said: str) -> None:
     config.write_text(content, "utf-8")
     done = run("train", str(config))
     assert done.code == 2
+    assert f"{config} is no training: " in done.err
     assert said in done.err
+    assert done.err.endswith("A file with every setting is printed by:  halftone train --example\n")
     assert "Traceback" not in done.err
+
+
+def test_a_file_that_is_none_is_refused(run: Run, config: Path) -> None:
+    assert "cannot be read (no such file" in run("train", str(config.with_name("other.toml"))).err
+    assert "cannot be read (it is a folder)" in run("train", str(config.parent)).err
+    config.write_bytes(b"\xf7\x00")
+    assert "it is no text file in UTF-8" in run("train", str(config)).err
+
+
+@pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
+def test_a_file_as_windows_writes_it_is_read(config: Path, coding: str) -> None:
+    read = read_config(str(config))
+    config.write_text(config.read_text("utf-8").replace("\n", "\r\n"), coding)
+    assert read_config(str(config)) == read
 
 
 def test_lines_of_events() -> None:
     omen = Omen(code="no-clipping", certain=False)
     begins = TrainBegins(config=samples.TRAIN, pictures=(), omens=(omen,), dtype="float16", folder="f")
-    assert event_line(begins).startswith("Foreseen: Gradients are not clipped")
+    assert "Foreseen: Gradients are not clipped" in event_line(begins)
     assert "Cost: +0.6" in event_line(TrainCaught(caught=samples.caught(7)))
     assert event_line(TrainSaved(step=3, path="p")) == "Saved at step 3: p"
     full = ErrorFacts(code="output-read-only", facts={"folder": "/x"})
     assert "/x" in event_line(TrainUnsaved(step=3, error=full))
+
+
+def begins(**changes: Any) -> TrainBegins:
+    fields: dict[str, Any] = {
+        "config": samples.TRAIN,
+        "pictures": (),
+        "omens": (),
+        "dtype": "float16",
+        "folder": "loras/a",
+        **changes,
+    }
+    return TrainBegins(**fields)
+
+
+def test_what_is_left_out_or_lacks_something_is_told_before_the_first_step() -> None:
+    sound = [TrainPicture(name=f"{n}.png") for n in range(3)]
+    silent = [TrainPicture(name=f"s{n}.png", note="no-caption") for n in range(7)]
+    broken = [TrainPicture(name="a.png", problem="unreadable"), TrainPicture(name="b.png", problem="too-small")]
+    lines = event_line(begins(pictures=(*sound, *silent, *broken))).splitlines()
+    assert lines[:4] == [
+        "Pictures: 10 of 12 are used.",
+        "Left out, cannot be read: a.png",
+        "Left out, far too small: b.png",
+        "no caption: s0.png, s1.png, s2.png, s3.png, s4.png and 2 more",
+    ]
+    assert event_line(begins(pictures=tuple(sound))).startswith("Pictures: 3.\n")
+
+
+def test_type_memory_beginning_and_an_absent_guard_are_told() -> None:
+    off = msgspec.structs.replace(samples.TRAIN, guard="off")
+    lines = event_line(begins(config=off, memory=2_500_000_000, first=8)).splitlines()
+    assert lines == [
+        "Training runs in FP16, about 2.5\u00a0GB of memory. Its folder: loras/a",
+        f"It goes on after step 7 of {off.steps}.",
+        "The bad-number guard is off: nothing is stopped before it reaches the LoRA.",
+    ]
+
+
+def test_an_omen_is_told_with_what_helps() -> None:
+    omen = Omen(code="no-clipping", certain=False, remedies=("clip-1",))
+    assert event_line(begins(omens=(omen,))).endswith("What helps: gradient clipping at 1.0.")
+
+
+def test_the_same_training_that_was_broken_off_is_not_forgotten(run: Run, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(samples.TRAIN, pictures=str(tmp_path / "p"), output=str(tmp_path), name="a")
+    folder = broken_run(tmp_path, wanted, 7)
+    config = tmp_path / "a.toml"
+    config.write_text(f"model = 'pocket'\npictures = '{wanted.pictures}'\noutput = '{tmp_path}'\nname = 'a'\n", "utf-8")
+    assert f"{folder} was broken off after step 7 of {wanted.steps}" in run("train", str(config)).err
+    assert "broken off" not in run("train", "--resume", str(folder)).err
+    other = tmp_path / "other.toml"
+    other.write_text(config.read_text("utf-8").replace("name = 'a'", "name = 'b'"), "utf-8")
+    assert "broken off" not in run("train", str(other)).err
+
+
+def test_a_run_is_found_by_the_lora_it_was_to_become(run: Run, tmp_path: Path) -> None:
+    folder = broken_run(tmp_path, samples.TRAIN, 7)
+    assert run("train", "--resume", f"{folder}.safetensors").code == 0
+
+
+def test_a_damaged_run_is_not_called_none(run: Run, tmp_path: Path) -> None:
+    folder = broken_run(tmp_path, samples.TRAIN, 7)
+    (folder / "run.json").write_text("{", "utf-8")
+    assert "run.json cannot be read, so the training cannot go on from it." in run("train", "--resume", str(folder)).err
+
+
+class Ending(ScriptedEngine):
+    """A training that a bad number, or the user, ended at step 7."""
+
+    stopped = True
+
+    def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
+        emit(TrainSaved(step=5, path="p", folder="loras/a"))
+        last = msgspec.structs.replace(samples.caught(8), did="stopped") if self.stopped else samples.caught(3)
+        return msgspec.structs.replace(samples.train_report(command.config), steps=7, caught=(last,), folder="loras/a b")
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_an_end_before_its_time_tells_how_to_go_on(
+    config: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    monkeypatch.setattr(Ending, "stopped", stopped)
+    assert main(["train", str(config)], engine=Ending) == int(stopped)
+    assert capfd.readouterr().out.endswith("Go on with:  halftone train --resume 'loras/a b'\n")
+
+
+def test_an_error_tells_how_to_go_on_with_what_was_saved(run: Run, config: Path) -> None:
+    saved = Say(event=TrainSaved(step=5, path="p", folder="loras/a"))
+    lost = Fail(code="out-of-memory", facts={"detail": "x"})
+    assert "Go on with:  halftone train --resume loras/a\n" in run("train", str(config), train=[saved, lost]).err
+    assert "Go on with" not in run("train", str(config), train=[lost]).err
+
+
+class Told(ScriptedEngine):
+    """A training that the system tells to end."""
+
+    number = signal.SIGTERM
+
+    def train(self, command: Train, emit: Emit, control: TrainControl) -> TrainReport:
+        signal.raise_signal(self.number)
+        emit(TrainSaved(step=5, path="p", folder="loras/a"))
+        assert control.keep()
+        return samples.train_report(command.config)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows ends programs without a word")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_training_that_the_system_ends_keeps_what_it_learnt(config: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    number = getattr(signal, name)
+    monkeypatch.setattr(Told, "number", number)
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, getattr(sys, stream))  # a closed terminal's are replaced
+    assert main(["train", str(config)], engine=Told) == 0
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 class Asking(ScriptedEngine):

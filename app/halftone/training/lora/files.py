@@ -69,11 +69,13 @@ def write_run(folder: Path, run: Run) -> None:
 
 
 def read_run(folder: Path) -> Run:
-    """Raises HalftoneError train-no-run where it is no folder of a run."""
+    """Raises HalftoneError train-no-run where it is no folder of a run, and train-state-unreadable of a damaged one."""
     try:
         return msgspec.json.decode((folder / RUN).read_bytes(), type=Run)
-    except (OSError, msgspec.MsgspecError) as error:
+    except OSError as error:
         raise HalftoneError("train-no-run", str(error), folder=str(folder)) from error
+    except msgspec.MsgspecError as error:
+        raise HalftoneError("train-state-unreadable", str(error), path=str(folder / RUN)) from error
 
 
 def check_same(run: Run, config: TrainConfig, folder: Path) -> None:

@@ -73,7 +73,9 @@ def _new(config: TrainConfig, model: ModelFacts) -> Opened:
 
 
 def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
-    """With the pictures that it was begun with; new ones in their folder would change what follows."""
+    """With the pictures that it was begun with; new ones in their folder would change what follows. The LoRA is called as the
+    folder is: one that was copied or renamed does not write over the LoRA of another.
+    """
     folder = folder.expanduser().absolute()
     run = read_run(folder)
     check_same(run, config, folder)
@@ -88,7 +90,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     changed = next((name for name, was in run.pictures.items() if now.get(name) != was), None)
     if changed is not None:
         raise HalftoneError("train-pictures-changed", name=changed, folder=str(folder))
-    return Opened(config, pictures, folder, folder.parent / run.file, state, run, new=False)
+    return Opened(config, pictures, folder, folder.parent / f"{folder.name}.safetensors", state, run, new=False)
 
 
 def _hashes(config: TrainConfig, pictures: tuple[TrainPicture, ...] | list[TrainPicture]) -> dict[str, str]:

@@ -249,14 +249,15 @@ class Training:
     # --- saving ------------------------------------------------------------------------------------
 
     def _save(self, step: int) -> None:
-        """The LoRA, then the state. What cannot be written is told and tried again: the training goes on in memory."""
+        """The state, then the LoRA: where there is room for one, it is what can be gone on from. What cannot be written is told
+        and tried again: the training goes on in memory.
+        """
         path = self._folder / f"{self._file.stem}-{step:06}.safetensors"
+        lora = self._lora_bytes(step)
         try:
-            write(path, self._lora_bytes(step))
             write(self._folder / STATE, packed(self._state(step)))
+            write(path, lora)
         except HalftoneError as error:
-            if error.code == "train-bad-numbers":
-                raise
             self._unsaved = True
             log.warning("step %d was not saved: %s", step, error)
             self._emit(TrainUnsaved(step=step, error=error.as_facts()))
@@ -270,7 +271,7 @@ class Training:
         if step == self._guard.steps:  # what a step that came to nothing drew is drawn again
             self._order.left = left
             self._generator.set_state(drawn)
-        if self._guard.steps > self._saved:
+        if self._guard.steps > self._saved and is_finite(self._lora.trained):
             try:
                 self._save(self._guard.steps)
             except Exception:  # of a lost device, say: what ended the training is what is told

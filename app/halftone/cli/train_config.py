@@ -1,0 +1,141 @@
+"""The file of settings of a training: read as the person wrote it, and what is wrong with it in a sentence."""
+
+import codecs
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+import halftone.cli.flags as given
+from halftone.cli.typed import command_line
+from halftone.contract.errors import HalftoneError
+from halftone.contract.training import TrainConfig
+
+EXAMPLE: Final = """\
+# A LoRA training. Run it with:  {command}
+model = "pocket"                 # a model's name or its path
+pictures = "pictures"            # a folder; a text file of the same name beside a picture is its caption
+output = "loras"                 # where the LoRA and its run are saved
+name = "my-style"                # the LoRA's file is called so
+
+# size = 0                       # pixels of a square picture's edge; 0: the model's own
+# shapes = 3                     # how many shapes of the same area pictures are cut to
+# repeats = 1                    # how often each picture counts
+# flip = false                   # mirrored pictures count too
+# word = ""                      # put before every caption: in a prompt it calls the style
+# left_out = []                  # names of pictures that are not used
+
+# steps = 1600
+# batch = 2                      # pictures per step
+# accumulate = 1                 # batches per step
+# rank = 16                      # how much the LoRA can hold
+# alpha = 16.0                   # it counts alpha / rank
+# optimizer = "adamw"            # adamw, adamw8bit, prodigy
+# learning_rate = 0.0001         # of prodigy: 1.0
+# schedule = "cosine"            # constant, linear, cosine
+# warm_up = 0                    # steps over which the learning rate rises
+# weight_decay = 0.01
+# clip = 1.0                     # larger gradients are cut to this; 0: none is
+# snr_gamma = 5.0                # Min-SNR; 0: off
+# caption_dropout = 0.05         # share of steps without a caption
+# seed = 0
+
+# device = "auto"
+# precision = "auto"             # auto, float16, bfloat16, float32; the LoRA's weights are always float32
+# loss_scale = "auto"            # auto, off
+# guard = "every-step"           # every-step, off
+# checkpointing = false          # less memory, slower
+
+# save_every = 200               # steps; what is saved can be gone on from
+# test_every = 200               # steps between test pictures; 0: none
+# test_prompt = ""
+# test_seed = 7
+"""
+_KINDS: Final[dict[type, str]] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "words in quotes",
+    tuple: "a list of words in quotes",
+}
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+"""How a file begins that an editor or a shell of Windows wrote, and what it is then."""
+
+
+def example() -> str:
+    """A file of settings with comments."""
+    return EXAMPLE.format(command=command_line("train", "my-training.toml"))
+
+
+def read_config(place: str) -> TrainConfig:
+    """Paths in it count from the folder of the call. Raises HalftoneError train-config where the file holds no training."""
+    content = _content(place)
+    wrong = next((said for said in _faults(content)), None)
+    if wrong is not None:
+        raise _refused(place, wrong)
+    try:
+        config = msgspec.convert(content, TrainConfig)
+    except msgspec.ValidationError as error:
+        raise _refused(place, str(error)) from error
+    return msgspec.structs.replace(config, pictures=given.absolute(config.pictures), output=given.absolute(config.output))
+
+
+def _content(place: str) -> dict[str, Any]:
+    try:
+        raw = Path(place).read_bytes()
+    except OSError as error:
+        why = "it is a folder" if Path(place).is_dir() else (error.strerror or "unknown").lower()
+        raise _refused(place, f"it cannot be read ({why})") from error
+    coding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    try:
+        return tomllib.loads(raw.decode(coding))
+    except UnicodeDecodeError as error:
+        raise _refused(place, "it is no text file in UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise _refused(place, _complaint(str(error), raw.decode(coding))) from error
+
+
+def _complaint(said: str, text: str) -> str:
+    """What the parser says, with what most often lies behind it."""
+    said = said[:1].lower() + said[1:]
+    if "escape" in said or "hex" in said:
+        return rf"{said}: in a path write / or \\ for each \, or put it between 'single quotes'"
+    if "invalid value" in said:
+        return f'{said}: words need quotes, as in name = "my-style"'
+    return said if text.strip() else "it is empty"
+
+
+def _faults(content: dict[str, Any]) -> Any:
+    """What is wrong with it, one sentence's middle after another."""
+    kinds = get_type_hints(TrainConfig)
+    for name, value in content.items():
+        if name not in kinds:
+            close = difflib.get_close_matches(name.lower().replace("-", "_"), list(kinds), 1)
+            yield f"there is no setting {name}" + (f"; {close[0]} may be meant" if close else "")
+        elif (takes := _takes(kinds[name], value)) is not None:
+            shown = f"“{value}”" if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else value
+            yield f"{name} takes {takes}, not {shown}"
+    for field in msgspec.structs.fields(TrainConfig):
+        if field.required and field.name not in content:
+            yield f"{field.name} is not set" if content else "it is empty"
+
+
+def _takes(kind: Any, value: object) -> str | None:
+    """What a setting takes, None where `value` is that."""
+    if get_origin(kind) is Literal:
+        return None if value in get_args(kind) else "one of " + ", ".join(get_args(kind))
+    kind = get_origin(kind) or kind
+    fits = {
+        bool: isinstance(value, bool),
+        int: isinstance(value, int) and not isinstance(value, bool),
+        float: isinstance(value, int | float) and not isinstance(value, bool),
+        str: isinstance(value, str),
+        tuple: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    }
+    return None if fits[kind] else _KINDS[kind]
+
+
+def _refused(place: str, wrong: str) -> HalftoneError:
+    return HalftoneError("train-config", file=place, problem=wrong.rstrip("."))
