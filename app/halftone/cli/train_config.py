@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+import typer
 
 import halftone.cli.flags as given
 from halftone.cli.typed import command_line
@@ -15,6 +16,7 @@ from halftone.contract.training import TrainConfig
 
 EXAMPLE: Final = """\
 # A LoRA training. Run it with:  {command}
+# What is left out is as the model's own note has it (Pocket learns with 0.003 in 300 steps), else as it stands here.
 model = "pocket"                 # a model's name or its path
 pictures = "pictures"            # a folder; a text file of the same name beside a picture is its caption
 output = "loras"                 # where the LoRA and its run are saved
@@ -70,13 +72,21 @@ def example() -> str:
 
 
 def read_config(place: str) -> TrainConfig:
-    """Paths in it count from the folder of the call. Raises HalftoneError train-config where the file holds no training."""
+    """Paths in it count from the folder of the call; what it leaves open is as the model's note has it, and told. Raises
+    HalftoneError train-config where the file holds no training.
+    """
+    from halftone.library.training_settings import settings_for
+
     content = _content(place)
     wrong = next((said for said in _faults(content)), None)
     if wrong is not None:
         raise _refused(place, wrong)
+    known = {name: value for name, value in settings_for(content["model"]).items() if name not in content}
+    if known:
+        told = ", ".join(f"{name} = {value:g}" for name, value in known.items())
+        typer.echo(f"From the model's own note, as the file leaves it open: {told}.", err=True)
     try:
-        config = msgspec.convert(content, TrainConfig)
+        config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:
         raise _refused(place, str(error)) from error
     return msgspec.structs.replace(config, pictures=given.absolute(config.pictures), output=given.absolute(config.output))

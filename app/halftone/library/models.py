@@ -39,6 +39,7 @@ _NOTE_FIELDS: Final = {
     "native_height": "native_height",
     "steps": "default_steps",
     "guidance": "default_guidance",
+    "training": "training",
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
 _ENDINGS: Final = (".safetensors", ".sft", ".gguf")

@@ -56,6 +56,16 @@ def test_the_example_can_be_read_and_names_every_setting(run: Run, tmp_path: Pat
     assert all(f"{name} = " in EXAMPLE for name in TrainConfig.__struct_fields__)
 
 
+def test_what_the_file_leaves_open_is_as_the_model_learns_well(run: Run, config: Path) -> None:
+    done = run("train", str(config))
+    assert "learning_rate = 0.003" in done.err
+    assert "steps" not in done.err.partition("leaves it open")[2].partition("\n")[0], "the file has it"
+    read = read_config(str(config))
+    assert (read.steps, read.learning_rate, read.snr_gamma, read.rank) == (20, 0.003, 0.0, 16)
+    config.write_text(config.read_text("utf-8").replace("pocket", "/no/model"), "utf-8")
+    assert read_config(str(config)).learning_rate == TrainConfig(model="", pictures="", output="").learning_rate
+
+
 def test_a_run_is_gone_on_with(run: Run, tmp_path: Path) -> None:
     folder = broken_run(tmp_path, samples.TRAIN, 7)
     assert run("train", "--resume", str(folder)).code == 0
