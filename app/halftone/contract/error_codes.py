@@ -122,6 +122,7 @@ ErrorCode = Literal[
     "train-config",
     "train-no-folder",
     "train-no-pictures",
+    "train-pictures-inside",
     "train-none-readable",
     "train-other-base",
     "train-no-optimizer",

@@ -310,8 +310,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The folder {folder} holds no pictures.",
         "Put 10 to 100 PNG, JPEG or WebP files into it, or choose another folder.",
     ),
+    "train-pictures-inside": ("The folder {folder} holds no pictures itself; its folder {inside} does.", "Choose that one."),
     "train-none-readable": (
-        "None of the pictures in {folder} can be used: each is damaged or far too small, such as {name}.",
+        "None of the pictures in {folder} can be used: each is damaged, of a kind that cannot be read here, or far too small, "
+        "such as {name}.",
         "Choose another folder.",
     ),
     "train-other-base": (

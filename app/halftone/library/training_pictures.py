@@ -1,7 +1,8 @@
 """The folder of pictures that a LoRA learns from: read before the start, with captions, problems and the shapes they come to."""
 
 import math
-from collections.abc import Iterable, Sequence
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,10 @@ from halftone.library import families as of
 if TYPE_CHECKING:
     from PIL import Image
 
-ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".heic", ".heif")
+"""Also of what may not be readable here: a picture that is not used is told, and not passed over."""
+_CAPTIONS: Final = (".txt", ".caption")
+"""Endings of captions; the first that is there counts."""
 _RATIOS: Final = (1.0, 4 / 3, 3 / 4, 16 / 9, 9 / 16, 3 / 2, 2 / 3, 2.0, 1 / 2, 5 / 4, 4 / 5)
 """Width over height of the shapes, in the order in which they come to be used."""
 _LEAST: Final = 8
@@ -62,16 +66,26 @@ def shapes_for(config: TrainConfig, model: ModelFacts) -> Shapes:
 def read_pictures(config: TrainConfig, shapes: Shapes) -> tuple[TrainPicture, ...]:
     """All pictures of the folder by name, each with what was found in it; those left out by the user are not among them.
 
-    Raises HalftoneError train-no-folder or train-no-pictures.
+    Raises HalftoneError train-no-folder, train-no-pictures or train-pictures-inside.
     """
     folder = Path(config.pictures).expanduser()
     if not folder.is_dir():
         raise HalftoneError("train-no-folder", folder=str(folder))
-    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in ENDINGS and path.is_file())
+    names = sorted(_names_in(folder))
     found = tuple(_read(folder / name, shapes) for name in names if name not in config.left_out)
     if not found:
+        inside = next((path for path in sorted(folder.iterdir()) if path.is_dir() and any(_names_in(path))), None)
+        if inside is not None and not names:
+            raise HalftoneError("train-pictures-inside", folder=str(folder), inside=inside.name)
         raise HalftoneError("train-no-pictures", folder=str(folder))
     return found
+
+
+def _names_in(folder: Path) -> Iterator[str]:
+    """Of its pictures, without hidden files (a Mac puts one beside each picture)."""
+    for path in folder.iterdir():
+        if path.suffix.lower() in ENDINGS and not path.name.startswith(".") and path.is_file():
+            yield path.name
 
 
 def usable(folder: str, pictures: Iterable[TrainPicture]) -> tuple[TrainPicture, ...]:
@@ -107,7 +121,8 @@ def _size(edge: int, ratio: float, step: int) -> Size:
 
 
 def _read(path: Path, shapes: Shapes) -> TrainPicture:
-    caption, note = _caption(path.with_suffix(".txt"))
+    beside = (path.with_suffix(ending) for ending in _CAPTIONS)
+    caption, note = _caption(next((one for one in beside if one.exists()), path.with_suffix(_CAPTIONS[0])))
     made = partial(TrainPicture, name=path.name, caption=caption)
     try:
         picture = _on_white(str(path))
@@ -130,7 +145,8 @@ def _notes(*notes: str) -> str:
 def _caption(path: Path) -> tuple[str, str]:
     """(caption in one line, note)."""
     try:
-        text = " ".join(path.read_text(encoding="utf-8-sig").split())
+        raw = path.read_bytes()
+        text = " ".join(raw.decode("utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig").split())
     except FileNotFoundError:
         return "", "no-caption"
     except (OSError, UnicodeDecodeError):

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "notes.md").write_text("not looked at", encoding="utf-8")
     for name in ("good", "wide", "small", "grey", "white", "black", "clear"):
         (tmp_path / f"{name}.txt").write_text("\ufeffa hill\nat dusk\n", encoding="utf-8")
-    (tmp_path / "turned.txt").write_bytes(b"\xff\xfe\x00bad")
+    (tmp_path / "turned.txt").write_bytes(b"a hill in M\xe4rz")
     return tmp_path
 
 
@@ -95,5 +95,24 @@ def code(act: object) -> ErrorCode:
 def test_a_folder_that_teaches_nothing_is_told(tmp_path: Path) -> None:
     assert code(lambda: read(tmp_path / "nowhere")) == "train-no-folder"
     assert code(lambda: read(tmp_path)) == "train-no-pictures"
+    (tmp_path / "10_cat").mkdir()
+    (tmp_path / "10_cat" / "b.png").write_bytes(b"")
+    assert code(lambda: read(tmp_path)) == "train-pictures-inside"
     (tmp_path / "a.png").write_bytes(b"")
     assert code(lambda: usable(str(tmp_path), read(tmp_path).values())) == "train-none-readable"
+
+
+def test_pictures_of_a_telephone_are_told_and_what_a_mac_puts_beside_them_is_none(folder: Path) -> None:
+    before = set(read(folder))
+    (folder / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    (folder / "._white.png").write_bytes(b"\0")
+    after = read(folder)
+    assert set(after) - before == {"IMG_1.HEIC"}
+    assert after["IMG_1.HEIC"].problem == "unreadable"
+
+
+@pytest.mark.parametrize(("ending", "coding"), [("txt", "utf-16"), ("txt", "utf-8-sig"), ("caption", "utf-8")])
+def test_captions_as_others_write_them(tmp_path: Path, ending: str, coding: str) -> None:
+    Image.linear_gradient("L").save(tmp_path / "a.png")
+    (tmp_path / f"a.{ending}").write_text("ein Hügel", coding)
+    assert read(tmp_path)["a.png"].caption == "ein Hügel"
