@@ -170,15 +170,17 @@ class TrainingGuard:
             case "float32-states" | "float32-master":
                 return self._curing.take_masters(self._good)
             case "grad-scaler":
+                if any(p.dtype is torch.float16 for p in self._good.trained.values()):
+                    self._curing.take_masters(self._good)  # torch unscales no gradients in half precision
                 return self._curing.scale_loss(next(iter(self._good.trained.values())).device.type)
             case "clip-1":
                 self._attempts.updates.clip = CLIP
-            case "warm-up" | "cosine":
+            case "warm-up" | "cosine" if self._attempts.updates.scheduler is None:
                 self._attempts.updates.scheduler = schedule_for(self._optimizer, remedy, steps)
             case "norm-epsilon-up":
                 raise_norm_epsilons(self._networks)
             case _:
-                if not apply_to_optimizer(self._optimizer, remedy):
+                if not apply_to_optimizer(self._optimizer, remedy, self._attempts.updates.scheduler):
                     return False
         self._good.keep()
         return True

@@ -8,8 +8,8 @@ from torch import nn
 
 from halftone.contract.training import TrainCure
 from halftone.training.guard.cures import Rung, WideRegion, ladder
-from halftone.training.guard.masters import Masters
-from halftone.training.guard.networks import joined
+from halftone.training.guard.masters import Masters, is_narrow
+from halftone.training.guard.networks import joined, optimized
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import EPSILON
@@ -123,8 +123,8 @@ class Curing:
         return True
 
     def take_masters(self, good: GoodState) -> bool:
-        """The optimizer works on float32 copies from now on. False: it does already."""
-        if self._masters is not None:
+        """The optimizer works on float32 copies from now on. False: it does already, or nothing that it changes is narrower."""
+        if self._masters is not None or not any(map(is_narrow, (p for _, p in optimized(self._optimizer)))):
             return False
         self._masters = Masters(self._optimizer)
         good.take_masters(self._masters)

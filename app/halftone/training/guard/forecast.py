@@ -11,6 +11,7 @@ from halftone.contract.training import Omen, Remedy
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import NAMES, tensors_in
 from halftone.measure.stats import peak
+from halftone.training.guard.finite import plain
 from halftone.training.guard.networks import Networks, joined, named_networks, named_parameters
 from halftone.training.guard.omens import GroupFacts, RunFacts, omens
 
@@ -67,19 +68,42 @@ def run_facts(
     )
 
 
-def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy) -> bool:
-    """A remedy that only changes the optimizer's settings. False: it is not one of these."""
-    for group in optimizer.param_groups:
-        match remedy:
-            case "epsilon-1e-4":
-                group["eps"] = max(float(group.get("eps", 0.0)), EPSILON)
-            case "amsgrad":
+def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy, scheduler: Any = None) -> bool:
+    """A remedy that only changes the optimizer's settings. scheduler: of the script, which sets the rate anew after each step.
+    False: it is not one of these, or this optimizer has no such setting.
+    """
+    match remedy:
+        case "epsilon-1e-4" if all("eps" in group for group in optimizer.param_groups):
+            for group in optimizer.param_groups:
+                group["eps"] = max(float(group["eps"]), EPSILON)
+        case "amsgrad" if all("amsgrad" in group for group in optimizer.param_groups):
+            for group in optimizer.param_groups:
                 group["amsgrad"] = True
-            case "lower-rate":
-                group["lr"] = float(group["lr"]) * _LOWER
-            case _:
-                return False
+            _begin_amsgrad(optimizer)
+        case "lower-rate":
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * _LOWER
+                if "initial_lr" in group:
+                    group["initial_lr"] = group["initial_lr"] * _LOWER
+            _lower(scheduler)
+        case _:
+            return False
     return True
+
+
+def _begin_amsgrad(optimizer: torch.optim.Optimizer) -> None:
+    """Moments that were begun without it have no maximum yet: the first is what they are."""
+    states: Mapping[torch.Tensor, dict[str, Any]] = optimizer.state
+    for moments in states.values():
+        if "exp_avg_sq" in moments and "max_exp_avg_sq" not in moments:
+            moments["max_exp_avg_sq"] = moments["exp_avg_sq"].detach().clone()
+
+
+def _lower(scheduler: Any) -> None:
+    """What a schedule multiplies, and those that it is made of."""
+    for one in (scheduler, *getattr(scheduler, "_schedulers", ())):
+        if hasattr(one, "base_lrs"):
+            one.base_lrs = [rate * _LOWER for rate in one.base_lrs]
 
 
 def schedule_for(optimizer: torch.optim.Optimizer, remedy: Remedy, steps: int) -> torch.optim.lr_scheduler.LRScheduler | None:
@@ -136,7 +160,7 @@ def _states(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
 
 def _median(tensor: torch.Tensor, *, nonzero: bool = False) -> float:
     """Of |x|, of a sample spread over the tensor."""
-    flat = tensor.detach().flatten()
+    flat = plain(tensor).flatten()
     sample = flat[:: max(1, flat.numel() // _SAMPLE)].abs().float()
     sample = sample[sample > 0] if nonzero else sample
     return float(sample.median()) if sample.numel() else 0.0
@@ -153,12 +177,12 @@ def _bad_norms(networks: Mapping[str, nn.Module]) -> Iterable[str]:
 
 def _breaks(module: nn.Module) -> bool:
     weight = next((p for p in module.parameters(recurse=False) if p.dim() == 1), None)
-    if weight is None or next(module.children(), None) is not None:
-        return False
+    if weight is None or any(True for _ in (*module.children(), *module.buffers())):
+        return False  # one with running means would count this
     zeros = torch.zeros(1, 1, weight.numel(), dtype=weight.dtype, device=weight.device)
     try:
         with torch.no_grad():
-            made = module(zeros)
+            made = module.forward(zeros)  # no hook is to hear of it
     except (RuntimeError, TypeError, ValueError, IndexError):
         return False  # it wants another shape: a group norm, say, which torch computes in float32
     return any(not math.isfinite(peak(tensor)) for tensor in tensors_in(made))

@@ -45,7 +45,7 @@ class Masters:
             group["params"] = [self._master(parameter) for parameter in group["params"]]
 
     def _master(self, parameter: torch.Tensor) -> torch.Tensor:
-        if not parameter.is_floating_point() or parameter.element_size() >= 4:
+        if not is_narrow(parameter):
             return parameter
         master = parameter.detach().float().requires_grad_(parameter.requires_grad)
         self.pairs.append((parameter, master))
@@ -53,6 +53,11 @@ class Masters:
         if parameter in state:
             state[master] = {name: _wide(value) for name, value in state.pop(parameter).items()}
         return master
+
+
+def is_narrow(parameter: torch.Tensor) -> bool:
+    """Whether it has fewer bits than a master."""
+    return parameter.is_floating_point() and parameter.element_size() < 4
 
 
 def _wide(value: Any) -> Any:

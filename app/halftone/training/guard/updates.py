@@ -16,7 +16,7 @@ import torch
 
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
-from halftone.training.guard.finite import bad_among, waits
+from halftone.training.guard.finite import bad_among, plain, waits
 from halftone.training.guard.networks import optimized
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
@@ -91,7 +91,7 @@ class Updates:
             self._good.masters.hand_over()
         if self._curing.scaler is not None:
             self._curing.scaler.unscale_(self._optimizer)
-        return torch.nn.utils.get_total_norm([p.grad for p in self.trained() if p.grad is not None])
+        return torch.nn.utils.get_total_norm([plain(p.grad) for p in self.trained() if p.grad is not None])
 
     def ahead(self, total: torch.Tensor, seen: Sequence[torch.Tensor]) -> Ahead | None:
         """The update put in the queue, None where it has to be known first that the step is good. total: norm of the gradients;
