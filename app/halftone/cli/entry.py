@@ -1,6 +1,7 @@
 """Runs the typer application and turns whatever happens into one sentence and an exit code."""
 
 import errno
+import io
 import json
 import logging
 import sys
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     """The exit code of one command line."""
+    _print_anything()
     try:
         tools = Tools(engine, quiet="--json" in words)
         left = application()(args=list(words), prog_name="halftone", obj=tools, standalone_mode=False)
@@ -54,6 +56,13 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
             log.exception("halftone %s failed", words[0] if words else "")
         facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
         return tell(facts, words)
+
+
+def _print_anything() -> None:
+    """A sign that the encoding of a terminal, a pipe or a file lacks becomes a question mark, and ends nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _own_folder(error: Exception) -> ErrorFacts | None:

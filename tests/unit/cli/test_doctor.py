@@ -1,5 +1,6 @@
 """`halftone train doctor`: its page, its object, its exit codes, and what it refuses."""
 
+import io
 import json
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def test_a_page_of_a_sound_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, _ = told(capsys, str(tmp_path / "out.log"))
     assert code == 0
     assert out.startswith("✓ The run is sound from step 1 to 40.")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_page_goes_into_a_file_of_few_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    diffusers(tmp_path / "out.log", [*steady(40), BAD], head=FP16)
+    page = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(page, encoding=encoding, write_through=True))
+    assert main(["train", "doctor", str(tmp_path)]) == 1
+    assert page.getvalue().decode(encoding).startswith("? The loss is not finite")
 
 
 def test_the_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
