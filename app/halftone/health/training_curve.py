@@ -59,7 +59,8 @@ def strip_of(done: int, total: int, columns: int, caught: Iterable[Caught]) -> S
     per = nice_above(total / max(1, columns), _FINE)
     bad: dict[Watched, set[int]] = {row: set() for row in WATCHED}
     for one in caught:
-        bad[one.watched].add((one.step - 1) // per)
+        if one.did != "warned":  # no bad number: something that may be meant
+            bad[one.watched].add((one.step - 1) // per)
     return Strip(per, math.ceil(total / per), math.ceil(done / per), {row: tuple(sorted(dots)) for row, dots in bad.items()})
 
 

@@ -39,7 +39,9 @@ _WHY: Final[dict[Cause, Words]] = {
     "cast-outside": Words("Other code changed the type or place of {0} between two steps: it was {4} and is {5}."),
     "mode-outside": Words("Other code switched {0} between training and use: it was {4} and is {5}."),
     "frozen-outside": Words("Other code changed whether {0} is trained: it was {4} and is {5}."),
-    "random-outside": Words("Other code drew random numbers between two steps, so this training cannot be repeated exactly."),
+    "random-outside": Words(
+        "Other code set the random numbers back to where an earlier step began: the same noise comes again."
+    ),
     "autocast-outside": Words("Other code changed the automatic choice of types: it was {4} and is {5}."),
     "state-outside": Words("Other code changed what the optimiser remembers of {0}."),
 }
@@ -91,7 +93,14 @@ def caught_title(caught: Caught, *, asks: bool = False) -> Words:
         return Words("A bad number stopped the training at step {0}.", (caught.step,))
     if caught.did == "warned":
         return Words("Something was noticed at step {0}.", (caught.step,))
+    if caught.did == "skipped" or _goes_back(caught):
+        return Words("A bad number was stopped at step {0}.", (caught.step,))
     return Words("A bad number was stopped at step {0}. Nothing was lost.", (caught.step,))
+
+
+def _goes_back(caught: Caught) -> bool:
+    """Whether steps have to be made again, since only an older state was there to go back to."""
+    return caught.restored_to is not None and caught.restored_to < caught.step - 1
 
 
 def safe_words(saved: int | None) -> Words:
@@ -144,13 +153,13 @@ def did_words(caught: Caught) -> Words:
             return Words("Halftone noted it and changed nothing.")
         case "skipped":
             return Words("The step was left out before it touched the LoRA.")
-        case "repeated":
+        case "repeated" if not _goes_back(caught):
             return _REPEATED[caught.cure]
-        case "restored" if caught.restored_to is not None:
+        case "repeated" | "restored" if caught.restored_to is not None:
             return Words(
                 "The LoRA was put back to how it was after step {0}, and training goes on from there.", (caught.restored_to,)
             )
-        case "restored":
+        case "repeated" | "restored":
             return Words("The LoRA was put back to its last good state, and training goes on from there.")
         case "stopped" if caught.tries == 0:
             return Words("Halftone stopped before it touched the LoRA.")
@@ -203,11 +212,11 @@ _FORESEEN: Final[dict[Foreseen, Words]] = {
     "loss-scale-range": Words("The loss scale {1} is outside of what {2} can hold."),
     "loss-scale-useless": Words("The loss is scaled, though {2} does not need it."),
     "no-clipping": Words("Gradients are not clipped, so one bad picture can throw the LoRA off."),
-    "clip-too-large": Words("Gradients are clipped only above {1}; {3} is usual."),
+    "clip-too-large": Words("Gradients are clipped only above {1}, so one bad picture can throw the LoRA off."),
     "norm-epsilon-zero": Words("The epsilon of {0} is zero in {2}, so it can divide by zero."),
     "weights-nonfinite": Words("The model's file holds bad numbers in {0}."),
     "data-nonfinite": Words("What is trained on holds bad numbers: {0}."),
-    "data-not-normalised": Words("What is trained on is not within the usual range: {0} reaches {1}."),
+    "data-not-normalised": Words("What is trained on is not within the usual range: {0} is {1} on average."),
 }
 _RATE_WITHOUT_LIMIT: Final = Words("The learning rate {1} is more than any weight can take.")
 _REMEDIES: Final[dict[Remedy, Words]] = {

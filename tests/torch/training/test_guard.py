@@ -148,6 +148,32 @@ def test_large_weights_in_float32_are_not_copied_and_an_older_state_stands_in() 
     assert torch.allclose(network.weight, good, atol=1e-2)
 
 
+def test_steps_that_are_lost_with_an_older_state_are_told() -> None:
+    network = nn.Linear(4200, 4200, bias=False)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-3), keep_every=2)
+    x = torch.randn(2, 4200)
+    for _ in range(3):
+        guard.step(lambda: network(x).square().mean())
+    network.weight.data[0, 0] = torch.nan
+    report = guard.step(lambda: network(x).square().mean())
+    (caught,) = report.caught
+    assert (caught.step, caught.did, caught.restored_to, report.step) == (4, "restored", 2, 3)
+
+
+def test_a_part_of_a_step_that_is_made_again_belongs_to_that_step() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.ones_(next(network.parameters()))
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-12), accumulate=2)
+
+    def loss(size: float) -> torch.Tensor:
+        with torch.autocast("cpu", torch.float16):
+            return network(torch.full((2, 4), size)).float().square().mean()
+
+    assert [guard.step(lambda size=size: loss(size)).applied for size in (1.0, 1.0, 60_000.0, 1.0)] == [False, True] * 2
+    assert [(caught.step, caught.did) for caught in guard.caught] == [(2, "repeated")]
+
+
 def test_what_the_guard_put_on_the_networks_comes_off() -> None:
     network = nn.Sequential(nn.Linear(4, 4), nn.GELU())
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01))

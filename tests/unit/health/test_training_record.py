@@ -161,6 +161,11 @@ def test_a_bad_number_stands_in_its_row_and_dot() -> None:
     assert strip.bad["loss"] == ()
 
 
+def test_what_was_only_noted_is_no_bad_number_in_the_strip() -> None:
+    noted = msgspec.structs.replace(samples.caught(742), did="warned")
+    assert curve.strip_of(912, 1600, 80, (noted,)).bad["activations"] == ()
+
+
 @pytest.mark.parametrize(
     ("total", "count", "found"),
     [(1600, 8, (0, 200, 400, 600, 800, 1000, 1200, 1400, 1600)), (20, 8, (0, 5, 10, 15, 20)), (1, 8, (0, 1))],

@@ -100,6 +100,28 @@ def test_tries_before_a_stop(tries: int, said: str) -> None:
     assert said in words.did_words(msgspec.structs.replace(CAUGHT, did="stopped", tries=tries)).text()
 
 
+@pytest.mark.parametrize(
+    ("did", "restored_to", "said"),
+    [
+        ("repeated", None, "Nothing was lost."),
+        ("repeated", 741, "Nothing was lost."),
+        ("repeated", 700, "at step 742."),
+        ("restored", 741, "Nothing was lost."),
+        ("restored", 700, "at step 742."),
+        ("skipped", None, "at step 742."),
+    ],
+)
+def test_that_nothing_was_lost_is_said_only_where_nothing_was(did: Deed, restored_to: int | None, said: str) -> None:
+    caught = msgspec.structs.replace(CAUGHT, did=did, restored_to=restored_to)
+    assert words.caught_title(caught).text().endswith(said)
+    assert ("after step 700" in words.did_words(caught).text()) == (restored_to == 700)
+
+
+def test_what_random_numbers_that_go_back_mean() -> None:
+    caught = msgspec.structs.replace(CAUGHT, cause="random-outside", did="warned")
+    assert "set the random numbers back" in words.why_words(caught)[0].text()
+
+
 def test_costs_that_are_not_known_are_not_told() -> None:
     unknown = msgspec.structs.replace(CAUGHT, time_ratio=None, memory=0)
     assert words.cost_words(unknown).text() == "time not measured yet."

@@ -79,11 +79,12 @@ class Between:
     def _answered(self, one: Interference, good: GoodState, *, put_back: bool) -> Caught:
         did: Deed = "warned"
         cure: TrainCure = "none"
+        step = good.steps + 1
         names = (one.name, *one.further)
         if put_back and self._put_back(one, names, good):
             did, cure = "restored", "put-back"
         return Caught(
-            step=good.steps + 1,
+            step=step,
             cause=one.cause,
             watched=_ROWS.get(one.cause, "weights"),
             name=one.name,
@@ -91,6 +92,7 @@ class Between:
             cure=cure,
             was=one.was,
             now=one.now,
+            restored_to=good.steps if did == "restored" else None,
             further=one.further[:8],
         )
 

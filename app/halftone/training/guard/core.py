@@ -119,6 +119,7 @@ class TrainingGuard:
         self._optimizer = optimizer
         self._forecast: Forecast = forecast
         self._bad_in_a_row = 0
+        self._step = 1
         self.omens: tuple[Omen, ...] = ()
         """What was known before the first step: of the settings at once, of gradients and data when they are there."""
         if forecast != "off":
@@ -149,6 +150,7 @@ class TrainingGuard:
         """
         started = time.perf_counter()
         before = len(self.caught)
+        self._step = self._good.steps + 1
         for noticed in self._between.look(self._good, self._attempts.surroundings, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
         if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
@@ -285,7 +287,7 @@ class TrainingGuard:
         limit = float(torch.finfo(problem.dtype).max) if problem.dtype is not None and problem.peak is not None else None
         finite = problem.peak is not None and math.isfinite(problem.peak)
         return Caught(
-            step=self._good.steps + (did != "repeated"),
+            step=self._step,
             cause=problem.cause,
             watched=problem.watched,
             name=problem.name,

@@ -23,6 +23,8 @@ def told(caught: Caught) -> str:
     why = why_words(msgspec.structs.replace(caught, name=caught.name or _WHOLE, items=()))[0].text()
     exact = f" [{caught.name}]" if caught.name and caught.name not in why else ""
     did = _DID[caught.did].format(CURES[caught.cure].text())
+    if caught.restored_to is not None and caught.restored_to < caught.step - 1:
+        did = f"The weights are those after step {caught.restored_to} again: the steps since are lost."
     fed = f" It was fed with {', '.join(caught.items)}." if caught.items else ""
     return f"step {caught.step}: {why[:1].upper()}{why[1:]}{exact}{fed} {did}"
 
