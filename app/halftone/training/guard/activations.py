@@ -5,7 +5,7 @@ large that their squares pass the limit. In 16 bits on a CPU it is the peak, whi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -38,7 +38,12 @@ class ActivationWatch:
                 self._names.append(joined(network, name))
                 self._handles.append(module.register_forward_hook(note))
         self._seen: list[tuple[int, torch.Tensor | float]] = []
+        self._masked: set[int] = set()
         self.paused = False
+
+    def allow_masks(self, names: Collection[str]) -> None:
+        """These layers give -inf on purpose: from now on only other bad numbers of theirs count."""
+        self._masked |= {place for place, name in enumerate(self._names) if name in names}
 
     def begin(self) -> None:
         """Forget what was seen: a step begins."""
@@ -68,11 +73,17 @@ class ActivationWatch:
     def _note(self, place: int, _module: nn.Module, _args: object, output: object) -> None:
         if self.paused:
             return
-        for tensor in floating_outputs(output):
+        for made in floating_outputs(output):
+            tensor = _without_masks(made) if place in self._masked else made
             if tensor.itemsize < 4 and not waits(tensor.device):
                 self._seen.append((place, peak(tensor)))
             elif has_values(tensor):
                 self._seen.append((place, norm(tensor)))
+
+
+def _without_masks(tensor: torch.Tensor) -> torch.Tensor:
+    values = tensor.detach()
+    return torch.where(values == -math.inf, torch.zeros_like(values), values)
 
 
 def _is_layer(module: nn.Module) -> bool:

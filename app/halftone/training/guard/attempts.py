@@ -15,7 +15,7 @@ from halftone.training.guard.finite import read
 from halftone.training.guard.forecast import forecast
 from halftone.training.guard.networks import Networks
 from halftone.training.guard.problem import Problem
-from halftone.training.guard.replay import Calls
+from halftone.training.guard.replay import Calls, Origin
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.targets import any_bad, targets_of
 from halftone.training.guard.update import SAFE_GRADIENT
@@ -56,7 +56,12 @@ class Seen:
     @property
     def sound(self) -> bool:
         """Whether nothing has to be looked at again."""
-        return not self.layers and self.norm < SAFE_GRADIENT and all(map(math.isfinite, (self.loss, *self.rest)))
+        return not self.layers and self.norm < SAFE_GRADIENT and self.finite
+
+    @property
+    def finite(self) -> bool:
+        """Whether loss and gradients are."""
+        return all(map(math.isfinite, (self.loss, self.norm, *self.rest)))
 
 
 class Attempts:
@@ -76,7 +81,7 @@ class Attempts:
     ) -> None:
         self._activations = activations
         self._calls = calls
-        self._gradients = gradients
+        self.gradients = gradients
         self._good = good
         self._curing = curing
         self._optimizer = optimizer
@@ -107,11 +112,11 @@ class Attempts:
 
     def _made(self, loss: torch.Tensor) -> Attempt:
         targets = targets_of(loss)
-        gathered = self._gradients.take()
+        gathered = self.gradients.take()
         try:
             self._scaled(loss / self._accumulate).backward()
         except BaseException as error:
-            self._gradients.give_back(gathered, add=False)
+            self.gradients.give_back(gathered, add=False)
             if not isinstance(error, Exception):
                 raise
             problem = self._forward_problem(loss, seen := self._read(loss), targets)
@@ -121,8 +126,8 @@ class Attempts:
         last = self._count + 1 >= self._accumulate
         ready = last and not gathered and self.before_first is None
         certain = ready and not self._activations.known_bad
-        total = self.updates.prepare() if ready else self._gradients.norm()
-        rest = self._gradients.rest(self.updates.own()) if ready else []
+        total = self.updates.prepare() if ready else self.gradients.norm()
+        rest = self.gradients.rest(self.updates.own()) if ready else []
         ahead = self.updates.ahead(total, [_scalar(loss), *rest, *self._activations.waiting()]) if certain else None
         seen = self._read(loss, total, rest, ahead)
         if ahead is not None and not seen.sound:
@@ -131,11 +136,12 @@ class Attempts:
         problem = self._forward_problem(loss, seen, targets) or self._backward_problem(seen)
         if problem is not None and ready:
             self.updates.forget()
-        self._gradients.give_back(gathered, add=problem is None)
+        self.gradients.give_back(gathered, add=problem is None)
         if problem is not None:
             return self._thrown_away(seen, problem)
         self._count += 1
         if not last:
+            self._good.keep_forward()
             return Attempt(seen.loss, False, seen.norm / (seen.scale or 1.0), None, scale=seen.scale)
         return self._update(seen, total if ready else None, ahead)
 
@@ -189,7 +195,7 @@ class Attempts:
                 self.updates.take_back(norm)
                 ahead = None
         if not math.isfinite(norm):
-            norm = self._gradients.exact_norm()
+            norm = self.gradients.exact_norm()
         first, tries, good = self.updates.made(ahead, update) if ahead is not None else self.updates.make(norm, total)
         if not good:
             self._good.forget_forward()
@@ -210,7 +216,7 @@ class Attempts:
     def rescale(self, factor: float) -> None:
         """The loss is multiplied by so much more from now on: what was gathered follows."""
         if factor != 1.0:
-            self._gradients.scale(factor)
+            self.gradients.scale(factor)
 
     def pass_over(self) -> None:
         """A loss is not used: what its passes left is forgotten, and the next step begins."""
@@ -221,12 +227,12 @@ class Attempts:
         """Take all hooks off."""
         self._activations.remove()
         self._calls.remove()
-        self._gradients.remove()
+        self.gradients.remove()
 
     def _begin(self) -> None:
         self._activations.begin()
         self._calls.begin()
-        self._gradients.begin()
+        self.gradients.begin()
 
     def _scaled(self, loss: torch.Tensor) -> torch.Tensor:
         scaler = self._curing.scaler
@@ -243,9 +249,11 @@ class Attempts:
         try:
             self._good.forget_forward()
             origin = self._calls.origin()
+            large = origin is None and self._calls.largest > _SQUARES
+            meant = large or (seen.finite and origin is not None and self._masks(origin, layers))
         finally:
             self._activations.paused = False
-        if origin is None and math.isfinite(value) and self._calls.largest > _SQUARES:
+        if math.isfinite(value) and meant:
             after.put_back()
             return None
         if origin is not None:
@@ -261,22 +269,29 @@ class Attempts:
                 origin.peak,
                 origin.further,
             )
-        if layers:
+        if layers and not large:
             return Problem("activation-nonfinite", "activations", layers[0], further=tuple(layers[1:9]))
         if any_bad(targets):
             return Problem("data-nonfinite", "loss", "target")
         narrow = loss.element_size() < 4
         return Problem("loss-overflow" if narrow else "loss-nonfinite", "loss", "loss", dtype=loss.dtype, peak=abs(value))
 
+    def _masks(self, origin: Origin, layers: Sequence[str]) -> bool:
+        """Whether what these layers make is not finite on purpose."""
+        if origin.cause != "activation-nonfinite" or not self._calls.only_masks(layers):
+            return False
+        self._activations.allow_masks(layers)
+        return True
+
     def _backward_problem(self, seen: Seen) -> Problem | None:
         if all(map(math.isfinite, (seen.norm, *seen.rest))):
             return None
-        bad = self._gradients.bad() or self.updates.bad()
+        bad = self.gradients.bad() or self.updates.bad()
         if not bad:
             return None  # in 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite
         first = bad[0]
         network, module = self._calls.owner(first)
-        dtype, peak = self._calls.computes_in(network, module), self._gradients.peak(first)
+        dtype, peak = self._calls.computes_in(network, module), self.gradients.peak(first)
         if self._curing.scaler is not None:
             cause: Cause = "loss-scale"
         else:

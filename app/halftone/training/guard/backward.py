@@ -4,19 +4,21 @@ import math
 from collections.abc import Collection, Mapping
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from halftone.measure.stats import peak
 from halftone.training.guard.finite import bad_among, plain
 
 
 class GradientWatch:
-    """Notes the order in which gradients arrive; costs no call of Python."""
+    """Notes the order in which gradients arrive; costs no call of Python. What is frozen is watched once it is thawed."""
 
     def __init__(self, parameters: Mapping[str, torch.Tensor]) -> None:
-        self._parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
-        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._all = dict(parameters)
+        self._frozen: list[torch.Tensor] = []
         self._order: list[torch.Tensor] = []
-        self._handles = [p.register_post_accumulate_grad_hook(self._order.append) for p in self._parameters.values()]
+        self._handles: list[RemovableHandle] = []
+        self._watch(list(parameters.values()))
 
     @property
     def parameters(self) -> Collection[torch.Tensor]:
@@ -26,6 +28,13 @@ class GradientWatch:
     def begin(self) -> None:
         """A step begins."""
         self._order.clear()
+        if any(parameter.requires_grad for parameter in self._frozen):
+            self._watch(self._frozen)
+
+    def know(self, further: Mapping[str, torch.Tensor]) -> None:
+        """Parameters that came later."""
+        self._all |= further
+        self._watch([*self._frozen, *further.values()])
 
     def norm(self) -> torch.Tensor:
         """2-norm of all gradients. Does not wait."""
@@ -81,6 +90,14 @@ class GradientWatch:
         """Take the hooks off."""
         for handle in self._handles:
             handle.remove()
+
+    def _watch(self, parameters: list[torch.Tensor]) -> None:
+        """Those of these that are trained; the others wait."""
+        self._frozen = [parameter for parameter in parameters if not parameter.requires_grad]
+        self._handles += [p.register_post_accumulate_grad_hook(self._order.append) for p in parameters if p.requires_grad]
+        waiting = {id(parameter) for parameter in self._frozen}
+        self._parameters = {name: parameter for name, parameter in self._all.items() if id(parameter) not in waiting}
+        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
 
     def _gradients(self) -> dict[str, torch.Tensor]:
         return {name: p.grad for name, p in self._parameters.items() if p.grad is not None}

@@ -40,6 +40,11 @@ class Between:
         self._end = ""
         self._told: set[tuple[Cause, str]] = set()
 
+    def know(self, further: Mapping[str, torch.Tensor]) -> None:
+        """Parameters that came later."""
+        self._parameters = {**self._parameters, **further}
+        self._names |= {id(parameter): name for name, parameter in further.items()}
+
     def remember(self) -> None:
         """A step ended."""
         self._before = self._take()

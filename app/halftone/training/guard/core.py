@@ -151,6 +151,9 @@ class TrainingGuard:
         started = time.perf_counter()
         before = len(self.caught)
         self._step = self._good.steps + 1
+        if further := self._good.follow():
+            self._between.know(further)
+            self._attempts.gradients.know(further)
         for noticed in self._between.look(self._good, self._attempts.surroundings, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
         if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
@@ -316,6 +319,8 @@ def _check(
     model: Networks, optimizer: torch.optim.Optimizer, *, clip: float | None, accumulate: int, on_bad: str, forecast: str
 ) -> None:
     """Raise TypeError or ValueError where something else was given than is meant: it would do harm long after."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        raise ValueError("the guard decides for one process: in a group, a step that one leaves out keeps the others waiting")
     if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts have no types
         raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
     if isinstance(model, torch.optim.Optimizer):

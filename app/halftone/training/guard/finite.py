@@ -60,10 +60,10 @@ def bad_among(tensors: Mapping[Name, torch.Tensor]) -> list[Name]:
 
 
 def _alike(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
-    """Places of tensors of one device and type; those without numbers, or with whole ones, stand nowhere."""
+    """Places of tensors of one device and type; those without numbers, or with whole or 8-bit ones, stand nowhere."""
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for place, tensor in enumerate(tensors):
-        if has_values(tensor) and (tensor.is_floating_point() or tensor.is_complex()):
+        if has_values(tensor) and tensor.itemsize > 1 and (tensor.is_floating_point() or tensor.is_complex()):
             groups.setdefault((tensor.device, tensor.dtype), []).append(place)
     return list(groups.values())
 

@@ -36,11 +36,13 @@ def named_parameters(networks: Mapping[str, nn.Module]) -> dict[str, nn.Paramete
 
 
 def named_buffers(networks: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
-    """Every floating buffer once (running means and the like)."""
+    """Every buffer once (running means, counters and the like)."""
     found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
     for network, module in networks.items():
         for name, buffer in module.named_buffers():
-            if buffer.is_floating_point() and not any(buffer is other for other in found.values()):
+            if id(buffer) not in seen:
+                seen.add(id(buffer))
                 found[joined(network, name)] = buffer
     return found
 

@@ -1,7 +1,7 @@
 """The calls of one step, kept by reference, and run once more under the probe when the step went wrong."""
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -123,6 +123,20 @@ class Calls:
                     return found
         return None
 
+    @torch.no_grad()
+    def only_masks(self, layers: Collection[str]) -> bool:
+        """Whether all that is not finite in the calls is -inf in these layers, and is so in float32 as well: scores that are
+        masked, which no number was too large for.
+        """
+        with self._quietly():
+            try:
+                narrow = [_masked_in(self._networks[call.network], call) for call in self._kept]
+                wide = [_masked_in(self._networks[call.network], call, wide=True) for call in self._kept]
+            except (RuntimeError, TypeError, ValueError):
+                return False  # it does not run in float32
+        found = {name for names in narrow for name in names or ()}
+        return None not in narrow and narrow == wide and found >= set(layers)
+
     def _look(self, call: _Call) -> Origin | None:
         bad = _bad_input(call)
         if bad:
@@ -180,6 +194,31 @@ def _run(network: nn.Module, call: _Call) -> None:
         return
     with torch.autocast(call.device, dtype=call.autocast):
         network(*call.args, **call.kwargs)
+
+
+def _masked_in(network: nn.Module, call: _Call, *, wide: bool = False) -> set[str] | None:
+    """Modules that give -inf, by name; None where one gives another number that is not finite."""
+    found: set[str] = set()
+    bad: list[str] = []
+
+    def note(name: str, _module: nn.Module, _args: object, output: object) -> None:
+        for tensor in tensors_in(output):
+            infinite = tensor == -math.inf
+            if bool(infinite.any()):
+                found.add(joined(call.network, name))
+            if not bool((infinite | torch.isfinite(tensor)).all()):
+                bad.append(name)
+
+    region = WideRegion(network, torch.float32, whole=True) if wide else None
+    handles = [part.register_forward_hook(cast("Any", partial(note, name))) for name, part in network.named_modules()]
+    try:
+        _run(network, call)
+    finally:
+        for handle in handles:
+            handle.remove()
+        if region is not None:
+            region.remove()
+    return None if bad else found
 
 
 def _bad_input(call: _Call) -> str:

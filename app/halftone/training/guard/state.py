@@ -39,9 +39,10 @@ class GoodState:
         self.exact = needs_copy(optimizer)
         self._last = LastGood(self.trained, optimizer) if self.exact else None
         self._once: LastGood | None = None
-        self._ring = HostRing({**self.trained, **self._buffers}, optimizer, every=0 if self.exact else every, keep=keep)
-        self._ring.offer(0)
+        self._host = every, keep
+        self._ring = self._new_ring()
         self._sizes: dict[str, float] = {}
+        self._given = len(self.trained)
         self.masters: Masters | None = None
 
     @property
@@ -53,6 +54,33 @@ class GoodState:
     def host_memory(self) -> int:
         """Bytes of the states on the host."""
         return self._ring.memory
+
+    def follow(self) -> dict[str, torch.Tensor]:
+        """What the script gave the optimizer since is kept and judged from now on. Gives what had no name yet, by its new one."""
+        now = [parameter for _, parameter in optimized(self._optimizer)]
+        if len(now) == self._given:
+            return {}
+        self._given = len(now)
+        fresh = {f"parameter {len(self._names) + place}": p for place, p in enumerate(p for p in now if id(p) not in self._names)}
+        self._names |= {id(parameter): name for name, parameter in fresh.items()}
+        masters = {id(master) for _, master in self.masters.pairs} if self.masters is not None else set[int]()
+        self.trained |= {self._names[id(p)]: p for p in now if id(p) not in masters}
+        self.exact = self.masters is not None or needs_copy(self._optimizer)
+        self._last = LastGood({**self.trained, **self._wide()}, self._optimizer) if self.exact else None
+        self._ring = self._new_ring()
+        return fresh
+
+    def _new_ring(self) -> HostRing:
+        every, keep = self._host
+        held = {**self.trained, **self._buffers}
+        ring = HostRing(held, self._optimizer, every=0 if self.exact else every, keep=keep)
+        ring.offer(self.steps)
+        return ring
+
+    def _wide(self) -> dict[str, torch.Tensor]:
+        """Masters by name."""
+        pairs = self.masters.pairs if self.masters is not None else ()
+        return {f"{self._names[id(master)]} (master)": master for _, master in pairs}
 
     def before_update(self, norm: float) -> None:
         """The optimizer is about to step, with gradients of this norm."""
@@ -116,6 +144,10 @@ class GoodState:
         """A copy of running means and the like as they are now."""
         return LastGood(self._buffers, None)
 
+    def keep_forward(self) -> None:
+        """A pass was good whose gradients are only gathered."""
+        self._running.keep()
+
     def forget_forward(self) -> None:
         """Running means and the like as they were before a pass that went wrong."""
         self._running.put_back()
@@ -136,7 +168,6 @@ class GoodState:
         self.masters = masters
         for parameter, master in masters.pairs:
             self._names[id(master)] = self._names[id(parameter)]
-        wide = {f"{self._names[id(master)]} (master)": master for _, master in masters.pairs}
         self.exact = True
         self._ring.clear()
-        self._last = LastGood({**self.trained, **wide}, self._optimizer)
+        self._last = LastGood({**self.trained, **self._wide()}, self._optimizer)
