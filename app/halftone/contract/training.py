@@ -218,10 +218,11 @@ class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TrainPicture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One picture of the folder, as it was read before the start. problem: why it cannot be used, as a code; "" when it can.
+    """One picture of the folder, as it was read before the start. problem: why it cannot be used ("unreadable", "too-small",
+    "latents": what the VAE makes of it is no number), "" when it can.
 
-    shape: the (width, height) that it is brought to; note: what may be meant, yet is told ("no-caption", "white",
-    "black", "small").
+    shape: the (width, height) that it is brought to; note: what may be meant, yet is told ("white", "black",
+    "caption-unreadable", "no-caption", "caption-long": only its beginning is read, "small").
     """
 
     name: str

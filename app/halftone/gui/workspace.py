@@ -30,6 +30,7 @@ from halftone.gui.window import MainWindow
 if TYPE_CHECKING:
     from halftone.gui.pages.device import DevicePage
     from halftone.gui.pages.settings import SettingsPage
+    from halftone.gui.pages.train import TrainPage
     from halftone.gui.widgets.help import HelpWindow
     from halftone.gui.widgets.messages import MessagesWindow
 
@@ -304,6 +305,8 @@ class Workspace(QObject):
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _noticed(self, notice: Notice) -> None:
+        if self._page == "train" and notice.job is not None and notice.job.kind == "Train":
+            return  # the page itself says it
         self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
 
     def _heard(self, event: AnyEvent, _blob: bytes) -> None:
@@ -325,6 +328,9 @@ class Workspace(QObject):
                 self._undo(notice)
             case "show-file" if len(notice.facts) > 1:
                 QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(notice.facts[1]).parent)))
+            case "choose-folder" if notice.job is not None and notice.job.kind == "Train":
+                self._go("train")
+                cast("TrainPage", self.page("train")).form.ask_output()
             case "choose-folder":
                 self._choose_pictures_folder(notice)
             case "health":

@@ -1,7 +1,7 @@
 """What a chart of a training draws, without a pixel: values gathered into bins, ticks of its axes, dots of the guard's strip."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,24 +34,70 @@ class Strip:
 
 def bin_values(values: Sequence[float], total: int, columns: int) -> tuple[Bin, ...]:
     """values[i] of step i + 1 in at most `columns` bins over `total` steps. Bins without a known value are left out."""
-    per = max(1, math.ceil(total / max(1, columns)))
-    if per == 1:
-        return tuple(Bin(index + 1, value, value, value) for index, value in enumerate(values) if value == value)
-    found: list[Bin] = []
-    for start in range(0, len(values), per):
-        part = values[start : start + per]
-        known = part if not math.isnan(sum(part)) else [value for value in part if value == value]  # NaN differs from itself
-        if known:
-            middle = start + (min(start + per, len(values)) - start + 1) / 2
-            found.append(Bin(middle, min(known), max(known), known[-1]))
-    return tuple(found)
+    return Bins(_whole).of(values, total, columns)
 
 
 def sample_values(values: Sequence[float], total: int, columns: int) -> tuple[Bin, ...]:
-    """As `bin_values`, with the last value of each bin alone: of a line that is smooth, and cheap however long it is."""
-    per = max(1, math.ceil(total / max(1, columns)))
-    ends = [*range(per, len(values), per), len(values)] if values else []
-    return tuple(Bin(end, value, value, value) for end in ends if (value := values[end - 1]) == value)
+    """As `bin_values`, with the last value of each bin alone: of a line that is smooth."""
+    return Bins(_last).of(values, total, columns)
+
+
+class Bins:
+    """Bins of values that grow: those that are full are made once, however often they are asked for.
+
+    bin_of: makes one of values[start:end], None of values that are not known.
+    """
+
+    def __init__(self, bin_of: Callable[[Sequence[float], int, int], Bin | None]) -> None:
+        self._bin_of = bin_of
+        self._per = 0
+        self._full = 0
+        self._made: list[Bin] = []
+
+    def forget(self) -> None:
+        """Values that were there have changed."""
+        self._per = 0
+
+    def of(self, values: Sequence[float], total: int, columns: int) -> tuple[Bin, ...]:
+        """Of values[i] of step i + 1, in at most `columns` bins over `total` steps."""
+        per = max(1, math.ceil(total / max(1, columns)))
+        if per != self._per or len(values) < self._full:
+            self._per, self._full, self._made = per, 0, []
+        while self._full + per <= len(values):
+            self._add(self._bin_of(values, self._full, self._full + per))
+            self._full += per
+        begun = self._bin_of(values, self._full, len(values)) if self._full < len(values) else None
+        return (*self._made, *([begun] if begun is not None else []))
+
+    def _add(self, made: Bin | None) -> None:
+        if made is not None:
+            self._made.append(made)
+
+
+def _whole(values: Sequence[float], start: int, end: int) -> Bin | None:
+    part = values[start:end]
+    known = part if not math.isnan(sum(part)) else [value for value in part if value == value]  # NaN differs from itself
+    return Bin((start + 1 + end) / 2, min(known), max(known), known[-1]) if known else None
+
+
+def _last(values: Sequence[float], start: int, end: int) -> Bin | None:
+    value = values[end - 1]
+    return Bin(end, value, value, value) if value == value and start < end else None
+
+
+class Curves:
+    """The three lines of a chart, kept from one look to the next."""
+
+    def __init__(self) -> None:
+        self.loss, self.smooth, self.norm = Bins(_whole), Bins(_last), Bins(_whole)
+        self._of: tuple[object, int] | None = None
+
+    def follow(self, record: object, rewound: int) -> None:
+        """record: whose values come next; rewound: how often steps of it were taken back."""
+        if self._of is None or self._of[0] is not record or self._of[1] != rewound:
+            for bins in (self.loss, self.smooth, self.norm):
+                bins.forget()
+        self._of = (record, rewound)
 
 
 def strip_of(done: int, total: int, columns: int, caught: Iterable[Caught]) -> Strip:

@@ -51,6 +51,8 @@ class RunRecord:
         """Why the last test picture could not be made."""
         self.pictures: list[TestPicture] = []
         self.held = False
+        self.rewound = 0
+        """How often steps were taken back, or filled in before those that are known."""
         self._missed = 0
         self._seconds: deque[float] = deque(maxlen=_TIMED)
 
@@ -84,6 +86,7 @@ class RunRecord:
         self.begins, self.config, self.folder = event, event.config, event.folder
         self.caught = list(event.caught)
         self.losses, self.norms = curve_in(blob)
+        self.rewound += 1
         self.smoothed = array("d")
         for loss in self.losses:
             self.smoothed.append(smooth(self.smoothed[-1] if self.smoothed else math.nan, loss, event.config.steps))
@@ -103,6 +106,7 @@ class RunRecord:
 
     def _go_to(self, count: int) -> None:
         """As many steps are known after this: later ones were taken back, earlier ones are filled up."""
+        self.rewound += len(self.losses) > count
         for values in (self.losses, self.smoothed, self.norms):
             del values[count:]
             values.extend([math.nan] * (count - len(values)))

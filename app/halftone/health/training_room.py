@@ -1,12 +1,15 @@
 """How much memory a LoRA training needs: an estimate from headers and configurations, told as one."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import Optimizer, TrainConfig
 from halftone.contract.words import DType
 from halftone.health.activations import Size, denoising
+from halftone.health.memory import Fit, fit
 from halftone.health.training_numbers import kept_numbers, lora_numbers
 from halftone.library.networks import Network, known_networks
 from halftone.library.training_pictures import shapes_for
@@ -22,18 +25,82 @@ _PROCESS: Final = 600_000_000
 """What Python, torch and its libraries take themselves, on a CPU, where they lie in the same memory."""
 
 
+_SMALLER: Final = (256, 384, 512, 640, 768)
+"""Edges that are offered where a larger one does not fit."""
+_WORTH: Final = 0.03
+"""Of what is needed; less is not worth a word."""
+
+
 class TrainingRoom(NamedTuple):
-    """Bytes. base: the frozen denoiser; lora: what is trained, with gradients, moments and copies; activations: of a step."""
+    """Bytes. base: the frozen denoiser; lora: what is trained, with gradients, moments and copies; activations: of a step;
+    loading: the weights of all networks, which a CPU holds while captions and pictures are read; process: the program itself.
+    """
 
     base: int
     lora: int
     activations: int
     process: int = 0
+    loading: int = 0
 
     @property
     def peak(self) -> int:
-        """At once, while it is trained."""
-        return self.base + self.lora + self.activations + self.process
+        """At once, at the worst moment."""
+        return max(self.base + self.lora + self.activations, self.loading) + self.process
+
+
+Change = Literal["checkpointing", "batch", "size", "precision"]
+
+
+class Saving(NamedTuple):
+    """A setting that needs less. value: of this field of TrainConfig; peak: bytes with it; fit: whether that fits."""
+
+    change: Change
+    value: bool | int | str
+    peak: int
+    fit: Fit
+
+
+class TrainingForecast(NamedTuple):
+    """free: bytes on the device, None where that is not known; saving: what saves most, where it does not fit with room."""
+
+    room: TrainingRoom
+    free: int | None
+    fit: Fit | None
+    saving: Saving | None = None
+
+
+def training_forecast(
+    config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cpu: bool, free: int | None, narrow: DType | None = None
+) -> TrainingForecast | None:
+    """dtype: that it runs in; narrow: a type of 16 bits that the device computes well in. None where nothing is known."""
+    room = training_room(config, model, dtype, on_cpu=on_cpu)
+    if room is None or free is None:
+        return None if room is None else TrainingForecast(room, None, None)
+    fits = fit(room.peak, free)
+    saving = None if fits == "fits" else _saving(config, model, dtype, free, room.peak, on_cpu=on_cpu, narrow=narrow)
+    return TrainingForecast(room, free, fits, saving)
+
+
+def _saving(
+    config: TrainConfig, model: ModelFacts, dtype: DType, free: int, now: int, *, on_cpu: bool, narrow: DType | None
+) -> Saving | None:
+    """The one setting after which least is needed."""
+    smaller = [size for size in _SMALLER if size < shapes_for(config, model).edge]
+    values: dict[Change, bool | int | str | None] = {
+        "checkpointing": None if config.checkpointing else True,
+        "batch": 1 if config.batch > 1 else None,
+        "size": smaller[-1] if smaller else None,
+        "precision": narrow if dtype == "float32" else None,
+    }
+    found: list[Saving] = []
+    for change, value in values.items():
+        if value is None:
+            continue
+        other = msgspec.structs.replace(config, **{change: value})
+        room = training_room(other, model, narrow if narrow and change == "precision" else dtype, on_cpu=on_cpu)
+        if room is not None and room.peak < now * (1 - _WORTH):
+            found.append(Saving(change, value, room.peak, fit(room.peak, free)))
+    return min(found, key=lambda one: one.peak, default=None)
 
 
 def training_room(config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cpu: bool) -> TrainingRoom | None:
@@ -50,7 +117,9 @@ def training_room(config: TrainConfig, model: ModelFacts, dtype: DType, *, on_cp
     kept = alive + kept_numbers(denoiser, decoder, edge, mixed=dtype != "float32") * (
         _CHECKPOINTED if config.checkpointing else 1
     )
-    return TrainingRoom(denoiser.parameters * item, lora, round(kept * item * config.batch), _PROCESS if on_cpu else 0)
+    loading = sum(one.parameters for one in networks) * item
+    room = TrainingRoom(denoiser.parameters * item, lora, round(kept * item * config.batch))
+    return room._replace(process=_PROCESS, loading=loading) if on_cpu else room
 
 
 def _decoder(networks: Sequence[Network]) -> Network | None:

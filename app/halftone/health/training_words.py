@@ -39,9 +39,7 @@ _WHY: Final[dict[Cause, Words]] = {
     "cast-outside": Words("Other code changed the type or place of {0} between two steps: it was {4} and is {5}."),
     "mode-outside": Words("Other code switched {0} between training and use: it was {4} and is {5}."),
     "frozen-outside": Words("Other code changed whether {0} is trained: it was {4} and is {5}."),
-    "random-outside": Words(
-        "Other code set the random numbers back to where an earlier step began: the same noise comes again."
-    ),
+    "random-outside": Words("Other code set the random numbers back to where an earlier step began: the same noise comes again."),
     "autocast-outside": Words("Other code changed the automatic choice of types: it was {4} and is {5}."),
     "state-outside": Words("Other code changed what the optimiser remembers of {0}."),
 }
@@ -181,18 +179,18 @@ def cost_words(caught: Caught) -> Words:
     return Words("{0}, +{1}.", (time, size_text(caught.memory)))
 
 
-def detail_words(caught: Caught) -> tuple[tuple[Words, str], ...]:
+def detail_words(caught: Caught) -> tuple[tuple[Words, Words], ...]:
     """Technical details, name and value."""
-    rows: list[tuple[Words, str]] = [(Words("Where"), caught.name)]
-    rows += [(Words("Class"), caught.kind)] if caught.kind else []
-    rows += [(Words("Type"), caught.dtype)] if caught.dtype else []
-    rows += [(Words("Peak"), number(caught.peak))] if caught.peak is not None else []
-    rows += [(Words("Limit"), number(caught.limit))] if caught.limit is not None else []
-    rows += [(Words("Cause"), caught.cause), (Words("Cure"), caught.cure), (Words("Tries"), str(caught.tries))]
-    rows += [(Words("Was, is now"), f"{caught.was} → {caught.now}")] if caught.was or caught.now else []
-    rows += [(Words("Pictures"), ", ".join(caught.items))] if caught.items else []
-    rows += [(Words("Also bad"), ", ".join(caught.further))] if caught.further else []
-    return tuple(rows)
+    rows: list[tuple[str, str]] = [("Where", caught.name)]
+    rows += [("Class", caught.kind)] if caught.kind else []
+    rows += [("Type", DTYPE_NAMES[caught.dtype])] if caught.dtype else []
+    rows += [("Peak", number(caught.peak))] if caught.peak is not None else []
+    rows += [("Limit", number(caught.limit))] if caught.limit is not None else []
+    rows += [("Cause", caught.cause), ("Cure", ""), ("Tries", str(caught.tries))]
+    rows += [("Was, is now", f"{caught.was} → {caught.now}")] if caught.was or caught.now else []
+    rows += [("Pictures", ", ".join(caught.items))] if caught.items else []
+    rows += [("Also bad", ", ".join(caught.further))] if caught.further else []
+    return tuple((Words(name), CURES[caught.cure] if name == "Cure" else Words("{0}", (value,))) for name, value in rows)
 
 
 def caught_line(caught: Caught) -> Words:
@@ -219,7 +217,7 @@ _FORESEEN: Final[dict[Foreseen, Words]] = {
     "data-not-normalised": Words("What is trained on is not within the usual range: {0} is {1} on average."),
 }
 _RATE_WITHOUT_LIMIT: Final = Words("The learning rate {1} is more than any weight can take.")
-_REMEDIES: Final[dict[Remedy, Words]] = {
+REMEDIES: Final[dict[Remedy, Words]] = {
     "epsilon-1e-4": Words("an epsilon of 0.0001"),
     "amsgrad": Words("AMSGrad"),
     "float32-states": Words("optimiser states in FP32"),
@@ -259,9 +257,9 @@ def remedy_words(omen: Omen) -> Words | None:
     """What helps, the cheapest first; None where nothing is known."""
     if not omen.remedies:
         return None
-    listed = Words("{0}", (_REMEDIES[omen.remedies[0]],))
+    listed = Words("{0}", (REMEDIES[omen.remedies[0]],))
     for remedy in omen.remedies[1:]:
-        listed = Words("{0}, or {1}", (listed, _REMEDIES[remedy]))
+        listed = Words("{0}, or {1}", (listed, REMEDIES[remedy]))
     return Words("What helps: {0}.", (listed,))
 
 
@@ -273,6 +271,8 @@ _NOTES: Final[dict[str, Words]] = {
     "unreadable": Words("cannot be read"),
     "too-small": Words("far too small"),
     "caption-unreadable": Words("its caption cannot be read"),
+    "caption-long": Words("only the beginning of its caption is read"),
+    "latents": Words("the VAE makes a bad number of it, in FP32 as well"),
 }
 
 
@@ -293,6 +293,8 @@ def report_words(report: TrainReport) -> Words:
         if stopped == 1:
             return Words("Training finished, {0} steps, 1 bad number stopped.", (report.steps,))
         return Words("Training finished, {0} steps, {1} bad numbers stopped.", (report.steps, stopped))
+    if stopped == 0:
+        return Words("Training stopped at step {0} of {1}, no bad number.", (report.steps, report.steps_wanted))
     if stopped == 1:
         return Words("Training stopped at step {0} of {1}, 1 bad number stopped.", (report.steps, report.steps_wanted))
     return Words("Training stopped at step {0} of {1}, {2} bad numbers stopped.", (report.steps, report.steps_wanted, stopped))

@@ -46,6 +46,12 @@ def make_counter(model: ModelFacts) -> Counter | None:
     return None if tokenizer is None else partial(_count, model, tokenizer)
 
 
+def make_plain_counter(model: ModelFacts) -> Callable[[str], int] | None:
+    """As `make_counter`, of a text that is no prompt: all its signs are read as they stand."""
+    tokenizer = _own_tokenizer(model)
+    return None if tokenizer is None else lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
 def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mapping[str, int]) -> int:
     def tokens(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False).ids

@@ -2,7 +2,7 @@
 
 import math
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.library import families as of
+from halftone.library.families import reads_in_chunks
+from halftone.library.tokens import make_plain_counter, reading_length
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -63,7 +65,21 @@ def shapes_for(config: TrainConfig, model: ModelFacts) -> Shapes:
     return Shapes(config.size or native, step, config.shapes)
 
 
-def read_pictures(config: TrainConfig, shapes: Shapes) -> tuple[TrainPicture, ...]:
+@dataclass(frozen=True)
+class Reading:
+    """How much of a caption a model is told. count: tokens of a text; room: of how many it is told."""
+
+    count: Callable[[str], int]
+    room: int
+
+
+def reading_of(model: ModelFacts) -> Reading | None:
+    """None where all of a caption is read, or where that is not known."""
+    count = make_plain_counter(model) if reads_in_chunks(model.family) else None
+    return None if count is None else Reading(count, reading_length(model))
+
+
+def read_pictures(config: TrainConfig, shapes: Shapes, reading: Reading | None = None) -> tuple[TrainPicture, ...]:
     """All pictures of the folder by name, each with what was found in it; those left out by the user are not among them.
 
     Raises HalftoneError train-no-folder, train-no-pictures or train-pictures-inside.
@@ -78,7 +94,7 @@ def read_pictures(config: TrainConfig, shapes: Shapes) -> tuple[TrainPicture, ..
         if inside is not None and not names:
             raise HalftoneError("train-pictures-inside", folder=str(folder), inside=inside.name)
         raise HalftoneError("train-no-pictures", folder=str(folder))
-    return found
+    return found if reading is None else tuple(_with_length(picture, config.word, reading) for picture in found)
 
 
 def _names_in(folder: Path) -> Iterator[str]:
@@ -134,6 +150,13 @@ def _read(path: Path, shapes: Shapes) -> TrainPicture:
     problem = "too-small" if enlarged > _SMALLEST else ""
     notes = _notes(note, _uniform(picture), "small" if enlarged > 1 else "")
     return made(width=width, height=height, shape=shape, problem=problem, note=notes)
+
+
+def _with_length(picture: TrainPicture, word: str, reading: Reading) -> TrainPicture:
+    """With the note that only the beginning of its caption is read, where nothing more important is to be said of it."""
+    if picture.note not in ("", "small") or reading.count(caption_of(picture, word)) <= reading.room:
+        return picture
+    return msgspec.structs.replace(picture, note="caption-long")
 
 
 def _notes(*notes: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs that were broken off: trainings that saved something to go on from, and never came to their LoRA."""
+"""Runs that can be gone on with: trainings that saved something to go on from, and never came to their last step."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,12 @@ _NOTE: Final = "halftone.training"
 
 @dataclass(frozen=True)
 class BrokenRun:
-    """step: the last that was saved."""
+    """step: the last that was saved; kept: it was stopped, and has its LoRA."""
 
     folder: str
     config: TrainConfig
     step: int
+    kept: bool = False
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -34,8 +35,8 @@ class _Note(msgspec.Struct, frozen=True):
     step: int
 
 
-def broken_off(output: str) -> tuple[BrokenRun, ...]:
-    """Those in a folder of LoRAs, the newest first. What cannot be read is none."""
+def unfinished(output: str) -> tuple[BrokenRun, ...]:
+    """Runs in a folder of LoRAs that did not come to their last step, the newest first. What cannot be read is none."""
     try:
         folders = [path.parent for path in Path(output).expanduser().glob(f"*/{_STATE}")]
     except OSError:
@@ -58,12 +59,12 @@ def config_in(folder: str) -> TrainConfig:
 def _read(folder: Path) -> BrokenRun | None:
     try:
         run = msgspec.json.decode((folder / _RUN).read_bytes(), type=_Run)
-        if (folder.parent / run.file).exists():
-            return None
         note = msgspec.json.decode(read_header(folder / _STATE).metadata[_NOTE], type=_Note)
     except (OSError, KeyError, msgspec.MsgspecError, HalftoneError):
         return None
-    return BrokenRun(str(folder), run.config, note.step) if 0 < note.step < run.config.steps else None
+    if not 0 < note.step < run.config.steps:
+        return None
+    return BrokenRun(str(folder), run.config, note.step, kept=(folder.parent / run.file).exists())
 
 
 def _written(folder: str) -> float:

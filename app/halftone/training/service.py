@@ -35,7 +35,8 @@ class TrainingEngine(DiffusersEngine):
                     opened.config, prepared, opened.folder, opened.file, opened.state, emit, control, tests, opened.moved
                 )
             room = training_room(opened.config, model, prepared.dtype, on_cpu=prepared.device.type == "cpu")
-            return training.run(None if room is None else room.peak)
+            with opened.kept_if_saved():
+                return training.run(None if room is None else room.peak)
 
     def _prepared(self, opened: Opened, emit: Emit, control: TrainControl) -> Prepared:
         config = opened.config

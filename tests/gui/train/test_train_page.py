@@ -2,26 +2,30 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
 from PySide6.QtCore import QCoreApplication, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import samples
 from tests.unit.library.test_training_runs import broken_run
 
 from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import MemoryFacts
 from halftone.contract.messages import (
     AnyEvent,
+    Cancel,
     Decide,
     Hold,
     JobEnded,
     JobStarted,
     Keep,
+    MemoryChanged,
+    PhaseChanged,
     TestPicture,
     Train,
     TrainBegins,
@@ -37,6 +41,9 @@ from halftone.gui.controller import Controller
 from halftone.gui.pages.create_form import CreateForm
 from halftone.gui.pages.train import TrainPage
 from halftone.gui.pages.train_check import found_words
+from halftone.gui.pages.train_form import TrainForm
+from halftone.health.training_room import training_forecast
+from halftone.library.models import describe
 from halftone.settings.store import Settings
 
 CONFIG = TrainConfig(model=kit.MODEL.id, pictures="/pictures/paper", output="/loras", name="Paper cut", steps=20)
@@ -109,6 +116,100 @@ def desk(qtbot: QtBot) -> Iterator[Desk]:
     yield made
     made.controller.stop()
     qtbot.waitUntil(lambda: not made.controller.background.busy)
+
+
+def test_until_the_first_step_its_parts_are_told_with_their_progress(desk: Desk) -> None:
+    desk.choose()
+    desk.page.setup.start_button.click()
+    job = desk.controller.training.job
+    assert job is not None
+    desk.job = job.id
+    desk.tell(JobStarted(kind="train"))
+    header, page = desk.page.header, desk.page
+    assert header.title.text() == "Reading the folder of pictures"
+    assert page.prepare.isVisibleTo(page)
+    assert not page.chart.isVisibleTo(page)
+    desk.tell(PhaseChanged(phase="load", done=5_000_000, total=20_000_000))
+    assert (header.title.text(), header.left.text()) == ("Loading the model", "5\u00a0MB of 20\u00a0MB")
+    assert (header.bar.value(), header.bar.maximum()) == (250, 1000)
+    desk.tell(PhaseChanged(phase="encode", done=3, total=12))
+    assert (header.title.text(), header.left.text()) == ("Reading captions and pictures", "3 of 12")
+    assert [line.accessibleName() for line in page.prepare._lines.values()] == [
+        "Reading the folder of pictures: done",
+        "Loading the model: done",
+        "Reading captions and pictures: 3 of 12",
+        "Getting the first step ready: waits",
+    ]
+    desk.tell(PhaseChanged(phase="encode", done=12, total=12))
+    assert header.title.text() == "Getting the first step ready"
+    assert page.setup.keep_button.words() == "Cancel"
+    assert not page.setup.hold_button.isVisibleTo(page)
+    page.setup.keep_button.click()
+    page.refresh()
+    assert page.setup.keep_button.words() == "Cancelling…"
+    desk.tell(JobEnded(outcome="cancelled"))
+    assert page.centre.currentWidget() is page.checked
+
+
+def test_one_that_could_not_begin_says_why_above_the_pictures(desk: Desk) -> None:
+    desk.choose()
+    desk.page.setup.start_button.click()
+    job = desk.controller.training.job
+    assert job is not None
+    desk.job = job.id
+    desk.tell(JobStarted(kind="train"))
+    desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="train-no-optimizer", facts={"name": "a", "package": "b"})))
+    assert desk.page.centre.currentWidget() is desk.page.checked
+    assert any(words.startswith("Training could not begin. The optimizer a is not there") for words in desk.words(desk.page))
+    desk.page.setup.start_button.click()
+    desk.page.refresh()
+    assert not desk.page.offers.isVisibleTo(desk.page)
+
+
+@pytest.fixture
+def as_large_as_pocket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model of the desk has no files to be read."""
+
+    def forecast(config: TrainConfig, _model: object, *given: Any, **further: Any) -> object:
+        return training_forecast(config, describe("pocket"), *given, **further)
+
+    monkeypatch.setattr("halftone.gui.control.training_memory.training_forecast", forecast)
+
+
+def test_the_memory_is_told_before_the_start_with_what_would_save_most(
+    as_large_as_pocket: None, desk: Desk, qtbot: QtBot
+) -> None:
+    page, setup = desk.page, desk.page.setup
+    desk.choose()
+    qtbot.waitUntil(lambda: page.room.forecast is not None)
+    page.refresh()
+    assert setup.memory.words.text().startswith("Fits, about ")
+    free = page.room.forecast
+    assert free is not None
+    desk.job = ""
+    desk.link.tell(MemoryChanged(memory=MemoryFacts(total=free.room.peak, own=0, others=free.room.peak // 10)))
+    qtbot.waitUntil(lambda: page.room.forecast is not None and page.room.forecast.fit == "no")
+    page.refresh()
+    assert setup.memory.words.text().startswith("Does not fit, about ")
+    assert "are free." in setup.memory.accessibleName()
+    assert setup.memory.saving.text().startswith("With “Save memory”: about ")
+    setup.memory.saving.click()
+    assert page.form.config().checkpointing
+    qtbot.waitUntil(lambda: page.room.forecast is not None and page.room.forecast.room.peak < free.room.peak)
+
+
+def test_what_does_not_fit_is_asked_about_before_it_begins(as_large_as_pocket: None, desk: Desk, qtbot: QtBot) -> None:
+    desk.choose()
+    desk.job = ""
+    desk.link.tell(MemoryChanged(memory=MemoryFacts(total=2 * 10**7, own=0, others=0)))
+    desk.page.refresh()
+    qtbot.waitUntil(lambda: desk.page.room.forecast is not None and desk.page.room.forecast.fit == "no")
+    desk.page.start()
+    (box,) = desk.page.findChildren(QMessageBox)
+    assert "only 20\u00a0MB are free" in box.text()
+    assert desk.controller.training.job is None
+    next(button for button in box.buttons() if "Try it" in button.text()).click()
+    assert desk.controller.training.job is not None
 
 
 def test_without_pictures_there_is_an_invitation_and_no_start(desk: Desk) -> None:
@@ -261,6 +362,35 @@ def test_a_bad_number_that_came_back_waits_for_an_answer(desk: Desk) -> None:
     assert [cast("Decide", command).choice for command in desk.sent(Decide)] == ["float32-block"]
 
 
+def test_where_no_block_can_be_widened_none_is_offered(desk: Desk) -> None:
+    desk.begin()
+    again = msgspec.structs.replace(samples.caught(3), did="stopped", watched="gradients", cause="gradient-nonfinite", tries=0)
+    desk.tell(step(1), TrainCaught(caught=again, asks=True))
+    assert "no cure helps against it" in desk.page.card.accessibleName()
+    desk.button("Go on with the next step").click()
+    assert [cast("Decide", command).choice for command in desk.sent(Decide)] == ["keep-cure"]
+
+
+def test_what_is_asked_after_an_answer_is_asked_all_the_same(desk: Desk) -> None:
+    desk.begin()
+    desk.tell(step(1), TrainCaught(caught=samples.caught(2)))
+    desk.button("Keep the cure").click()
+    desk.tell(TrainCaught(caught=msgspec.structs.replace(samples.caught(2), did="stopped"), asks=True))
+    assert desk.controller.training.asking
+
+
+def test_the_card_is_no_wider_than_a_narrow_window(desk: Desk) -> None:
+    desk.begin()
+    desk.page.resize(1024, 570)
+    several = msgspec.structs.replace(samples.caught(3), did="stopped", tries=3, items=("a.png", "b.png"))
+    desk.tell(step(1), TrainCaught(caught=several, asks=True))
+    card, room = desk.page.card, desk.page._scroll.viewport().width()
+    assert card.minimumSizeHint().width() <= room - 32
+    desk.page.resize(1440, 830)
+    QCoreApplication.processEvents()
+    assert card.fold.mapTo(card, card.fold.rect().topRight()).x() <= card.width()
+
+
 def test_details_can_be_copied_without_prompt_and_pictures(desk: Desk) -> None:
     desk.begin()
     desk.tell(TrainCaught(caught=samples.caught(1)))
@@ -332,7 +462,7 @@ def test_one_that_failed_before_anything_was_saved_begins_anew(desk: Desk) -> No
 def test_the_run_is_exported_as_a_page(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
     desk.begin()
     desk.step(1, 2, 3)
-    desk.page.export(str(tmp_path / "run.html"))
+    desk.page.acts.export(str(tmp_path / "run.html"))
     qtbot.waitUntil(lambda: (tmp_path / "run.html").is_file() and not desk.controller.background.busy)
     assert "Step 3 of 20" in (tmp_path / "run.html").read_text("utf-8")
 
@@ -447,6 +577,102 @@ def test_what_could_not_be_saved_is_told_until_it_was(desk: Desk) -> None:
     assert any("Step 1 could not be saved" in words for words in desk.words(desk.page))
     desk.tell(TrainSaved(step=1, path="/1"))
     assert not any("could not be saved" in words for words in desk.words(desk.page))
+
+
+def test_another_folder_is_given_while_it_runs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.begin()
+    full = ErrorFacts(code="disk-full", facts={"need": "1 MB", "free": "0 MB", "folder": "/loras"})
+    desk.tell(step(1), TrainUnsaved(step=1, error=full))
+    monkeypatch.setattr("halftone.gui.pages.train.ask_folder", lambda _owner, _title, chosen: chosen("/elsewhere"))
+    desk.button("Choose folder…").click()
+    (sent,) = desk.sent(Decide)
+    assert (cast("Decide", sent).choice, cast("Decide", sent).folder) == ("save-in", "/elsewhere")
+    desk.tell(TrainSaved(step=1, path="/elsewhere/run/1", folder="/elsewhere/run"))
+    desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "9", "log": "a"})))
+    desk.button("Go on").click()
+    assert cast("Train", desk.sent(Train)[-1]).resume == "/elsewhere/run"
+
+
+def test_a_remedy_of_what_is_foreseen_begins_again_with_it(desk: Desk) -> None:
+    config = msgspec.structs.replace(CONFIG, learning_rate=0.1)
+    omen = Omen(code="rate-too-high", certain=False, value=0.1, limit=0.0005, remedies=("lower-rate", "warm-up"))
+    desk.begin(config)
+    desk.tell(TrainBegins(config=config, pictures=PICTURES, omens=(omen,), dtype="float16", folder="/loras/run"))
+    desk.button("Begin again with it: a lower learning rate").click()
+    assert len(desk.sent(Cancel)) == 1
+    desk.tell(JobEnded(outcome="cancelled"))
+    assert cast("Train", desk.sent(Train)[-1]).config == msgspec.structs.replace(config, learning_rate=0.0005)
+    assert desk.page.form.config().learning_rate == 0.0005
+
+
+def test_the_steps_stand_in_a_table_too(desk: Desk) -> None:
+    desk.begin()
+    desk.step(1, 2)
+    desk.tell(TrainCaught(caught=samples.caught(3)), step(3))
+    desk.page.header.as_table.click()
+    table = desk.page.chart.table
+    assert table.isVisibleTo(desk.page)
+    model = table.model()
+
+    def line(row: int) -> list[str]:
+        return [model.data(model.index(row, column)) for column in range(4)]
+
+    assert line(0) == ["3", "0.100", "0.100", "0.200"]
+    assert "first attention" in model.data(model.index(0, 4)) or "attention" in model.data(model.index(0, 4))
+    table.setCurrentIndex(model.index(0, 0))
+    desk.step(4)
+    assert (model.rowCount(), table.currentIndex().row()) == (4, 1)
+    desk.page.header.as_table.click()
+    assert desk.page.chart.chart.isVisibleTo(desk.page)
+
+
+def test_prodigy_is_given_a_rate_of_its_own_unless_one_was_chosen(desk: Desk) -> None:
+    form = desk.page.form
+    form.row("optimizer").set_value("prodigy")
+    assert form.config().learning_rate == 1.0
+    form.row("optimizer").set_value("adamw")
+    assert form.config().learning_rate == 1e-4
+    form.row("learning_rate").set_value(0.5)
+    form.row("optimizer").set_value("prodigy")
+    assert form.config().learning_rate == 0.5
+    own = msgspec.structs.replace(CONFIG, optimizer="prodigy", learning_rate=1e-4)
+    form.take(own)
+    assert form.config() == own
+
+
+def test_an_optimiser_that_is_not_installed_is_not_offered(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    for there in (True, False):
+        monkeypatch.setattr("halftone.gui.pages.train_form.has_package", lambda _name, there=there: there)
+        form = TrainForm(lambda: "/out")
+        qtbot.addWidget(form)
+        box = cast("QComboBox", form.row("optimizer").editor)
+        assert (box.findData("adamw8bit") >= 0) is there
+    form.row("optimizer").set_value("adamw8bit")
+    assert form.config().optimizer == "adamw8bit", "what a run was begun with is shown"
+
+
+@pytest.mark.parametrize("name", ["a/b", "../a", ".hidden"])
+def test_a_name_that_is_no_file_s_stops_the_start(desk: Desk, name: str) -> None:
+    desk.choose(msgspec.structs.replace(CONFIG, name=name))
+    assert "no slashes" in desk.page.setup.reason.text()
+
+
+def test_runs_that_were_stopped_are_not_offered_but_listed(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, output=str(tmp_path))
+    broken_run(tmp_path, config, step=8)
+    (tmp_path / f"{config.name}.safetensors").touch()
+    desk.page.form.take(config)
+    desk.page._look_for_broken()
+    qtbot.waitUntil(lambda: bool(desk.page.check.earlier))
+    desk.page.refresh()
+    QCoreApplication.processEvents()
+    assert not desk.page.offers.isVisibleTo(desk.page)
+    desk.page.setup.earlier_button.click()
+    (menu,) = desk.page.findChildren(QMenu)
+    (action,) = [one for one in menu.actions() if one.text() == "Paper cut, step 8 of 20"]
+    action.trigger()
+    menu.close()
+    assert cast("Train", desk.sent(Train)[-1]).resume == str(tmp_path / "Paper cut")
 
 
 def test_a_run_that_was_broken_off_is_offered(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from array import array
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -215,3 +216,33 @@ def test_the_nearest_event() -> None:
     assert curve.near(14, caught, 5) == caught[0]
     assert curve.near(30, caught, 5) is None
     assert curve.near(1, (), 5) is None
+
+
+@pytest.mark.parametrize("per", [1, 7])
+def test_full_bins_are_made_once_and_are_what_they_would_be_anew(per: int) -> None:
+    values = [NAN if n % 5 == 0 else n / 10 for n in range(60)]
+    looked_at: list[tuple[int, int]] = []
+
+    def bin_of(numbers: Sequence[float], start: int, end: int) -> curve.Bin | None:
+        looked_at.append((start, end))
+        return curve._whole(numbers, start, end)
+
+    bins = curve.Bins(bin_of)
+    for count in range(1, len(values) + 1):
+        assert bins.of(values[:count], 70, 70 // per) == curve.bin_values(values[:count], 70, 70 // per)
+    full = [span for span in looked_at if span[1] - span[0] == per]
+    assert len(full) == len(set(full)) == len(values) // per
+    assert bins.of(values[:20], 70, 70 // per) == curve.bin_values(values[:20], 70, 70 // per)
+    assert bins.of(values, 70, 9) == curve.bin_values(values, 70, 9)
+
+
+def test_lines_are_gathered_anew_when_steps_were_taken_back() -> None:
+    record, curves = RunRecord(samples.TRAIN), curve.Curves()
+    for number in (1, 2, 3):
+        record.take(step(number, loss=0.5))
+    curves.follow(record, record.rewound)
+    assert [one.last for one in curves.loss.of(record.losses, 20, 20)] == [0.5, 0.5, 0.5]
+    for number in (2, 3, 4):
+        record.take(step(number, loss=0.25))
+    curves.follow(record, record.rewound)
+    assert [one.last for one in curves.loss.of(record.losses, 20, 20)] == [0.5, 0.25, 0.25, 0.25]

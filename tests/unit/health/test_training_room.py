@@ -6,7 +6,7 @@ import pytest
 
 from halftone.contract.training import TrainConfig
 from halftone.health.training_numbers import kept_numbers, lora_numbers
-from halftone.health.training_room import training_room
+from halftone.health.training_room import TrainingForecast, training_forecast, training_room
 from halftone.library.models import describe
 from halftone.library.networks import Network
 
@@ -35,6 +35,36 @@ def test_a_lora_has_so_many_numbers_and_its_steps_keep_so_many(
     assert lora_numbers(network, 16) == pytest.approx(numbers, rel=0.05)
     assert kept_numbers(network, None, 1024, mixed=False) == pytest.approx(wide, rel=0.1)
     assert kept_numbers(network, None, 1024, mixed=True) == pytest.approx(mixed, rel=0.1)
+
+
+def told(free: int | None, *, on_cpu: bool = False, narrow: Any = None, **changes: Any) -> TrainingForecast:
+    config = TrainConfig(model="pocket", pictures="", output="", **changes)
+    found = training_forecast(config, describe("pocket"), "float32", on_cpu=on_cpu, free=free, narrow=narrow)
+    assert found is not None
+    return found
+
+
+def test_it_is_told_whether_it_fits_and_what_would_save_most() -> None:
+    peak = told(None).room.peak
+    assert (told(None).fit, told(None).saving) == (None, None)
+    assert (told(2 * peak).fit, told(2 * peak).saving) == ("fits", None)
+    tight = told(peak + 1)
+    assert tight.fit == "tight"
+    assert tight.saving is not None
+    assert tight.saving.peak < peak
+    small = told(peak // 2, batch=2)
+    assert small.fit == "no"
+    assert small.saving is not None
+    assert (small.saving.change, small.saving.value, small.saving.fit) == ("checkpointing", True, "tight")
+    assert told(peak // 2, checkpointing=True, batch=8).saving[:2] == ("batch", 1)  # type: ignore[index]
+    assert told(peak // 3, checkpointing=True, batch=1, narrow="bfloat16").saving[:2] == ("precision", "bfloat16")  # type: ignore[index]
+    assert told(1, checkpointing=True, batch=1).saving is None
+
+
+def test_a_processor_holds_all_networks_at_once_while_it_reads() -> None:
+    room = told(None, on_cpu=True, checkpointing=True, batch=1, rank=1, size=64).room
+    assert room.loading > room.base
+    assert room.peak == max(room.base + room.lora + room.activations, room.loading) + room.process
 
 
 def test_what_costs_more_is_told_to_cost_more() -> None:

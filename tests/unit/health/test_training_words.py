@@ -134,7 +134,7 @@ def test_costs_that_are_not_known_are_not_told() -> None:
         (1600, 1, "Training finished, 1\u202f600 steps, 1 bad number stopped."),
         (1600, 2, "Training finished, 1\u202f600 steps, 2 bad numbers stopped."),
         (912, 1, "Training stopped at step 912 of 1\u202f600, 1 bad number stopped."),
-        (912, 0, "Training stopped at step 912 of 1\u202f600, 0 bad numbers stopped."),
+        (912, 0, "Training stopped at step 912 of 1\u202f600, no bad number."),
     ],
 )
 def test_how_a_training_ended(steps: int, bad: int, said: str) -> None:

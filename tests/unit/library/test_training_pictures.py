@@ -8,7 +8,8 @@ from PIL import Image
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig, TrainPicture
-from halftone.library.training_pictures import Shapes, brought_to, caption_of, read_pictures, usable
+from halftone.library.models import describe
+from halftone.library.training_pictures import Reading, Shapes, brought_to, caption_of, read_pictures, reading_of, usable
 
 SHAPES = Shapes(64, 8, 3)
 
@@ -43,6 +44,23 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / f"{name}.txt").write_text("\ufeffa hill\nat dusk\n", encoding="utf-8")
     (tmp_path / "turned.txt").write_bytes(b"a hill in M\xe4rz")
     return tmp_path
+
+
+def test_a_caption_of_which_only_the_beginning_is_read_is_told(folder: Path) -> None:
+    reading = Reading(lambda text: len(text.split()), 5)
+    config = TrainConfig(model="pocket", pictures=str(folder), output="", word="sks style")
+    long = {"good": "a hill at the sea", "small": "a hill at the sea", "white": "a hill at the sea", "wide": "a small hill"}
+    for name, caption in long.items():
+        (folder / f"{name}.txt").write_text(caption, encoding="utf-8")
+    found = {picture.name: picture.note for picture in read_pictures(config, SHAPES, reading)}
+    assert [found[name] for name in ("good.png", "small.png", "white.png", "wide.JPG")] == ["caption-long"] * 2 + ["white", ""]
+
+
+def test_pocket_reads_so_much_of_a_caption() -> None:
+    reading = reading_of(describe("pocket"))
+    assert reading is not None
+    assert reading.room == 75
+    assert reading.count("(a hill)") == reading.count("a hill") + 2, "its brackets are no weights"
 
 
 def test_what_is_found_in_each_picture(folder: Path) -> None:

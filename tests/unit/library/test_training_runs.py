@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.training import TrainConfig
-from halftone.library.training_runs import broken_off
+from halftone.library.training_runs import unfinished
 
 
 def broken_run(output: Path, config: TrainConfig, step: int) -> Path:
@@ -30,22 +30,28 @@ def state(note: Mapping[str, object]) -> bytes:
 
 def test_a_broken_run_is_found_with_its_step_and_settings(tmp_path: Path) -> None:
     folder = broken_run(tmp_path, samples.TRAIN, 7)
-    (found,) = broken_off(str(tmp_path))
+    (found,) = unfinished(str(tmp_path))
     assert (found.folder, found.config, found.step) == (str(folder), samples.TRAIN, 7)
 
 
-def test_one_that_has_its_lora_is_not_offered(tmp_path: Path) -> None:
+def test_one_that_has_its_lora_was_kept(tmp_path: Path) -> None:
     broken_run(tmp_path, samples.TRAIN, 7)
+    assert [run.kept for run in unfinished(str(tmp_path))] == [False]
     (tmp_path / f"{samples.TRAIN.name}.safetensors").touch()
-    assert broken_off(str(tmp_path)) == ()
+    assert [run.kept for run in unfinished(str(tmp_path))] == [True]
+
+
+def test_one_that_came_to_its_last_step_is_none(tmp_path: Path) -> None:
+    broken_run(tmp_path, samples.TRAIN, samples.TRAIN.steps)
+    assert unfinished(str(tmp_path)) == ()
 
 
 @pytest.mark.parametrize("damage", ["run.json", "state.safetensors"])
 def test_a_damaged_one_is_none(tmp_path: Path, damage: str) -> None:
     folder = broken_run(tmp_path, samples.TRAIN, 7)
     (folder / damage).write_bytes(b"{")
-    assert broken_off(str(tmp_path)) == ()
+    assert unfinished(str(tmp_path)) == ()
 
 
 def test_no_folder_no_runs(tmp_path: Path) -> None:
-    assert broken_off(str(tmp_path / "none")) == ()
+    assert unfinished(str(tmp_path / "none")) == ()

@@ -47,6 +47,7 @@ class Training(QObject):
         """What was stopped and not looked at yet, the newest last."""
         self.heard: dict[tuple[int, str], float] = {}
         """When each was told, by step and name, in seconds of the monotonic clock."""
+        self._next: TrainConfig | None = None
         self.answered = False
         """Whether the question at hand was answered; the worker has yet to go on."""
 
@@ -61,6 +62,16 @@ class Training(QObject):
     def running(self) -> bool:
         job = self.job
         return job is not None and job.running
+
+    @property
+    def preparing(self) -> bool:
+        """Whether it runs and its first step is yet to come."""
+        return self.running and self.record is not None and self.record.begins is None
+
+    @property
+    def refused(self) -> bool:
+        """Whether it ended before its first step was begun."""
+        return self.end is not None and self.record is not None and self.record.begins is None
 
     @property
     def stopping(self) -> bool:
@@ -86,6 +97,14 @@ class Training(QObject):
         self.record, self.end, self.shown, self.open, self.answered = RunRecord(config), None, [], [], False
         self._queue.submit(Train(job=self._id, config=config, resume=resume), config.name, then=self._ended)
         self.changed.emit()
+
+    def begin_again(self, config: TrainConfig) -> None:
+        """Give up what runs, without keeping it, and begin with these settings."""
+        if self.running:
+            self._next = config
+            self._queue.give_way(self._id)
+        else:
+            self.start(config)
 
     def go_on(self) -> None:
         """Take a training up again that ended before its last step: from what was saved, else from the start."""
@@ -178,3 +197,6 @@ class Training(QObject):
             self.record.asks, self.record.held = None, False
         self.end = ended
         self.changed.emit()
+        wanted, self._next = self._next, None
+        if wanted is not None:
+            self.start(wanted)

@@ -7,8 +7,8 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.gui.background import Background
-from halftone.library.training_pictures import read_pictures, shapes_for
-from halftone.library.training_runs import BrokenRun, broken_off
+from halftone.library.training_pictures import read_pictures, reading_of, shapes_for
+from halftone.library.training_runs import BrokenRun, unfinished
 
 _QUIET_MS = 300
 """Who types a size, or looks through folders, is not waited on."""
@@ -28,6 +28,10 @@ class PictureCheck(QObject):
         self.pictures: tuple[TrainPicture, ...] | None = None
         self.error: ErrorFacts | None = None
         self.broken: tuple[BrokenRun, ...] = ()
+        """Runs that nobody stopped, as far as they are still to be offered."""
+        self.earlier: tuple[BrokenRun, ...] = ()
+        """All that can be gone on with, the newest first."""
+        self._not_now: set[str] = set()
         self._quiet = QTimer(self)
         self._quiet.setSingleShot(True)
         self._quiet.setInterval(_QUIET_MS)
@@ -56,14 +60,17 @@ class PictureCheck(QObject):
 
     def look_for_broken(self, output: str) -> None:
         """Runs in the folder of LoRAs that can be gone on from."""
-        self._background.run(lambda: broken_off(output), self._broken, receiver=self)
+        self._background.run(lambda: unfinished(output), self._found, receiver=self)
 
     def forget_broken(self, folder: str) -> None:
-        self._broken(tuple(run for run in self.broken if run.folder != folder))
+        """Offer this one no more, as long as the program runs; it stays among the earlier ones."""
+        self._not_now.add(folder)
+        self._found(self.earlier)
 
-    def _broken(self, found: tuple[BrokenRun, ...]) -> None:
-        if found != self.broken:
-            self.broken = found
+    def _found(self, found: tuple[BrokenRun, ...]) -> None:
+        broken = tuple(run for run in found if not run.kept and run.folder not in self._not_now)
+        if (found, broken) != (self.earlier, self.broken):
+            self.earlier, self.broken = found, broken
             self.changed.emit()
 
     def _read(self) -> None:
@@ -71,7 +78,7 @@ class PictureCheck(QObject):
             return
         key, (config, model) = self._key, self._wanted
         self._background.run(
-            lambda: read_pictures(config, shapes_for(config, model)),
+            lambda: read_pictures(config, shapes_for(config, model), reading_of(model)),
             lambda found: self._known(key, found, None),
             lambda error: self._known(key, None, _facts(error)),
             receiver=self,

@@ -4,45 +4,44 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QMenu, QStackedWidget, QWidget
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.training import Caught, TrainReport
-from halftone.gui import reasons
+from halftone.contract.training import TrainConfig
+from halftone.gui.control.training_memory import TrainingMemory
 from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import language, tr
-from halftone.gui.own_events import Noted
-from halftone.gui.pages import health_files
-from halftone.gui.pages.create_full import FullScreen
+from halftone.gui.i18n import tr
+from halftone.gui.pages.create_room import ask
 from halftone.gui.pages.health_style import apply_style
 from halftone.gui.pages.page import NARROW, Page
+from halftone.gui.pages.train_acts import TrainActs
 from halftone.gui.pages.train_begin import EmptyTrain
-from halftone.gui.pages.train_caught import CaughtCard, details_text
+from halftone.gui.pages.train_caught import CaughtCard
 from halftone.gui.pages.train_check import CheckView, found_words, used
-from halftone.gui.pages.train_form import TrainForm
+from halftone.gui.pages.train_form import TrainForm, ask_folder
+from halftone.gui.pages.train_memory import shortage_words
 from halftone.gui.pages.train_notes import RunNotes
+from halftone.gui.pages.train_offers import TrainOffers, run_facts
 from halftone.gui.pages.train_pictures import WIDTH as PICTURES_WIDTH
 from halftone.gui.pages.train_pictures import PicturesColumn
-from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader, notice
+from halftone.gui.pages.train_prepare import PrepareView
+from halftone.gui.pages.train_run import ChartCard, EventList, RunHeader
 from halftone.gui.pages.train_setup import WIDTH as SETUP_WIDTH
 from halftone.gui.pages.train_setup import TrainSetup
-from halftone.gui.picture_report import copy_details
 from halftone.gui.text import error_sentence
-from halftone.gui.widgets import figures
-from halftone.gui.widgets.common import clear, column, scrolling
+from halftone.gui.widgets.common import column, scrolling
 from halftone.gui.widgets.splitter import LineSplitter
-from halftone.health.report import Language
-from halftone.health.training_export import as_html
 from halftone.health.training_record import RunRecord
 from halftone.library.loras import lora_folders
 from halftone.library.training_runs import BrokenRun
 from halftone.settings import places
-from halftone.settings.atomic import write_atomically
 
 REFRESH_MS = 100
+_EARLIER = 20
+"""Runs in the menu."""
 
 
 class TrainPage(Page):
@@ -54,10 +53,10 @@ class TrainPage(Page):
         super().__init__(REFRESH_MS, parent)
         self._controller = controller
         self.training = controller.training
+        self.acts = TrainActs(self, controller)
         self._narrow: bool | None = None
         self._picked = "chart"
         self._hidden = False
-        self._offered: tuple[BrokenRun, ...] = ()
         self._followed: RunRecord | None = None
         self.form = TrainForm(self._output)
         self.setup = TrainSetup(self.form)
@@ -65,6 +64,9 @@ class TrainPage(Page):
         self.empty = EmptyTrain()
         self.check = PictureCheck(controller.background, self)
         self.checked = CheckView()
+        self.room = TrainingMemory(controller.background, self)
+        self.offers = TrainOffers()
+        self.prepare = PrepareView()
         self.header = RunHeader()
         self.notes = RunNotes()
         self.card = CaughtCard()
@@ -81,8 +83,9 @@ class TrainPage(Page):
 
     def _build(self) -> None:
         inside = QWidget()
-        lines = column(self.notes, self.card, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
+        lines = column(self.notes, self.card, self.prepare, self.chart, self.events, spacing=10, margins=(16, 0, 16, 14))
         lines.setStretch(2, 1)
+        lines.setStretch(3, 1)
         inside.setLayout(lines)
         self._scroll = scrolling(inside)
         self._views = QStackedWidget()
@@ -98,10 +101,10 @@ class TrainPage(Page):
         self.centre.addWidget(self.checked)
         self.centre.addWidget(self._run)
         self.centre.setMinimumWidth(360)
-        self._offer = QVBoxLayout()
-        self._offer.setContentsMargins(16, 0, 16, 0)
         middle = QWidget()
-        middle.setLayout(column(self._offer, self.centre, spacing=0))
+        lines = column(self.offers, self.centre, spacing=0)
+        lines.setStretch(1, 1)
+        middle.setLayout(lines)
         self.splitter = LineSplitter()
         for part in (self.setup, middle, self.pictures):
             self.splitter.addWidget(part)
@@ -124,14 +127,23 @@ class TrainPage(Page):
         self.checked.again.connect(self.check.again)
         self.checked.left_out.connect(self.form.leave_out)
         self.notes.go_on.connect(self.training.go_on)
-        self.notes.try_wanted.connect(self.try_wanted)
+        self.notes.try_wanted.connect(self._try)
+        self.notes.folder_wanted.connect(lambda: ask_folder(self, tr("Save in"), self.training.save_in))
+        self.notes.again.connect(self._begin_again)
+        self.setup.earlier.connect(self._list_earlier)
+        self.setup.memory.wanted.connect(lambda key, value: self.form.row(key).set_value(value))
+        self.room.changed.connect(self.soon)
+        self.offers.go_on.connect(self._go_on)
+        self.offers.leave.connect(lambda run: self.check.forget_broken(run.folder))
+        self.offers.copy.connect(self.acts.copy_error)
         self.header.chosen.connect(self._choose_view)
-        self.header.export.connect(self.ask_export)
+        self.header.as_table.toggled.connect(self.chart.show_table)
+        self.header.export.connect(self.acts.ask_export)
         self.card.acted.connect(self._act)
         self.card.left_out.connect(self._leave_out)
         self.events.chosen.connect(self.training.look_at)
         self.chart.chart.event_chosen.connect(self.training.look_at)
-        self.pictures.opened.connect(self.open_picture)
+        self.pictures.opened.connect(self.acts.open_picture)
         self.pictures.hidden.connect(lambda: self._hide_pictures(True))
 
     def _restore(self) -> None:
@@ -175,26 +187,34 @@ class TrainPage(Page):
 
     def _show_column(self) -> None:
         if not self._narrow:
-            self.pictures.setVisible(self.training.record is not None and not self._hidden)
+            record = self.training.record
+            some = record is not None and bool(record.config.test_every or self.training.shown)
+            self.pictures.setVisible(some and not self._hidden and self.centre.currentWidget() is self._run)
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
     def _show(self) -> None:
         training, control = self.training, self._controller
         self.form.show_models(control.models, control.settings.last_model)
-        self.tick(training.running)
+        self.tick(training.running or bool(training.open))
         if training.record is not None and training.record is not self._followed:
             self._followed = training.record
             self.form.take(training.record.config)
         self._look(control.models)
-        self.setup.show_training(training, self._found(), self.form.problem() or self._none_used())
+        self.setup.show_training(training, self._found(), self.form.problem() or self._none_used(), self.room.forecast)
+        self.setup.earlier_button.setVisible(training.job is None and bool(self.check.earlier))
         self.centre.setCurrentWidget(self._view())
         self._show_column()
-        self._show_broken()
+        self._show_offers()
         if training.record is None:
             return
         self.header.show_training(training)
-        self.chart.chart.follow(training.record)
+        preparing = training.job is not None and training.record.begins is None
+        self.prepare.setVisible(preparing)
+        self.chart.setVisible(not preparing)
+        if preparing and training.job is not None:
+            self.prepare.show_job(training.job)
+        self.chart.follow(training.record)
         self.events.show_events(training.record.caught)
         self.pictures.show_pictures(tuple(training.shown))
         self._show_card()
@@ -205,7 +225,12 @@ class TrainPage(Page):
         if self.training.job is not None:
             return
         config = self.form.config()
-        self.check.look(config, next((model for model in models if model.id == config.model), None))
+        model = next((model for model in models if model.id == config.model), None)
+        self.check.look(config, model)
+        state = self._controller.state
+        if state.device is not None:
+            auto = state.self_test.auto if state.self_test is not None else self._controller.precision[0]
+            self.room.look(config, model, auto, state.device.backend, state.memory)
         found = found_words(self.check.pictures) if self.check.pictures is not None else ""
         self.form.pictures.show_words(found if config.pictures else "")
         self.checked.show_check(self.check, config.pictures, config.left_out)
@@ -213,7 +238,8 @@ class TrainPage(Page):
     def _view(self) -> QWidget:
         """The newest training; what was chosen for another one; else an invitation."""
         record, chosen = self.training.record, self.form.pictures.value()
-        if record is not None and (self.training.job is not None or chosen in ("", record.config.pictures)):
+        here = record is not None and not self.training.refused and chosen in ("", record.config.pictures)
+        if self.training.job is not None or here:
             return self._run
         return self.checked if chosen else self.empty
 
@@ -240,22 +266,23 @@ class TrainPage(Page):
         super().showEvent(event)
         self._look_for_broken()
 
-    def _show_broken(self) -> None:
-        """Offer to go on with a run that was broken off, while nothing is trained."""
-        now = self.training.folder
-        known = now if self.training.end is not None else ""
-        found = tuple(run for run in self.check.broken if run.folder != known)[:1] if self.training.job is None else ()
-        if found == self._offered:
-            return
-        self._offered = found
-        clear(self._offer)
-        self._offer.setContentsMargins(16, 12 if found else 0, 16, 0)
-        for run in found:
-            done, total = (figures.group(number) for number in (run.step, run.config.steps))
-            words = tr("“{0}” was broken off; step {1} of {2} is saved.", run.config.name, done, total)
-            go_on = (tr("Go on"), "primary", lambda run=run: self._go_on(run))
-            leave = (tr("Not now"), "link", lambda run=run: self.check.forget_broken(run.folder))
-            self._offer.addWidget(notice("info", "info", words, leave, go_on))
+    def _show_offers(self) -> None:
+        """While nothing is trained: why none could begin, and a run that was broken off."""
+        training = self.training
+        idle, known = training.job is None, training.folder if training.end is not None else ""
+        broken = next((run for run in self.check.broken if run.folder != known), None) if idle else None
+        refused = training.end.error if idle and training.end is not None and training.refused else None
+        self.offers.show_offers(broken, refused)
+
+    def _list_earlier(self) -> None:
+        """A menu of runs that can be gone on with."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for run in self.check.earlier[:_EARLIER]:
+            words = tr("{0}, step {1} of {2}", *run_facts(run)).replace("&", "&&")
+            menu.addAction(words, lambda run=run: self._go_on(run))
+        under = self.setup.earlier_button
+        menu.popup(under.mapToGlobal(under.rect().bottomLeft()))
 
     def _go_on(self, run: BrokenRun) -> None:
         self.form.take(run.config)
@@ -282,9 +309,24 @@ class TrainPage(Page):
         self.soon()
 
     def start(self) -> None:
-        """Queue the training, unless something is missing."""
-        if not self.form.problem():
+        """Queue the training, unless something is missing; where the memory will not do, ask first."""
+        if self.form.problem():
+            return
+        if short := shortage_words(self.room.forecast):
+            ask(self, short, lambda: self.training.start(self.form.config()))
+        else:
             self.training.start(self.form.config())
+
+    def _begin_again(self, config: TrainConfig) -> None:
+        self.form.take(config)
+        self.training.begin_again(config)
+
+    def _try(self, path: str) -> None:
+        """In Create, with the model that it was made for."""
+        record = self.training.record
+        if record is not None and any(model.id == record.config.model for model in self._controller.models):
+            self._controller.select_model(record.config.model)
+        self.try_wanted.emit(path)
 
     def _act(self, key: str) -> None:
         caught = self.card.caught
@@ -292,7 +334,7 @@ class TrainPage(Page):
             return
         match key:
             case "copy":
-                self._copy(caught)
+                self.acts.copy(caught)
             case "keep-cure":
                 self.training.decide("keep-cure")
                 self.training.dismiss(caught)
@@ -309,45 +351,6 @@ class TrainPage(Page):
         if self.card.caught is not None:
             self.training.decide("leave-out", name)
             self.training.dismiss(self.card.caught)
-
-    def _copy(self, caught: Caught) -> None:
-        control = self._controller
-        used = self.training.record.config.model if self.training.record is not None else ""
-        model = next((model for model in control.models if model.id == used), None)
-        versions = copy_details(None, model, control.state.device)
-        QGuiApplication.clipboard().setText(details_text(caught, versions))
-        control.take(Noted(kind="copied"))
-
-    def open_picture(self, path: str) -> None:
-        """Show a test picture on the whole screen; it is read in the background."""
-        self._controller.background.run(lambda: QImage(path), self._opened, receiver=self)
-
-    def _opened(self, image: QImage) -> None:
-        if not image.isNull():
-            FullScreen(image, self.window()).showFullScreen()
-
-    def ask_export(self) -> None:
-        """Where the page of the run goes."""
-        record = self.training.record
-        if record is not None:
-            place = Path.home() / f"{record.config.name}.html"
-            health_files.ask_save(self, tr("Export this run"), place, tr("Report (*.html)"), "html", self.export)
-
-    def export(self, path: str) -> None:
-        """Write the run as one page."""
-        training, control = self.training, self._controller
-        if training.record is None:
-            return
-        report = training.end.report if training.end is not None and isinstance(training.end.report, TrainReport) else None
-        own = Language(tr, str, "zh-CN" if language() == "zh_CN" else "en")
-        page = as_html(training.record, report, own).encode()
-        file = Path(path)
-        said = Noted(kind="saved", facts=(file.name, str(file)))
-        control.background.run(
-            lambda: write_atomically(file, page),
-            lambda _done: control.take(said),
-            lambda error: control.take(Noted(kind="not-written", facts=(reasons.problem(error),))),
-        )
 
     # --- dropped folders --------------------------------------------------------------------------------------------
 

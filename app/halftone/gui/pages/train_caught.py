@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.training import Caught
 from halftone.gui.i18n import sentences, tr
@@ -18,6 +18,8 @@ from halftone.health.training_words import (
     why_words,
 )
 
+_EDGES = 60
+"""Pixels of the card beside its buttons: the margins and the icon."""
 _ABREAST = 620
 """Narrower cards put the two reasons below each other."""
 
@@ -41,7 +43,8 @@ class CaughtCard(QFrame):
         self._why, self._did = label("", "body", "secondary", wrap=True), label("", "body", "secondary", wrap=True)
         self._why_head = label(tr("Why it happened"), "body-strong")
         self._did_head = label(tr("What Halftone did"), "body-strong")
-        self._buttons = QHBoxLayout()
+        self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._buttons.setContentsMargins(0, 0, 0, 0)
         self._buttons.setSpacing(8)
         self.fold = button(tr("Technical details"), "quiet", "chevron-right")
         self.fold.setCheckable(True)
@@ -62,13 +65,20 @@ class CaughtCard(QFrame):
         self._reasons.setSpacing(20)
         for made in (column(self._why_head, self._why, -1, spacing=4), column(self._did_head, self._did, -1, spacing=4)):
             self._reasons.addLayout(made, 1)
-        foot = row(self._buttons, -1, self.fold, spacing=8)
+        self._acts = QWidget()
+        self._acts.setLayout(self._buttons)
+        self._acts.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # it does not make the card wider
+        self._foot = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._foot.setSpacing(8)
+        self._foot.addWidget(self._acts, 1)
+        self._foot.addWidget(self.fold)
+        self._foot.setAlignment(self.fold, Qt.AlignmentFlag.AlignLeft)
         words = QVBoxLayout()
         words.setSpacing(8)
         words.addLayout(head)
         words.addLayout(self._reasons)
         words.addSpacing(2)
-        words.addLayout(foot)
+        words.addLayout(self._foot)
         words.addWidget(self._details)
         layout = row(self._icon, words, spacing=10, margins=(14, 12, 12, 10))
         layout.setAlignment(self._icon, Qt.AlignmentFlag.AlignTop)
@@ -111,7 +121,9 @@ class CaughtCard(QFrame):
         for act in actions(caught, asks=asks, running=running):
             made = button(act.label, act.kind, act.icon, tip=act.tip)
             made.clicked.connect(lambda _on=False, key=act.key: self._act(key))
-            self._buttons.addWidget(made)
+            self._buttons.addWidget(made, 0, Qt.AlignmentFlag.AlignLeft)
+        self._buttons.addStretch(1)
+        self._fit_buttons()
 
     def _act(self, key: str) -> None:
         if key != "leave-out" or self.caught is None:
@@ -131,7 +143,7 @@ class CaughtCard(QFrame):
     def _fill_details(self, caught: Caught) -> None:
         clear(self._grid)
         for index, (name, value) in enumerate(detail_words(caught)):
-            words = label(value, "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
+            words = label(value.text(tr), "mono" if index == 0 else "small", wrap=True, numbers=index > 0)
             words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self._grid.addWidget(label(name.text(tr), "small", "muted"), index, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(words, index, 1)
@@ -141,8 +153,17 @@ class CaughtCard(QFrame):
         set_icon(self.fold, "chevron-down" if on else "chevron-right", "text-secondary")
         self._details.setVisible(on)
 
+    def _fit_buttons(self) -> None:
+        """Technical details, and then each button, in lines of their own where they do not stand abreast."""
+        across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
+        hints = [made.sizeHint().width() for made in self._acts.findChildren(QPushButton) if not made.isHidden()]
+        wanted, room = sum(hints) + 8 * len(hints), self.width() - _EDGES
+        self._buttons.setDirection(across if wanted <= room else down)
+        self._foot.setDirection(across if wanted + self.fold.sizeHint().width() <= room else down)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit_buttons()
         abreast = self.width() >= _ABREAST
         way = QBoxLayout.Direction.LeftToRight if abreast else QBoxLayout.Direction.TopToBottom
         if self._reasons.direction() != way:
@@ -152,20 +173,27 @@ class CaughtCard(QFrame):
 
 def actions(caught: Caught, *, asks: bool, running: bool) -> tuple[Act, ...]:
     """What can be done about it; of a training that is over, nothing but to read on."""
-    copy = Act("copy", tr("Copy details"), kind="quiet")
     if not running:
-        return (copy,)
+        return (Act("copy", tr("Copy details"), kind=""),)
+    copy = Act("copy", tr("Copy details"), kind="quiet")
     out = Act("leave-out", tr("Leave this picture out"), "image-off", kind="") if len(caught.items) == 1 else None
     if len(caught.items) > 1:
         out = Act("leave-out", tr("Leave a picture out…"), "image-off", kind="")
     others = (out, copy) if out is not None else (copy,)
     if asks:
-        block = Act("float32-block", tr("Continue with this block in FP32"), kind="primary")
-        stop = Act("stop", tr("Stop and keep"), kind="")
-        return (block, *others[:-1], stop, copy)
+        return (_way_on(caught), *others[:-1], Act("stop", tr("Stop and keep"), kind=""), copy)
     if caught.cure in ("none", "put-back"):
         return others
     return (Act("keep-cure", tr("Keep the cure"), kind="primary", tip=tr("Later steps run with it too.")), *others)
+
+
+def _way_on(caught: Caught) -> Act:
+    """How to go on with all pictures; a block is widened where it is what overflowed, and is narrow."""
+    if caught.watched == "activations" and caught.dtype != "float32":
+        return Act("float32-block", tr("Continue with this block in FP32"), kind="primary")
+    return Act(
+        "keep-cure", tr("Go on with the next step"), kind="primary", tip=tr("It may come back, and is stopped again then.")
+    )
 
 
 def details_text(caught: Caught, versions: str) -> str:
@@ -173,5 +201,5 @@ def details_text(caught: Caught, versions: str) -> str:
     lines = [versions, caught_title(caught).text()]
     lines += [words.text() for words in why_words(caught)[:1]]
     lines += [did_words(caught).text(), f"Cost: {cost_words(caught).text()}"]
-    lines += [f"{name.text()}: {value}" for name, value in detail_words(caught) if name.text() != "Pictures"]
+    lines += [f"{name.text()}: {value.text()}" for name, value in detail_words(caught) if name.text() != "Pictures"]
     return "\n".join(filter(None, lines))

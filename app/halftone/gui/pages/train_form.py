@@ -1,5 +1,6 @@
 """What a training depends on, as rows in groups: TrainConfig in, TrainConfig out."""
 
+import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,11 @@ _SIZES = (256, 384, 512, 640, 768, 1024)
 _SEEDS = (0, 2**32 - 1)
 
 
+def has_package(name: str) -> bool:
+    """Whether a package is installed; it is not imported."""
+    return importlib.util.find_spec(name) is not None
+
+
 def ask_folder(owner: QWidget, title: str, chosen: Callable[[str], object]) -> None:
     """Nothing waits for the answer."""
     dialog = QFileDialog(owner, title)
@@ -47,6 +53,7 @@ class TrainForm(QWidget):
         super().__init__()
         self._default_output = default_output
         self._left_out: tuple[str, ...] = ()
+        self._taking = False
         self.model = ChoiceRow("model", tr("Base model"), tr("The model that the LoRA is made for. It stays as it is."))
         self.pictures = FolderRow(
             "pictures",
@@ -58,7 +65,7 @@ class TrainForm(QWidget):
             "output",
             tr("Save in"),
             tr("Where the LoRA and its run are saved."),
-            lambda: ask_folder(self, tr("Choose folder"), self.output.set_value),
+            self.ask_output,
         )
         self._groups = (self._first(), self._second(), self._third())
         self._more_rows = self._further()
@@ -73,6 +80,7 @@ class TrainForm(QWidget):
             parts += [made, hline()]
         self.setLayout(column(*parts, self.more, more, hline(), spacing=0))
         self.take(TrainConfig(model="", pictures="", output=""))
+        self.row("optimizer").changed.connect(self._optimizer_changed)
         for one in self.rows:
             one.changed.connect(self.changed)
 
@@ -94,7 +102,8 @@ class TrainForm(QWidget):
 
     def _second(self) -> tuple[TrainRow, ...]:
         schedules = (("cosine", tr("Cosine")), ("linear", tr("Linear")), ("constant", tr("Constant")))
-        optimizers = (("adamw", "AdamW"), ("adamw8bit", tr("AdamW, 8 bits")), ("prodigy", "Prodigy"))
+        eight = (("adamw8bit", tr("AdamW, 8 bits")),) if has_package("bitsandbytes") else ()
+        optimizers = (("adamw", "AdamW"), *eight, ("prodigy", "Prodigy"))
         return (
             NumberRow(
                 "rank", tr("Rank"), tr("How much the LoRA can hold. Its file and its memory grow with it. 1 to 256."), (1, 256)
@@ -184,6 +193,13 @@ class TrainForm(QWidget):
             self.output,
         )  # fmt: skip
 
+    def _optimizer_changed(self) -> None:
+        """Prodigy finds its own rate, and is given 1; nobody's own rate is touched."""
+        rate, usual = self.row("learning_rate"), TrainConfig(model="", pictures="", output="").learning_rate
+        own = self.row("optimizer").value() == "prodigy"
+        if not self._taking and rate.value() == (usual if own else 1.0):
+            rate.set_value(1.0 if own else usual)
+
     def row(self, key: str) -> TrainRow:
         return next(one for one in self.rows if one.key == key)
 
@@ -199,8 +215,10 @@ class TrainForm(QWidget):
 
     def take(self, config: TrainConfig) -> None:
         """Show these."""
+        self._taking = True
         for one in self.rows:
             one.set_value(getattr(config, one.key))
+        self._taking = False
         self._left_out = config.left_out
 
     def kept(self) -> str:
@@ -232,6 +250,9 @@ class TrainForm(QWidget):
         """Why no training can begin, "" when one can."""
         if not self.pictures.value():
             return tr("Choose a folder with pictures.")
+        name = self.row("name").value()
+        if name != Path(name).name or name.startswith("."):
+            return tr("The name of the LoRA becomes that of a file: it has no slashes and begins with no dot.")
         return next(filter(None, (one.problem() for one in self.rows)), "")
 
     def lock(self, on: bool, words: dict[str, str]) -> None:
@@ -241,6 +262,10 @@ class TrainForm(QWidget):
 
     def ask_pictures(self) -> None:
         ask_folder(self, tr("Choose a folder with pictures"), self.choose_pictures)
+
+    def ask_output(self) -> None:
+        """Where the LoRA goes."""
+        ask_folder(self, tr("Choose folder"), self.output.set_value)
 
     def choose_pictures(self, folder: str) -> None:
         """Another folder; what was left out of the one before is forgotten."""

@@ -3,7 +3,7 @@
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from halftone.contract.training import TrainReport
+from halftone.contract.training import Omen, TrainConfig, TrainReport
 from halftone.gui.control.training import Training
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages.train_run import notice, omen_card
@@ -12,7 +12,8 @@ from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import clear
 from halftone.health.training_record import RunRecord
-from halftone.health.training_words import report_words
+from halftone.health.training_remedies import remedied
+from halftone.health.training_words import REMEDIES, report_words
 
 
 class RunNotes(QWidget):
@@ -20,6 +21,10 @@ class RunNotes(QWidget):
 
     go_on = Signal()
     try_wanted = Signal(str)
+    folder_wanted = Signal()
+    """Another one, to save in."""
+    again = Signal(object)
+    """The training is to begin anew with this TrainConfig."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,18 +41,29 @@ class RunNotes(QWidget):
         self._told = known
         clear(self._cards)
         for omen in omens:
-            self._cards.addWidget(omen_card(omen))
+            self._show_omen(omen, record.config)
         self._show_unsaved(record)
         if training.end is not None:
             self._show_end(training.end)
         self.setVisible(self._cards.count() > 0)
+
+    def _show_omen(self, omen: Omen, config: TrainConfig) -> None:
+        """With the first remedy that a setting is, to begin anew with it."""
+        found = remedied(omen, config)
+        if found is None:
+            self._cards.addWidget(omen_card(omen))
+            return
+        remedy, changed = found
+        words = tr("Begin again with it: {0}", REMEDIES[remedy].text(tr))
+        self._cards.addWidget(omen_card(omen, (words, "link", lambda: self.again.emit(changed))))
 
     def _show_unsaved(self, record: RunRecord) -> None:
         """What could not be written or made; the training goes on."""
         if record.unsaved is not None:
             said = tr("Step {0} could not be saved; Halftone tries again.", figures.group(record.unsaved.step))
             words = sentences(said, error_sentence(record.unsaved.error), error_remedy(record.unsaved.error))
-            self._cards.addWidget(notice("warn", "triangle-alert", words))
+            folder = (tr("Choose folder…"), "primary", self.folder_wanted.emit)
+            self._cards.addWidget(notice("warn", "triangle-alert", words, folder))
         if record.no_picture is not None:
             words = sentences(tr("A test picture could not be made."), error_sentence(record.no_picture))
             self._cards.addWidget(notice("warn", "triangle-alert", words))

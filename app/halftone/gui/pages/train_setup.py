@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from halftone.gui.control.training import Training
 from halftone.gui.i18n import listed, tr
 from halftone.gui.pages.train_form import TrainForm
+from halftone.gui.pages.train_memory import MemoryLine
 from halftone.gui.text import TYPE_NAMES, short
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import (
@@ -16,12 +17,14 @@ from halftone.gui.widgets.common import (
     button,
     column,
     hline,
+    icon_button,
     label,
     row,
     scrolling,
     set_icon,
     surface,
 )
+from halftone.health.training_room import TrainingForecast
 
 WIDTH = 296
 _LEAST, _MOST = 260, 400
@@ -34,6 +37,8 @@ class TrainSetup(QWidget):
     hold = Signal(bool)
     keep = Signal()
     withdraw = Signal()
+    earlier = Signal()
+    """What was begun before is to be listed."""
 
     def __init__(self, form: TrainForm) -> None:
         super().__init__()
@@ -44,7 +49,11 @@ class TrainSetup(QWidget):
         self.title = ElidedLabel("", "heading-s")
         self.line = ElidedLabel("", "caption", "muted", numbers=True)
         head = QWidget()
-        head.setLayout(column(self.title, self.line, spacing=2, margins=(14, 10, 14, 10)))
+        self.earlier_button = icon_button("rotate-ccw", tr("Go on with an earlier run…"), clicked=self.earlier.emit)
+        words = column(self.title, self.line, spacing=2)
+        top = row(words, self.earlier_button, spacing=8, margins=(14, 10, 10, 10))
+        top.setStretch(0, 1)
+        head.setLayout(top)
         self.fixed = QWidget()
         note = label(tr("Settings are fixed while training runs."), "small", "muted", wrap=True)
         fixed = row(IconLabel("lock", "text-muted", 14), note, spacing=8)
@@ -61,6 +70,7 @@ class TrainSetup(QWidget):
 
     def _build_footer(self) -> None:
         self.reason = label("", "small", "muted", wrap=True)
+        self.memory = MemoryLine()
         self.start_button = button(tr("Start training"), "primary", "play", size="hero", clicked=self.start.emit)
         self.wait_button = button(tr("Take out of the queue"), size="large", clicked=self.withdraw.emit)
         self.hold_button = button(
@@ -68,8 +78,7 @@ class TrainSetup(QWidget):
             tip=tr("Pauses after this step. Everything stays in memory."), clicked=self._hold,
         )  # fmt: skip
         self.keep_button = button(
-            tr("Stop and keep"), icon="square-check-big", size="large",
-            tip=tr("Stops after this step and saves what was learnt. It can be gone on from."), clicked=self.keep.emit,
+            tr("Stop and keep"), icon="square-check-big", size="large", clicked=self.keep.emit
         )  # fmt: skip
         pair = row(self.hold_button, self.keep_button, spacing=8)
         pair.setStretch(0, 1)
@@ -78,7 +87,7 @@ class TrainSetup(QWidget):
         self._pair.setLayout(pair)
         self._feet.setContentsMargins(14, 12, 14, 12)
         self._feet.setSpacing(8)
-        for part in (self.fixed, self.reason, self.start_button, self.wait_button, self._pair):
+        for part in (self.fixed, self.memory, self.reason, self.start_button, self.wait_button, self._pair):
             self._feet.addWidget(part)
 
     def _hold(self) -> None:
@@ -86,12 +95,13 @@ class TrainSetup(QWidget):
 
     # --- states -----------------------------------------------------------------------------------------------------
 
-    def show_training(self, training: Training, found: str, refusal: str) -> None:
-        """found: what is in the folder of pictures; refusal: why no training can begin."""
+    def show_training(self, training: Training, found: str, refusal: str, room: TrainingForecast | None) -> None:
+        """found: what is in the folder of pictures; refusal: why no training can begin; room: the memory that it needs."""
         job, running = training.job, training.running
         self.title.set_text(training.record.config.name if job is not None and training.record is not None else tr("New LoRA"))
         self.line.set_text(_line(training, found))
         self.fixed.setVisible(running)
+        self.memory.show_forecast(room if job is None else None)
         self.form.lock(job is not None, _locked_words(training, found))
         self.start_button.setVisible(job is None)
         self.wait_button.setVisible(job is not None and not running)
@@ -108,9 +118,18 @@ class TrainSetup(QWidget):
         self._held = training.record is not None and training.record.held
         self.hold_button.set_words(tr("Continue") if self._held else tr("Pause"))
         set_icon(self.hold_button, "play" if self._held else "pause", "text-secondary")
+        self.hold_button.setVisible(not training.preparing)
         self.hold_button.setEnabled(not training.stopping and not training.asking)
         self.keep_button.setEnabled(not training.stopping)
-        self.keep_button.set_words(tr("Saving…") if training.stopping else tr("Stop and keep"))
+        if training.preparing:
+            words = tr("Cancelling…") if training.stopping else tr("Cancel")
+            tip = tr("Nothing has been learnt yet, and nothing is left behind.")
+        else:
+            words = tr("Saving…") if training.stopping else tr("Stop and keep")
+            tip = tr("Stops after this step and saves what was learnt. It can be gone on from.")
+        self.keep_button.set_words(words)
+        self.keep_button.setToolTip(tip)
+        set_icon(self.keep_button, "x" if training.preparing else "square-check-big", "text-secondary")
 
 
 def _line(training: Training, found: str) -> str:

@@ -12,7 +12,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.widgets import figures, train_chart_paint
 from halftone.gui.widgets.accessible import give_role
 from halftone.gui.widgets.banner import announce
-from halftone.health.training_curve import near
+from halftone.health.training_curve import Curves, near
 from halftone.health.training_record import RunRecord
 from halftone.health.training_words import ROWS, caught_title
 
@@ -32,6 +32,7 @@ class TrainChart(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._record = RunRecord(TrainConfig(model="", pictures="", output=""))
+        self._curves = Curves()
         self._cache: QPixmap | None = None
         self._at: int | None = None
         self._told = 0
@@ -87,7 +88,7 @@ class TrainChart(QWidget):
 
     def _resize(self) -> None:
         width = max(1.0, self.width() - 24 - train_chart_paint.label_width())
-        self._drawn = train_chart_paint.gather(self._record, width)
+        self._drawn = train_chart_paint.gather(self._record, width, self._curves)
         self._frame = train_chart_paint.frame_of(self._drawn, self.width(), self.height())
 
     def _render(self) -> QPixmap:

@@ -15,10 +15,9 @@ from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.health.training_curve import (
     Bin,
+    Curves,
     Strip,
-    bin_values,
     log_range,
-    sample_values,
     step_ticks,
     strip_of,
     value_range,
@@ -37,6 +36,8 @@ _AXIS: Final = 30.0
 _DOT: Final = 9.0
 """Pixels from one dot of the strip to the next."""
 _MARK: Final = 7.0
+_TITLES: Final = 320.0
+"""Pixels from the left that titles of panels may take."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,17 @@ class Frame:
         return self.norm.bottom() - (shown - low) / (high - low) * self.norm.height()
 
 
-def gather(record: RunRecord, width: float) -> Drawn:
-    """What a plot of so many pixels shows of a training."""
+def gather(record: RunRecord, width: float, kept: Curves | None = None) -> Drawn:
+    """What a plot of so many pixels shows of a training. kept: from the last look at it."""
     columns, steps = max(20, round(width)), max(1, record.steps)
+    curves = kept or Curves()
+    curves.follow(record, record.rewound)
     return Drawn(
         steps=steps,
         done=record.step,
-        loss=bin_values(record.losses, steps, columns // 3),
-        smooth=sample_values(record.smoothed, steps, columns),
-        norm=bin_values(record.norms, steps, columns // 4),
+        loss=curves.loss.of(record.losses, steps, columns // 3),
+        smooth=curves.smooth.of(record.smoothed, steps, columns // 2),
+        norm=curves.norm.of(record.norms, steps, columns // 4),
         strip=strip_of(record.step, steps, round(width / _DOT), record.caught),
         caught=tuple(one for one in record.caught if one.did != "warned"),
         clip=record.config.clip,
@@ -175,7 +178,7 @@ def _paint_loss(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     painter.setPen(QPen(colours.color("chart.train-raw"), 1))
     painter.drawLines(_lines(_points(frame, drawn.loss, frame.loss_y)))
     painter.setPen(QPen(colours.color("chart.series-1"), 2))
-    painter.drawLines(_lines([QPointF(frame.x(one.step), frame.loss_y(one.last)) for one in drawn.smooth]))
+    painter.drawLines(_lines(_points(frame, drawn.smooth, frame.loss_y)))
     if drawn.smooth:
         _paint_end(painter, frame, drawn.smooth[-1])
 
@@ -210,8 +213,9 @@ def _paint_end(painter: QPainter, frame: Frame, last: Bin) -> None:
 def _points(frame: Frame, bins: Sequence[Bin], y_of: Callable[[float], float]) -> list[QPointF]:
     """Through the lowest and highest value of each bin."""
     points: list[QPointF] = []
+    left, per = frame.left, (frame.right - frame.left) / max(1, frame.steps)
     for one in bins:
-        x = frame.x(one.step)
+        x = left + per * one.step
         points.append(QPointF(x, y_of(one.low)))
         if one.high != one.low:
             points.append(QPointF(x, y_of(one.high)))
@@ -246,8 +250,11 @@ def _paint_events(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     """A line through all panels at each bad number; the newest has its label."""
     colours = theme.current()
     painter.setPen(QPen(colours.color("warn"), 1.2, Qt.PenStyle.DotLine))
+    spans = [(frame.loss.top(), frame.strip.bottom())]
+    parts = [(box.top(), box.bottom()) for box in (frame.loss, frame.norm, frame.strip)]
     for x in sorted({round(frame.x(one.step)) for one in drawn.caught}):
-        painter.drawLine(QPointF(x, frame.loss.top()), QPointF(x, frame.strip.bottom()))
+        for top, bottom in spans if x > _TITLES else parts:  # not through the titles between the panels
+            painter.drawLine(QPointF(x, top), QPointF(x, bottom))
     if not drawn.caught:
         return
     last = drawn.caught[-1]
@@ -290,13 +297,11 @@ def _paint_strip(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
 
 def _paint_row(painter: QPainter, frame: Frame, strip: Strip, y: float) -> None:
     colours = theme.current()
-    painter.setPen(Qt.PenStyle.NoPen)
-    made, ahead = colours.color("ok"), colours.color("border-control")
-    for dot in range(strip.dots):
-        painter.setBrush(made if dot < strip.done else ahead)
-        radius = 2.3 if dot < strip.done else 1.0
-        painter.drawEllipse(QPointF(frame.x(min(strip.per * (dot + 0.5), frame.steps)), y), radius, radius)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
+    points = [QPointF(frame.x(min(strip.per * (dot + 0.5), frame.steps)), y) for dot in range(strip.dots)]
+    round_cap = (Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
+    for token, wide, dots in (("ok", 4.6, points[: strip.done]), ("border-control", 2.0, points[strip.done :])):
+        painter.setPen(QPen(colours.color(token), wide, *round_cap))
+        painter.drawPoints(dots)
 
 
 def _paint_mark(painter: QPainter, at: QPointF) -> None:

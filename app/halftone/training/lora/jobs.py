@@ -12,7 +12,7 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Train
 from halftone.contract.training import TrainConfig, TrainPicture
-from halftone.library.training_pictures import read_pictures, shapes_for, usable
+from halftone.library.training_pictures import read_pictures, reading_of, shapes_for, usable
 from halftone.training.lora.encoding import content_hash
 from halftone.training.lora.files import STATE, Run, check_same, new_folder, read_run, write_run
 from halftone.training.lora.network import is_finite
@@ -41,6 +41,16 @@ class Opened:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
+    @contextmanager
+    def kept_if_saved(self) -> Generator[None]:
+        """A new run that is cancelled before it saved anything leaves nothing behind."""
+        try:
+            yield
+        except JobCancelled:
+            if self.new and not list(self.folder.glob("*.safetensors")):
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
     def moved(self, output: str) -> tuple[Path, Path]:
         """(folder of the run, file of its LoRA) in another folder, from where it can be gone on with as well.
 
@@ -64,7 +74,7 @@ def open_run(command: Train, model: ModelFacts) -> Opened:
 
 
 def _new(config: TrainConfig, model: ModelFacts) -> Opened:
-    pictures = read_pictures(config, shapes_for(config, model))
+    pictures = read_pictures(config, shapes_for(config, model), reading_of(model))
     good = usable(config.pictures, pictures)
     folder, file = new_folder(config)
     run = Run(config=config, model=model.fingerprint, pictures=_hashes(config, good), file=file.name)
@@ -84,7 +94,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
         raise HalftoneError("train-other-run", folder=str(folder), detail=f"it was begun on another model than {model.name}")
     if state is not None and not is_finite(state.weights):
         raise HalftoneError("train-state-broken", path=str(folder / STATE))
-    found = read_pictures(config, shapes_for(config, model))
+    found = read_pictures(config, shapes_for(config, model), reading_of(model))
     pictures = tuple(picture for picture in found if picture.name in run.pictures)
     now = _hashes(config, [picture for picture in pictures if not picture.problem])
     changed = next((name for name, was in run.pictures.items() if now.get(name) != was), None)

@@ -1,0 +1,52 @@
+"""How much memory the training in the form would need, computed off the UI thread."""
+
+from PySide6.QtCore import QObject, Signal
+
+from halftone.contract.facts import MemoryFacts, ModelFacts
+from halftone.contract.training import TrainConfig
+from halftone.contract.words import DType
+from halftone.gui.background import Background
+from halftone.health.training_room import TrainingForecast, training_forecast
+
+_DEPENDS = ("model", "size", "shapes", "rank", "batch", "optimizer", "checkpointing", "precision")
+"""Fields of TrainConfig that the memory depends on."""
+
+
+class TrainingMemory(QObject):
+    """`changed`: `forecast` is of what was asked about last. None while it is computed, and where nothing is known."""
+
+    changed = Signal()
+
+    def __init__(self, background: Background, parent: QObject) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._key: tuple[object, ...] | None = None
+        self.forecast: TrainingForecast | None = None
+
+    def look(self, config: TrainConfig, model: ModelFacts | None, auto: DType, backend: str, memory: MemoryFacts | None) -> None:
+        """auto: the type that the device computes best in."""
+        if model is None:
+            return
+        free = None if memory is None else _rounded(memory.total - memory.others)
+        key = (*(getattr(config, name) for name in _DEPENDS), model.fingerprint, auto, backend, free)
+        if key == self._key:
+            return
+        self._key = key
+        dtype: DType = auto if config.precision == "auto" else config.precision
+        narrow = None if auto == "float32" else auto
+        self._background.run(
+            lambda: training_forecast(config, model, dtype, on_cpu=backend == "cpu", free=free, narrow=narrow),
+            lambda found: self._known(key, found),
+            lambda _error: self._known(key, None),
+            receiver=self,
+        )
+
+    def _known(self, key: tuple[object, ...], found: TrainingForecast | None) -> None:
+        if key == self._key:
+            self.forecast = found
+            self.changed.emit()
+
+
+def _rounded(free: int) -> int:
+    """To ten megabytes, and never below zero: what others use changes all the time."""
+    return max(0, round(free / 1e7)) * 10_000_000
