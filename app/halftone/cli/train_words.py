@@ -28,7 +28,9 @@ def event_line(event: AnyEvent) -> str:
         case TrainSaved():
             return f"Saved at step {event.step}: {event.path}"
         case TrainUnsaved():
-            return f"Step {event.step} could not be saved: {say(event.error)}"
+            return (
+                f"Step {event.step} could not be saved: {say(event.error)} The training goes on and tries again every 10 steps."
+            )
         case _:
             return ""
 

@@ -45,6 +45,11 @@ def unfinished(output: str) -> tuple[BrokenRun, ...]:
     return tuple(sorted(found, key=lambda run: _written(run.folder), reverse=True))
 
 
+def broken_off(output: str) -> tuple[BrokenRun, ...]:
+    """Those of them that nobody stopped."""
+    return tuple(run for run in unfinished(output) if not run.kept)
+
+
 def config_in(folder: str) -> TrainConfig:
     """The settings that a run was begun with. Raises HalftoneError train-no-run, and train-state-unreadable of a damaged one."""
     path = Path(folder) / _RUN

@@ -366,7 +366,7 @@ def test_where_no_block_can_be_widened_none_is_offered(desk: Desk) -> None:
     desk.begin()
     again = msgspec.structs.replace(samples.caught(3), did="stopped", watched="gradients", cause="gradient-nonfinite", tries=0)
     desk.tell(step(1), TrainCaught(caught=again, asks=True))
-    assert "no cure helps against it" in desk.page.card.accessibleName()
+    assert "Halftone stopped before it touched the LoRA." in desk.page.card.accessibleName()
     desk.button("Go on with the next step").click()
     assert [cast("Decide", command).choice for command in desk.sent(Decide)] == ["keep-cure"]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import samples
 
 from halftone.contract.training import TrainConfig
-from halftone.library.training_runs import unfinished
+from halftone.library.training_runs import broken_off, unfinished
 
 
 def broken_run(output: Path, config: TrainConfig, step: int) -> Path:
@@ -37,8 +37,10 @@ def test_a_broken_run_is_found_with_its_step_and_settings(tmp_path: Path) -> Non
 def test_one_that_has_its_lora_was_kept(tmp_path: Path) -> None:
     broken_run(tmp_path, samples.TRAIN, 7)
     assert [run.kept for run in unfinished(str(tmp_path))] == [False]
+    assert broken_off(str(tmp_path)) == unfinished(str(tmp_path))
     (tmp_path / f"{samples.TRAIN.name}.safetensors").touch()
     assert [run.kept for run in unfinished(str(tmp_path))] == [True]
+    assert broken_off(str(tmp_path)) == ()
 
 
 def test_one_that_came_to_its_last_step_is_none(tmp_path: Path) -> None:
