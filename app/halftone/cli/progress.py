@@ -3,7 +3,8 @@
 import sys
 import threading
 import time
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from halftone.contract.messages import (
@@ -48,8 +49,9 @@ _SAMPLES: Final = 3
 class Progress:
     """A bar, or lines, with the phase's name; a context manager, called with every event."""
 
-    def __init__(self, *, wanted: bool = True, every: float = _EVERY) -> None:
-        """every: seconds between two lines."""
+    def __init__(self, *, wanted: bool = True, every: float = _EVERY, phases: Mapping[Phase, str] = MappingProxyType({})) -> None:
+        """every: seconds between two lines; phases: words of those that mean something else in this job."""
+        self._phases: dict[Phase, str] = {**_PHASES, **phases}
         terminal = sys.stderr.isatty()
         self._bar = _bar() if wanted and terminal else None
         self._lines = _Lines(every) if wanted and not terminal else None
@@ -81,7 +83,7 @@ class Progress:
             self._lines.begin()
 
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:  # noqa: ARG002 - previews are not shown here
-        text = _words(event)
+        text = _words(event, self._phases)
         if isinstance(event, TrainBegins):
             self._left = TimeLeft(event.first - 1)
         elif isinstance(event, TrainStep) and (left := self._left.after(event.step, event.steps)):
@@ -115,22 +117,24 @@ class Progress:
             sys.stderr.write(f"{text}\n")
 
 
-def _words(event: AnyEvent) -> str | None:
+def _words(event: AnyEvent, phases: Mapping[Phase, str]) -> str | None:
     """What the job does from this event on, None where it goes on with the same."""
     match event:
         case PhaseChanged(phase="plan", done=done) if done:
-            return f"{_PHASES['plan']}, {done} attempt{'' if done == 1 else 's'}"
+            return f"{phases['plan']}, {done} attempt{'' if done == 1 else 's'}"
+        case PhaseChanged(phase="encode", done=done, total=total) if total:
+            return f"{phases['encode']}, {done} of {total}"
         case PhaseChanged():
-            return _PHASES[event.phase] + (f", {event.detail}" if event.detail else "")
+            return phases[event.phase] + (f", {event.detail}" if event.detail else "")
         case StepDone():
             part = f"pass {event.in_pass} of {event.passes}, " if event.passes > 1 else ""
-            return f"{_PHASES['denoise']}, {part}step {event.step} of {event.steps}"
+            return f"{phases['denoise']}, {part}step {event.step} of {event.steps}"
         case TrainBegins():
             return "Training"
         case TrainStep():
             return f"Training, step {event.step} of {event.steps}, loss {event.loss:.4g}"
         case TestDone():
-            return _PHASES["measure"]
+            return phases["measure"]
         case PlanChanged():
             return "Recovering the picture"
         case _:

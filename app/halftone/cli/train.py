@@ -32,12 +32,15 @@ def train(
     Ctrl+C stops after the step and keeps what was learnt. Exit code: 0 finished, or stopped by you; 1 a bad number ended it, and
     what was learnt before is kept; 2 the input was wrong.
     """
+    from halftone.library.training_checks import check_before
+
     if example:
         typer.echo(example_file(), nl=False)
         return
     if resume is not None:
         resume = _run_folder(resume)
     wanted = _wanted(config, resume)
+    check_before(wanted)
     report = _run(context.obj, wanted, resume, as_json=json)
     if json:
         from halftone.cli.objects import SCHEMA, put
@@ -84,7 +87,7 @@ def _run(tools: Tools, config: TrainConfig, resume: str | None, *, as_json: bool
     from halftone.cli.train_words import broken_line, event_line, go_on_line
 
     saved: list[str] = []
-    with Progress(wanted=not as_json) as progress:
+    with Progress(wanted=not as_json, phases={"encode": "Reading pictures and captions"}) as progress:
 
         def hear(event: AnyEvent, blob: bytes) -> None:
             progress(event, blob)

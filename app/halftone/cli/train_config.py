@@ -89,7 +89,8 @@ def read_config(place: str) -> TrainConfig:
         config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:
         raise _refused(place, str(error)) from error
-    return msgspec.structs.replace(config, pictures=given.absolute(config.pictures), output=given.absolute(config.output))
+    pictures, output = given.absolute(config.pictures), given.absolute(config.output)
+    return msgspec.structs.replace(config, name=config.name.removesuffix(".safetensors"), pictures=pictures, output=output)
 
 
 def _content(place: str) -> dict[str, Any]:

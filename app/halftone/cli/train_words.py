@@ -5,7 +5,7 @@ from typing import Final
 
 from halftone.cli.typed import command_line
 from halftone.contract.errors import say
-from halftone.contract.messages import AnyEvent, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
+from halftone.contract.messages import AnyEvent, TestPicture, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
 from halftone.contract.training import TrainConfig, TrainPicture, TrainReport
 from halftone.contract.words import DTYPE_NAMES
 from halftone.health import training_words as words
@@ -27,6 +27,10 @@ def event_line(event: AnyEvent) -> str:
             return " ".join([*(one.text() for one in said), f"Cost: {words.cost_words(caught).text()}"])
         case TrainSaved():
             return f"Saved at step {event.step}: {event.path}"
+        case TestPicture() if event.error is not None:
+            return f"No test picture after step {event.step}: {say(event.error)}"
+        case TestPicture() if event.path:
+            return f"Test picture after step {event.step}{', all black' if event.black else ''}: {event.path}"
         case TrainUnsaved():
             return (
                 f"Step {event.step} could not be saved: {say(event.error)} The training goes on and tries again every 10 steps."
@@ -43,7 +47,9 @@ def _begin_lines(begins: TrainBegins) -> Iterable[str]:
         yield from _picture_lines(pictures)
     memory = f", about {size_text(begins.memory)} of memory" if begins.memory else ""
     yield f"Training runs in {DTYPE_NAMES[begins.dtype]}{memory}. Its folder: {begins.folder}"
-    if begins.first > 1:
+    if begins.first > begins.config.steps:
+        yield f"All of its {begins.config.steps} steps were made before: nothing is left to do."
+    elif begins.first > 1:
         yield f"It goes on after step {begins.first - 1} of {begins.config.steps}."
     if begins.config.guard == "off":
         yield "The bad-number guard is off: nothing is stopped before it reaches the LoRA."

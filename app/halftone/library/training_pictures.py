@@ -84,17 +84,24 @@ def read_pictures(config: TrainConfig, shapes: Shapes, reading: Reading | None =
 
     Raises HalftoneError train-no-folder, train-no-pictures or train-pictures-inside.
     """
-    folder = Path(config.pictures).expanduser()
-    if not folder.is_dir():
-        raise HalftoneError("train-no-folder", folder=str(folder))
-    names = sorted(_names_in(folder))
-    found = tuple(_read(folder / name, shapes) for name in names if name not in config.left_out)
+    folder = check_folder(config.pictures)
+    found = tuple(_read(folder / name, shapes) for name in sorted(_names_in(folder)) if name not in config.left_out)
     if not found:
-        inside = next((path for path in sorted(folder.iterdir()) if path.is_dir() and any(_names_in(path))), None)
-        if inside is not None and not names:
-            raise HalftoneError("train-pictures-inside", folder=str(folder), inside=inside.name)
         raise HalftoneError("train-no-pictures", folder=str(folder))
     return found if reading is None else tuple(_with_length(picture, config.word, reading) for picture in found)
+
+
+def check_folder(pictures: str) -> Path:
+    """The folder, if it holds any. Raises HalftoneError train-no-folder, train-no-pictures or train-pictures-inside."""
+    folder = Path(pictures).expanduser()
+    if not folder.is_dir():
+        raise HalftoneError("train-no-folder", folder=str(folder))
+    if any(_names_in(folder)):
+        return folder
+    inside = next((path.name for path in sorted(folder.iterdir()) if path.is_dir() and any(_names_in(path))), None)
+    if inside is not None:
+        raise HalftoneError("train-pictures-inside", folder=str(folder), inside=inside)
+    raise HalftoneError("train-no-pictures", folder=str(folder))
 
 
 def _names_in(folder: Path) -> Iterator[str]:

@@ -8,10 +8,11 @@ from halftone.contract.training import TrainReport
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.health.training_room import training_room
+from halftone.library.training_checks import check_config
 from halftone.measure.devices import find_device
 from halftone.training.lora.files import CACHE
 from halftone.training.lora.jobs import Opened, open_run
-from halftone.training.lora.prepare import Prepared, check_config, model_for, prepare
+from halftone.training.lora.prepare import Prepared, model_for, prepare
 from halftone.training.lora.run import Training
 from halftone.training.lora.trying import TestPictures, Unhurried
 

@@ -81,6 +81,14 @@ def test_a_job_that_nobody_watches_has_nothing_that_could_speak(monkeypatch: pyt
         assert threading.active_count() == before
 
 
+def test_a_job_may_call_a_phase_otherwise_and_counts_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("Reading pictures, 3 of 10, ")
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001, phases={"encode": "Reading pictures"}) as progress:
+        progress(PhaseChanged(phase="encode", done=3, total=10))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+
+
 def test_a_training_tells_the_time_left_once_it_can_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: 5.0)
     monkeypatch.setattr("halftone.cli.progress.time", clock)

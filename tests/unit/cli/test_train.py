@@ -1,5 +1,7 @@
 """The command `train`, with a scripted engine: settings from a file, a line for what was caught, the report."""
 
+import contextlib
+import io
 import signal
 import sys
 from pathlib import Path
@@ -19,17 +21,33 @@ from halftone.cli.train_config import EXAMPLE, read_config
 from halftone.cli.train_words import event_line
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.messages import Keep, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
+from halftone.contract.messages import Keep, TestPicture, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
 from halftone.contract.training import Omen, TrainConfig, TrainPicture, TrainReport
 
 __all__ = ["run"]
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def pictures(tmp_path: Path) -> Path:
+    """A folder that holds a picture, as far as its name tells."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "a.png").touch()
+    return folder
+
+
+@pytest.fixture
+def config(tmp_path: Path, pictures: Path) -> Path:
     path = tmp_path / "my-training.toml"
-    path.write_text('model = "pocket"\npictures = "pictures"\noutput = "loras"\nname = "a"\nsteps = 20\n', "utf-8")
+    path.write_text(f"model = 'pocket'\npictures = '{pictures}'\noutput = \"loras\"\nname = \"a\"\nsteps = 20\n", "utf-8")
     return path
+
+
+@pytest.fixture
+def broken(tmp_path: Path, pictures: Path) -> Path:
+    """The folder of a run of 20 steps that was broken off after its seventh."""
+    wanted = TrainConfig(model="pocket", pictures=str(pictures), output=str(tmp_path), name="a", steps=20)
+    return broken_run(tmp_path, wanted, 7)
 
 
 def test_a_training_from_a_file(run: Run, config: Path) -> None:
@@ -66,9 +84,8 @@ def test_what_the_file_leaves_open_is_as_the_model_learns_well(run: Run, config:
     assert read_config(str(config)).learning_rate == TrainConfig(model="", pictures="", output="").learning_rate
 
 
-def test_a_run_is_gone_on_with(run: Run, tmp_path: Path) -> None:
-    folder = broken_run(tmp_path, samples.TRAIN, 7)
-    assert run("train", "--resume", str(folder)).code == 0
+def test_a_run_is_gone_on_with(run: Run, tmp_path: Path, broken: Path) -> None:
+    assert run("train", "--resume", str(broken)).code == 0
     refused = run("train", "--resume", str(tmp_path / "none"))
     assert refused.code == 2
     assert "none" in refused.err
@@ -169,32 +186,67 @@ def test_type_memory_beginning_and_an_absent_guard_are_told() -> None:
     ]
 
 
+def test_a_run_that_was_finished_has_nothing_left_to_do() -> None:
+    assert event_line(begins(first=samples.TRAIN.steps + 1)).endswith("were made before: nothing is left to do.")
+
+
+def test_test_pictures_are_told() -> None:
+    picture = TestPicture(step=3, path="", prompt="", seed=7)
+    assert event_line(picture) == ""
+    assert event_line(msgspec.structs.replace(picture, path="a.png")) == "Test picture after step 3: a.png"
+    assert event_line(msgspec.structs.replace(picture, path="a.png", black=True)) == "Test picture after step 3, all black: a.png"
+    lost = msgspec.structs.replace(picture, error=ErrorFacts(code="out-of-memory", facts={"detail": "x"}))
+    assert event_line(lost).startswith("No test picture after step 3: This size does not fit")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rank = 100000", "Rank cannot be 100000. Choose a value from 1 to 4096."),
+        ("learning_rate = -1", "Learning rate cannot be -1.0. Choose a value from 0 to 1000000000."),
+        ("learning_rate = nan", "Learning rate cannot be nan."),
+        ("caption_dropout = 2", "Caption dropout cannot be 2.0."),
+        ('pictures = "nowhere"', "There is no folder of pictures at"),
+    ],
+)
+def test_what_no_training_can_be_made_with_is_told_before_anything_is_loaded(config: Path, line: str, said: str) -> None:
+    name = line.partition(" ")[0]
+    kept = [one for one in config.read_text("utf-8").splitlines() if not one.startswith(f"{name} ")]
+    config.write_text("\n".join([*kept, line]), "utf-8")
+
+    def no_engine() -> ScriptedEngine:
+        pytest.fail("nothing is loaded for that")
+
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        assert main(["train", str(config)], engine=no_engine) == 2
+    assert said in told.getvalue()
+
+
+def test_the_ending_of_the_file_is_no_part_of_the_name(config: Path) -> None:
+    config.write_text(config.read_text("utf-8").replace('"a"', '"a.safetensors"'), "utf-8")
+    assert read_config(str(config)).name == "a"
+
+
 def test_an_omen_is_told_with_what_helps() -> None:
     omen = Omen(code="no-clipping", certain=False, remedies=("clip-1",))
     assert event_line(begins(omens=(omen,))).endswith("What helps: gradient clipping at 1.0.")
 
 
-def test_the_same_training_that_was_broken_off_is_not_forgotten(run: Run, tmp_path: Path) -> None:
-    wanted = msgspec.structs.replace(samples.TRAIN, pictures=str(tmp_path / "p"), output=str(tmp_path), name="a")
-    folder = broken_run(tmp_path, wanted, 7)
-    config = tmp_path / "a.toml"
-    config.write_text(f"model = 'pocket'\npictures = '{wanted.pictures}'\noutput = '{tmp_path}'\nname = 'a'\n", "utf-8")
-    assert f"{folder} was broken off after step 7 of {wanted.steps}" in run("train", str(config)).err
-    assert "broken off" not in run("train", "--resume", str(folder)).err
-    other = tmp_path / "other.toml"
-    other.write_text(config.read_text("utf-8").replace("name = 'a'", "name = 'b'"), "utf-8")
-    assert "broken off" not in run("train", str(other)).err
+def test_the_same_training_that_was_broken_off_is_not_forgotten(run: Run, config: Path, broken: Path) -> None:
+    config.write_text(config.read_text("utf-8").replace('"loras"', f"'{broken.parent}'"), "utf-8")
+    assert f"{broken} was broken off after step 7 of 20" in run("train", str(config)).err
+    assert "broken off" not in run("train", "--resume", str(broken)).err
+    config.write_text(config.read_text("utf-8").replace('"a"', '"b"'), "utf-8")
+    assert "broken off" not in run("train", str(config)).err
 
 
-def test_a_run_is_found_by_the_lora_it_was_to_become(run: Run, tmp_path: Path) -> None:
-    folder = broken_run(tmp_path, samples.TRAIN, 7)
-    assert run("train", "--resume", f"{folder}.safetensors").code == 0
+def test_a_run_is_found_by_the_lora_it_was_to_become(run: Run, broken: Path) -> None:
+    assert run("train", "--resume", f"{broken}.safetensors").code == 0
 
 
-def test_a_damaged_run_is_not_called_none(run: Run, tmp_path: Path) -> None:
-    folder = broken_run(tmp_path, samples.TRAIN, 7)
-    (folder / "run.json").write_text("{", "utf-8")
-    assert "run.json cannot be read, so the training cannot go on from it." in run("train", "--resume", str(folder)).err
+def test_a_damaged_run_is_not_called_none(run: Run, broken: Path) -> None:
+    (broken / "run.json").write_text("{", "utf-8")
+    assert "run.json cannot be read, so the training cannot go on from it." in run("train", "--resume", str(broken)).err
 
 
 class Ending(ScriptedEngine):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -30,10 +30,6 @@ from halftone.training.lora.bases import Base, base_of
 from halftone.training.lora.encoding import Encoded, encode_all
 from halftone.training.lora.objectives import Objective
 
-_POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
-_NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
-_MOST: Final = 1e9
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -46,19 +42,6 @@ class Prepared:
     encoded: Encoded
     dtype: DType
     device: torch.device
-
-
-def check_config(config: TrainConfig) -> None:
-    """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
-    for name in (*_POSITIVE, *_NOT_NEGATIVE):
-        value = getattr(config, name)
-        if not (0 <= value <= _MOST) or (name in _POSITIVE and not value):
-            low = 1 if isinstance(value, int) and name in _POSITIVE else 0
-            raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=_MOST)
-    if not 0 <= config.caption_dropout <= 1:
-        raise HalftoneError("value-out-of-range", name="Caption dropout", value=config.caption_dropout, low=0, high=1)
-    if not config.name.strip() or config.name != Path(config.name).name or config.name.startswith("."):
-        raise HalftoneError("setting-bad-value", name="The name of the LoRA", value=config.name or '""', allowed="a file's name")
 
 
 def model_for(config: TrainConfig) -> tuple[ModelFacts, Base]:
@@ -139,7 +122,3 @@ def _check_sound(model: ModelFacts, component: str, network: torch.nn.Module) ->
 
 def torch_dtype(dtype: DType) -> torch.dtype:
     return DTYPES[dtype]
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ").capitalize()

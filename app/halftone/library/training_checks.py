@@ -1,0 +1,37 @@
+"""What no training can be made with, told before anything is loaded."""
+
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.training import TrainConfig
+from halftone.library.training_pictures import check_folder
+
+_POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
+_NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
+_MOST: Final = 10**9
+_LARGEST: Final = {"rank": 4096, "shapes": 100, "repeats": 10_000, "size": 16_384, "batch": 4096, "accumulate": 10_000}
+"""Of settings whose size alone makes a machine stand still."""
+
+
+def check_config(config: TrainConfig) -> None:
+    """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
+    for name in (*_POSITIVE, *_NOT_NEGATIVE):
+        value, most = getattr(config, name), _LARGEST.get(name, _MOST)
+        if not (0 <= value <= most) or (name in _POSITIVE and not value):
+            low = 1 if isinstance(value, int) and name in _POSITIVE else 0
+            raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=most)
+    if not 0 <= config.caption_dropout <= 1:
+        raise HalftoneError("value-out-of-range", name="Caption dropout", value=config.caption_dropout, low=0, high=1)
+    if not config.name.strip() or config.name != Path(config.name).name or config.name.startswith("."):
+        raise HalftoneError("setting-bad-value", name="The name of the LoRA", value=config.name or '""', allowed="a file's name")
+
+
+def check_before(config: TrainConfig) -> None:
+    """Settings and the folder of pictures. Raises what `check_config` and `check_folder` raise."""
+    check_config(config)
+    check_folder(config.pictures)
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").capitalize()
