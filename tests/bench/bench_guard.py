@@ -1,23 +1,37 @@
 """What the training guard costs: seconds of a step with it over seconds without, in one run, on 200 million parameters.
 
-    OMP_NUM_THREADS=2 python tests/bench/bench_guard.py [--tokens 2048] [--rounds 5] [--half]
+    PYTHONPATH=app:. OMP_NUM_THREADS=1 python tests/bench/bench_guard.py [--tokens 2048] [--rounds 15] [--lora] [--half]
 
-Beside it torch.autograd.detect_anomaly, which looks at the way back alone and stops at the first NaN. Every round makes one step
-each way, in turn, so that what else the machine does falls on all.
+Beside it torch.autograd.detect_anomaly, which looks at the way back alone and stops at the first NaN. The bare step does all that
+the guarded one does for the training itself: the way there and back, clipping, the optimizer, and one look at the loss.
+
+Steps with and without the guard take turns, and each guarded one is held against the mean of the bare one before it and the bare
+one after it: a machine that slowly grows faster or slower changes nothing. The ratio is the median of all of these, and behind it
+stands the interval that holds the true median in 95 of 100 such runs. On one thread the time is the processor's, so that what
+else the machine does counts little. Memory that is freed stays with the process: whether glibc gives it back to the system, and
+gets it anew page by page, is a matter of luck, and costs a step more than any guard.
 """
 
 import argparse
+import contextlib
+import ctypes
+import gc
+import math
 import statistics
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
+from tests.bench.common import machine, timed
 from tests.helpers.training_faults import Block
 from torch import Tensor, nn
 from torch.nn import functional
 
 from halftone.training.guard import TrainingGuard
+
+GOAL = 1.02
+_MMAP_MAX, _TRIM_THRESHOLD = -4, -1
+"""Names of glibc's mallopt."""
 
 
 class Large(nn.Module):
@@ -33,65 +47,112 @@ class Large(nn.Module):
         return x
 
 
-def bare(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
-    """A step as a script makes it."""
-    value = loss()
-    value.backward()
-    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-    optimizer.step()
-    optimizer.zero_grad()
-    value.item()
+class Bench:
+    """One training, stepped in three ways."""
+
+    def __init__(self, wanted: argparse.Namespace) -> None:
+        torch.manual_seed(0)
+        self.network = Large(wanted.width, wanted.depth)
+        if wanted.half:
+            self.network.bfloat16()
+        if wanted.lora:
+            self.network.requires_grad_(False)
+            for name, parameter in self.network.named_parameters():
+                parameter.requires_grad_(name.endswith("norm1.weight"))
+        self.trained = [p for p in self.network.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.trained, lr=1e-5, eps=1e-4 if wanted.half else 1e-8)
+        shape = (max(1, wanted.tokens // 512), min(512, wanted.tokens), wanted.width)
+        self._x = torch.randn(shape).to(next(self.network.parameters()).dtype)
+
+    def loss(self) -> Tensor:
+        return functional.mse_loss(self.network(self._x).float(), self._x.float())
+
+    def bare(self) -> None:
+        """A step as a script makes it."""
+        value = self.loss()
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        value.item()
+
+    def guarded(self) -> float:
+        """Seconds of the second step under a guard: the first one writes down how everything stands."""
+        guard = TrainingGuard(self.network, self.optimizer, clip=1.0, keep_every=0, forecast="off")
+        guard.step(self.loss)
+        seconds = seconds_of(lambda: guard.step(self.loss))
+        guard.remove()
+        return seconds
+
+    def anomaly(self) -> None:
+        with torch.autograd.detect_anomaly():
+            self.bare()
 
 
-def timed(step: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    step()
-    return time.perf_counter() - began
+def seconds_of(step: Callable[[], object]) -> float:
+    gc.collect()
+    return timed(step)
+
+
+def keep_freed_memory() -> None:
+    """Where glibc is: no mapping of its own for large tensors, and nothing of the heap given back."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            libc = ctypes.CDLL(None)
+            libc.mallopt(_MMAP_MAX, 0)
+            libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Where the true median lies in at least 95 of 100 runs: between two of the values, counted from both ends, by the binomial
+    distribution; all of them where there are too few.
+    """
+    found, below, cut = sorted(values), 0.0, 0
+    while cut < len(found) // 2:
+        below += math.comb(len(found), cut) / 2 ** len(found)
+        if below > 0.025:
+            break
+        cut += 1
+    cut = max(cut - 1, 0)
+    return found[cut], found[-1 - cut]
+
+
+def said(ratios: Sequence[float]) -> str:
+    low, high = interval(ratios)
+    quarters = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else [ratios[0]] * 3
+    median = statistics.median(ratios)
+    return f"{median:.4f} (95 %: {low:.4f} to {high:.4f}; quarters {quarters[0]:.4f} and {quarters[2]:.4f}; {len(ratios)} pairs)"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--depth", type=int, default=28)
-    parser.add_argument("--lora", action="store_true", help="train one matrix in each block, as a LoRA does")
+    parser.add_argument("--anomaly", type=int, default=5, help="a step under detect_anomaly after every so many rounds")
+    parser.add_argument("--lora", action="store_true", help="train one vector in each block, as a small LoRA does")
+    parser.add_argument("--half", action="store_true", help="weights and moments in BF16: the guard keeps a copy of all")
     wanted = parser.parse_args()
-    torch.manual_seed(0)
-    network = Large(wanted.width, wanted.depth)
-    if wanted.lora:
-        network.requires_grad_(False)
-        for name, parameter in network.named_parameters():
-            parameter.requires_grad_(name.endswith("norm1.weight"))
-    trained = [p for p in network.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=1e-5)
-    x = torch.randn(max(1, wanted.tokens // 512), min(512, wanted.tokens), wanted.width)
-
-    def loss() -> Tensor:
-        return functional.mse_loss(network(x), x)
-
-    def anomaly() -> None:
-        with torch.autograd.detect_anomaly():
-            bare(network, optimizer, loss)
-
-    ways: dict[str, list[float]] = {"bare": [], "guard": [], "detect_anomaly": []}
-    for turn in range(wanted.rounds + 1):
-        taken = {"bare": timed(lambda: bare(network, optimizer, loss))}
-        guard = TrainingGuard(network, optimizer, clip=1.0, keep_every=0, forecast="off")
-        guard.step(loss)  # the first one writes down how everything stands
-        taken["guard"] = timed(lambda guard=guard: guard.step(loss))
-        guard.remove()
-        taken["detect_anomaly"] = timed(anomaly)
-        if turn:
-            for way, seconds in taken.items():
-                ways[way].append(seconds)
-            print({way: f"{seconds:.2f} s" for way, seconds in taken.items()}, flush=True)
-    count = sum(p.numel() for p in network.parameters())
-    base = ways["bare"]
-    print(f"\n{count / 1e6:.0f} M parameters, {sum(p.numel() for p in trained) / 1e6:.2f} M trained, {wanted.tokens} tokens")
-    for way in ("guard", "detect_anomaly"):
-        ratios = [with_it / without for with_it, without in zip(ways[way], base, strict=True)]
-        print(f"{way}: {statistics.median(ratios):.3f} of a bare step ({min(ratios):.3f} to {max(ratios):.3f})")
+    keep_freed_memory()
+    bench = Bench(wanted)
+    bench.bare()
+    bench.guarded()
+    bare = [seconds_of(bench.bare)]
+    guarded: list[float] = []
+    anomaly: list[float] = []
+    for turn in range(wanted.rounds):
+        guarded.append(bench.guarded())
+        bare.append(seconds_of(bench.bare))
+        print(f"{turn + 1}: bare {bare[-1]:.3f} s, guarded {guarded[-1]:.3f} s", flush=True)
+        if turn % wanted.anomaly == wanted.anomaly - 1:
+            anomaly.append(seconds_of(bench.anomaly) / bare[-1])
+    ratios = [with_it / statistics.mean(bare[turn : turn + 2]) for turn, with_it in enumerate(guarded)]
+    count, trained = (sum(p.numel() for p in of) / 1e6 for of in (bench.network.parameters(), bench.trained))
+    print(f"\n{count:.0f} M parameters, {trained:.2f} M trained, {wanted.tokens} tokens; {machine()}")
+    print(f"guard over a bare step: {said(ratios)}; goal {GOAL}")
+    if anomaly:
+        print(f"detect_anomaly over a bare step: {said(anomaly)}")
     return 0
 
 

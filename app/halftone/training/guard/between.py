@@ -10,7 +10,7 @@ from torch import nn
 from halftone.contract.training import Caught, Cause, Deed, TrainCure, Watched
 from halftone.measure.stats import peak
 from halftone.training.guard.networks import state_tensors
-from halftone.training.guard.outside import Fingerprint, Interference, differences, parts_of, random_state, take
+from halftone.training.guard.outside import Fingerprint, Interference, Witness, differences, random_state
 from halftone.training.guard.state import GoodState
 
 _ROWS: Final[dict[Cause, Watched]] = {"state-outside": "optimizer", "random-outside": "loss", "autocast-outside": "activations"}
@@ -28,7 +28,7 @@ class Between:
     def __init__(
         self, networks: Mapping[str, nn.Module], parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
     ) -> None:
-        self._parts = parts_of(networks)
+        self._witness = Witness(networks, parameters, optimizer)
         self._parameters = parameters
         self._optimizer = optimizer
         self._names = {id(parameter): name for name, parameter in parameters.items()}
@@ -47,21 +47,18 @@ class Between:
 
     def remember(self) -> None:
         """A step ended."""
-        self._before = self._take()
+        self._before = self._witness.take()
         self._end = random_state(self._device)
 
     def look(self, good: GoodState, around: Mapping[str, str], *, put_back: bool) -> list[Caught]:
         """What is not as the last step left it, each thing told once. around: what the last forward pass ran in."""
         found: list[Interference] = []
         if self._before is not None:
-            found = differences(self._before, self._take(), self._names)
+            found = differences(self._before, self._witness.take(), self._names)
         found += self._reseeded(good.steps + 1) + self._changed(around)
         fresh = [one for one in found if (one.cause, one.name) not in self._told]
         self._told |= {(one.cause, one.name) for one in fresh if one.cause in _MAY_BE_MEANT}
         return [self._answered(one, good, put_back=put_back) for one in fresh]
-
-    def _take(self) -> Fingerprint:
-        return take(self._parts, self._parameters, self._optimizer)
 
     def _reseeded(self, step: int) -> list[Interference]:
         """Random numbers that went on and then stand where an earlier step began: every such step draws the same noise."""
@@ -126,7 +123,7 @@ class Between:
         """Types and places; what a narrower type rounded away comes back only with the copy of a trained parameter."""
         before = self._before
         for name in names:
-            if before is not None and name in before.parameters:
-                held = before.parameters[name]
+            kind = None if before is None else before.kind_of(name)
+            if kind is not None:
                 parameter = self._parameters[name]
-                parameter.data = parameter.data.to(held.device, held.dtype)
+                parameter.data = parameter.data.to(*kind)

@@ -38,6 +38,36 @@ class _Held(NamedTuple):
     version: int
 
 
+_Rows = Mapping[Any, _Held]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The same of many tensors, by name."""
+
+    names: list[Any]
+    dtypes: list[torch.dtype]
+    devices: list[torch.device]
+    trained: list[bool]
+    versions: list[int]
+
+    @classmethod
+    def of(cls, tensors: Mapping[Any, torch.Tensor]) -> "_Columns":
+        """A list for each thing: of thousands of tensors that takes a fraction of a row for each tensor."""
+        held = tensors.values()
+        return cls(
+            list(tensors),
+            [tensor.dtype for tensor in held],
+            [tensor.device for tensor in held],
+            [tensor.requires_grad for tensor in held],
+            [tensor._version for tensor in held],  # noqa: SLF001 - the documented way to see a write in place
+        )
+
+    def rows(self) -> dict[Any, _Held]:
+        columns = zip(self.dtypes, self.devices, self.trained, self.versions, strict=True)
+        return dict(zip(self.names, map(_Held._make, columns), strict=True))
+
+
 @dataclass(frozen=True)
 class _Samples:
     """A few numbers of many tensors, one behind another: of `names` in order, of each so many as `counts` says."""
@@ -51,26 +81,51 @@ class _Samples:
 class Fingerprint:
     """How everything stood at one moment."""
 
-    parameters: Mapping[str, _Held]
-    moments: Mapping[tuple[int, str], _Held]
+    parameters: _Columns
+    moments: _Columns
     modes: Mapping[str, bool]
     samples: _Samples
 
+    def kind_of(self, name: str) -> tuple[torch.device, torch.dtype] | None:
+        """Where a parameter was, and its type; None where it was not."""
+        held = self.parameters.rows().get(name)
+        return None if held is None else (held.device, held.dtype)
 
-def parts_of(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
-    """Every module under the name that people see."""
-    return {joined(network, name): part for network, root in networks.items() for name, part in root.named_modules()}
 
+class Witness:
+    """Writes down how networks, parameters and the optimizer's state stand. Does not wait for an accelerator."""
 
-def take(parts: Mapping[str, nn.Module], parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> Fingerprint:
-    """parts: modules by name. Does not wait for an accelerator."""
-    moments = {(id(parameter), name): value for parameter, name, value in state_tensors(optimizer)}
-    return Fingerprint(
-        parameters={name: _held(tensor) for name, tensor in parameters.items()},
-        moments={key: _held(value) for key, value in moments.items()},
-        modes={name: part.training for name, part in parts.items()},
-        samples=_sampled({**parameters, **moments}),
-    )
+    def __init__(
+        self, networks: Mapping[str, nn.Module], parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._parts = {joined(network, name): part for network, root in networks.items() for name, part in root.named_modules()}
+        self._parameters = parameters
+        self._optimizer = optimizer
+        self._views: dict[Any, tuple[int, torch.dtype, torch.Tensor]] = {}
+
+    def take(self) -> Fingerprint:
+        """How they stand now."""
+        moments = {(id(parameter), name): value for parameter, name, value in state_tensors(self._optimizer)}
+        return Fingerprint(
+            parameters=_Columns.of(self._parameters),
+            moments=_Columns.of(moments),
+            modes={name: part.training for name, part in self._parts.items()},
+            samples=self._sampled({**self._parameters, **moments}),
+        )
+
+    @torch.no_grad()
+    def _sampled(self, tensors: Mapping[Any, torch.Tensor]) -> _Samples:
+        """Numbers from all over each tensor; none of one on an accelerator, where to look at them would wait for it."""
+        near = {name: t for name, t in tensors.items() if not waits(t.device) and t.layout is torch.strided}
+        self._views = {name: self._view(name, tensor) for name, tensor in near.items()}
+        views = [view for _, _, view in self._views.values()]
+        return _Samples(tuple(near), tuple(view.numel() for view in views), torch.cat(views) if views else torch.zeros(0))
+
+    def _view(self, name: Any, tensor: torch.Tensor) -> tuple[int, torch.dtype, torch.Tensor]:
+        """The one of the last time, while the tensor lies where it lay."""
+        place, dtype = tensor.data_ptr(), tensor.dtype
+        known = self._views.get(name)
+        return known if known is not None and known[:2] == (place, dtype) else (place, dtype, _spread(tensor))
 
 
 def surroundings(device: str) -> dict[str, str]:
@@ -93,23 +148,16 @@ def random_state(device: torch.device) -> str:
 
 def differences(before: Fingerprint, after: Fingerprint, names: Mapping[int, str]) -> list[Interference]:
     """Everything that changed, one line per kind of change. names: of the parameters that moments belong to, by identity."""
-    found = [*_casts(before, after), *_frozen(before, after), *_modes(before, after)]
-    moved = {name for one in found if one.cause == "cast-outside" for name in (one.name, *one.further)}
     other = _other_numbers(before.samples, after.samples)
-    return [*found, *_written(before, after, moved, other), *_moments(before, after, names, other)]
-
-
-def _held(tensor: torch.Tensor) -> _Held:
-    return _Held(tensor.dtype, tensor.device, tensor.requires_grad, tensor._version)  # noqa: SLF001 - the documented way
-
-
-@torch.no_grad()
-def _sampled(tensors: Mapping[Any, torch.Tensor]) -> _Samples:
-    """Numbers from all over each tensor; none of one on an accelerator, where to look at them would wait for it."""
-    strided = {name: tensor for name, tensor in tensors.items() if tensor.layout is torch.strided}
-    views = {name: _spread(tensor) for name, tensor in strided.items() if not waits(tensor.device)}
-    numbers = torch.cat(list(views.values())) if views else torch.zeros(0)
-    return _Samples(tuple(views), tuple(view.numel() for view in views.values()), numbers)
+    found = _modes(before, after)
+    if before.parameters != after.parameters or other:
+        rows = before.parameters.rows(), after.parameters.rows()
+        found = [*_casts(*rows), *_frozen(*rows), *found]
+        moved = {name for one in found if one.cause == "cast-outside" for name in (one.name, *one.further)}
+        found += _written(*rows, moved, other)
+    if before.moments != after.moments or other:
+        found += _moments(before.moments.rows(), after.moments.rows(), names, other)
+    return found
 
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
@@ -138,10 +186,12 @@ def _other_numbers(one: _Samples, other: _Samples) -> set[Any]:
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and (not one.numel() or bool(((one == other) | (one.isnan() & other.isnan())).all()))
+    if one.shape != other.shape or not one.numel():
+        return one.shape == other.shape
+    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _pairs(before: Mapping[Any, _Held], after: Mapping[Any, _Held]) -> Iterator[tuple[Any, _Held, _Held]]:
+def _pairs(before: _Rows, after: _Rows) -> Iterator[tuple[Any, _Held, _Held]]:
     return ((name, held, after[name]) for name, held in before.items() if name in after)
 
 
@@ -157,15 +207,15 @@ def _spelled(held: _Held) -> str:
     return f"{str(held.dtype).removeprefix('torch.')} on {held.device}"
 
 
-def _casts(before: Fingerprint, after: Fingerprint) -> list[Interference]:
-    pairs = _pairs(before.parameters, after.parameters)
+def _casts(before: _Rows, after: _Rows) -> list[Interference]:
+    pairs = _pairs(before, after)
     moved = [(n, _spelled(a), _spelled(b)) for n, a, b in pairs if a.dtype != b.dtype or a.device != b.device]
     return _one("cast-outside", moved)
 
 
-def _frozen(before: Fingerprint, after: Fingerprint) -> list[Interference]:
+def _frozen(before: _Rows, after: _Rows) -> list[Interference]:
     words = {True: "trained", False: "frozen"}
-    pairs = _pairs(before.parameters, after.parameters)
+    pairs = _pairs(before, after)
     return _one("frozen-outside", [(n, words[a.trained], words[b.trained]) for n, a, b in pairs if a.trained != b.trained])
 
 
@@ -175,18 +225,18 @@ def _modes(before: Fingerprint, after: Fingerprint) -> list[Interference]:
     return _one("mode-outside", changed)
 
 
-def _written(before: Fingerprint, after: Fingerprint, moved: set[str], other: set[Any]) -> list[Interference]:
+def _written(before: _Rows, after: _Rows, moved: set[str], other: set[Any]) -> list[Interference]:
     """Parameters whose numbers changed. On an accelerator the counter of writes has to do: there no number is looked at."""
-    pairs = [(n, a, b) for n, a, b in _pairs(before.parameters, after.parameters) if n not in moved]
+    pairs = [(n, a, b) for n, a, b in _pairs(before, after) if n not in moved]
     changed = [(n, "", "") for n, a, b in pairs if n in other or (waits(a.device) and a.version != b.version)]
     return _one("weights-changed", changed)
 
 
-def _moments(before: Fingerprint, after: Fingerprint, names: Mapping[int, str], other: set[Any]) -> list[Interference]:
-    gone = [(names.get(key[0], key[1]), key[1], "gone") for key in before.moments if key not in after.moments]
+def _moments(before: _Rows, after: _Rows, names: Mapping[int, str], other: set[Any]) -> list[Interference]:
+    gone = [(names.get(key[0], key[1]), key[1], "gone") for key in before if key not in after]
     changed = [
         (names.get(key[0], key[1]), key[1], "changed" if a.dtype == b.dtype else _spelled(b))
-        for key, a, b in _pairs(before.moments, after.moments)
+        for key, a, b in _pairs(before, after)
         if a.dtype != b.dtype or a.device != b.device or a.version != b.version or key in other
     ]
     return _one("state-outside", gone + changed)

@@ -165,16 +165,16 @@ class _Copies:
     """Copies to be made at once into tensors that are there already."""
 
     def __init__(self) -> None:
-        self._into: list[torch.Tensor] = []
-        self._values: list[torch.Tensor] = []
+        self._alike: dict[tuple[torch.device, torch.dtype], tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
 
     def taken(self, tensor: torch.Tensor, into: torch.Tensor | None) -> torch.Tensor:
         """The copy of one; `into` where that fits it, after `make`."""
         value = tensor.detach()
         if into is None or into.shape != value.shape or into.dtype != value.dtype or into.device != value.device:
             return value.clone()
-        self._into.append(into)
-        self._values.append(value)
+        places, values = self._alike.setdefault((value.device, value.dtype), ([], []))
+        places.append(into)
+        values.append(value)
         return into
 
     def taken_moments(self, moments: Mapping[str, Any], into: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,9 +185,9 @@ class _Copies:
         }
 
     def make(self) -> None:
-        """Make them."""
-        if self._into:
-            cast("Any", torch)._foreach_copy_(self._into, self._values)
+        """Make them, of each device and type in one call."""
+        for places, values in self._alike.values():
+            cast("Any", torch)._foreach_copy_(places, values)
 
 
 def _put(tensor: torch.Tensor, value: torch.Tensor) -> None:
