@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from halftone.library.run_logs.events import masked_crc
+from halftone.library.run_logs.records import masked_crc
 
 Losses = Sequence[float]
 BAD = math.nan

@@ -67,19 +67,20 @@ def read_place(place: str, *, quiet: bool) -> "Run":
     return read
 
 
-def _nothing(name: str, done: int, total: int) -> None:
+def _nothing(name: str, done: float, total: int) -> None:
     pass
 
 
-def _life() -> Callable[[str, int, int], Any]:
+def _life() -> Callable[[str, float, int], Any]:
     """Says on stderr now and then what is being read."""
     last = time.monotonic()
 
-    def tell(name: str, done: int, total: int) -> None:
+    def tell(name: str, done: float, total: int) -> None:
         nonlocal last
         if time.monotonic() - last >= _EVERY:
             last = time.monotonic()
-            sys.stderr.write(f"Reading {name or 'checkpoints'}, {done + 1} of {total}\n")
+            share = f", {done % 1:.0%}" if done % 1 else ""
+            sys.stderr.write(f"Reading {name or 'checkpoints'}, {int(done) + 1} of {total}{share}\n")
             sys.stderr.flush()
 
     return tell

@@ -1,26 +1,33 @@
 """TensorBoard's event files, without TensorBoard.
 
 A file is a row of TFRecords: eight bytes length, their checksum, the data, its checksum (CRC-32C, masked; tensorflow's
-`record_writer.cc`). The data is an `Event` message (`event.proto`, `summary.proto`); only scalars are looked at.
+`record_writer.cc`). The data is an `Event` message (`event.proto`, `summary.proto`); only scalars are looked at. Records that
+are alike but for their numbers are read together.
 """
 
-import math
 import os
 import struct
-from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from halftone.library.run_logs.messages import BYTES, DOUBLE, FLOAT, INT32, INT64, MANY, STRING, Form, message_type
+from halftone.library.run_logs.records import Bytes, checksums, layout_of, masked_crc
 from halftone.library.run_logs.series import Collector, quantity_of
 
 _HEAD: Final = struct.Struct("<QI")
-_FOOT: Final = struct.Struct("<I")
+_FOOT: Final = 4
 _LARGEST: Final = 2**31
 """Bytes of a record; a longer one is a broken length."""
 _LOOKED_AT: Final = 2**14
 """Bytes of a record that can be a scalar; pictures and graphs are passed over."""
+_CHUNK: Final = 2**22
+"""Bytes of a file that are looked at together."""
+_LAYOUTS: Final = 32
+"""Kinds of records of one length that are taken together; of further kinds each is read alone."""
+_WRONG: Final = "a checksum is wrong"
 _FORM: Final[Form] = {
     "TensorProto": (
         ("dtype", 1, INT32),
@@ -40,42 +47,164 @@ def is_events(path: Path) -> bool:
 
 def read_events(path: Path, into: Collector) -> None:
     """Scalars of an event file. What is broken is noted, and what stands before it kept. OSError if it cannot be read."""
-    event_type, broken = message_type("Event", _FORM)
     with path.open("rb") as file:
-        for seat, data in enumerate(_records(file, into)):
-            try:
-                event = event_type.FromString(data)
-            except broken:
-                into.note("damaged", f"record {seat + 1} is no event")
-                continue
-            for value in event.summary.value:
-                quantity = quantity_of(value.tag)
-                number = None if quantity is None else _scalar(value)
-                if quantity is not None and number is not None:
-                    into.put(value.tag, quantity, event.step, number, 0, seat, event.wall_time or math.nan)
+        walk = _Walk(file)
+        seat = 0
+        while walk.going:
+            chunk = walk.more()
+            lot = _Lot(into, seat)
+            if lot.read(chunk):
+                return into.note("damaged", _WRONG)
+            seat += len(chunk.starts)
+            into.on_way(walk.share)
+    if walk.damaged:
+        return into.note("damaged", _WRONG)
+    return into.note("cut-off") if walk.cut_off else None
 
 
-def _records(file: BinaryIO, into: Collector) -> Iterator[bytes]:
-    """Data of the records up to the first that is broken or cut off; empty for one that is too large for a scalar."""
-    size = os.fstat(file.fileno()).st_size
-    while head := file.read(_HEAD.size):
-        if len(head) < _HEAD.size:
-            return into.note("cut-off")
-        length, checksum = _HEAD.unpack(head)
-        if checksum != _head_crc(head[:8]) or length > _LARGEST:
-            return into.note("damaged", "a checksum is wrong")
-        if length > _LOOKED_AT:
-            if file.seek(length + _FOOT.size, 1) > size:
-                return into.note("cut-off")
-            yield b""
-            continue
-        data, foot = file.read(length), file.read(_FOOT.size)
-        if len(data) < length or len(foot) < _FOOT.size:
-            return into.note("cut-off")
-        if _FOOT.unpack(foot)[0] != masked_crc(data):
-            return into.note("damaged", "a checksum is wrong")
-        yield data
-    return None
+class _Chunk(NamedTuple):
+    """Records. starts, lengths: of their data; a length of 0 is one that is too large for a scalar."""
+
+    data: bytes
+    starts: list[int]
+    lengths: list[int]
+
+
+class _Walk:
+    """From record to record through a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self._rest = b""
+        self._good: set[bytes] = set()
+        """Heads whose checksums are right: most records are of few lengths."""
+        self.going = True
+        self.damaged = False
+        self.cut_off = False
+
+    @property
+    def share(self) -> float:
+        return self._file.tell() / max(1, self._size)
+
+    def more(self) -> _Chunk:
+        read = self._file.read(_CHUNK)
+        data = self._rest + read
+        found = _Chunk(data, [], [])
+        place, end = 0, len(data)
+        while place + _HEAD.size <= end:
+            head = data[place : place + _HEAD.size]
+            length, checksum = _HEAD.unpack(head)
+            if head not in self._good:
+                if length > _LARGEST or checksum != masked_crc(head[:8]):
+                    self.going, self.damaged = False, True
+                    return found
+                self._good.add(head)
+            after = place + _HEAD.size + length + _FOOT
+            if length <= _LOOKED_AT and after > end:
+                break
+            found.starts.append(place + _HEAD.size)
+            found.lengths.append(length if length <= _LOOKED_AT else 0)
+            place = after
+        self._rest = data[place:]
+        self._ended(over=place - end, read=read)
+        return found
+
+    def _ended(self, *, over: int, read: bytes) -> None:
+        """over: bytes by which the last record, a large one, goes beyond what was read."""
+        if over > 0:
+            self.cut_off = self._file.seek(over, 1) > self._size
+            self.going = not self.cut_off
+        elif not read:
+            self.going, self.cut_off = False, bool(self._rest)
+
+
+class _Lot:
+    """Takes the scalars of a chunk. seat: of its first record."""
+
+    def __init__(self, into: Collector, seat: int) -> None:
+        self._into = into
+        self._seat = seat
+        self._type, self._broken = message_type("Event", _FORM)
+        self._found: dict[str, list[tuple[NDArray[Any], ...]]] = {}
+        self._end = 0
+
+    def read(self, chunk: _Chunk) -> bool:
+        """Whether a checksum was wrong; what stands before it counts."""
+        data = np.frombuffer(chunk.data, np.uint8)
+        starts, lengths = np.array(chunk.starts, np.int64), np.array(chunk.lengths, np.int64)
+        groups: list[tuple[NDArray[np.int64], Bytes]] = []
+        self._end = len(starts)
+        for length in np.unique(lengths[lengths > 0]):
+            at = np.flatnonzero(lengths == length)
+            rows = data[starts[at][:, None] + np.arange(length + _FOOT)]
+            wrong = checksums(rows[:, :length]) != np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
+            if wrong.any():
+                self._end = min(self._end, int(at[wrong.argmax()]))
+            groups.append((at, rows[:, :length]))
+        for at, rows in groups:
+            whole = at < self._end
+            self._take(at[whole], rows[whole])
+        self._put()
+        return self._end < len(starts)
+
+    def _take(self, at: NDArray[np.int64], rows: Bytes) -> None:
+        """Records of one length: those laid out like the first of them, then those like the first that is left."""
+        for _ in range(_LAYOUTS):
+            if not len(at):
+                return
+            like = self._together(at, rows)
+            at, rows = at[~like], rows[~like]
+        for index, row in zip(at, rows, strict=True):
+            self._one(int(index), row.tobytes())
+
+    def _together(self, at: NDArray[np.int64], rows: Bytes) -> NDArray[np.bool_]:
+        """Reads the first record and all that are like it; tells which."""
+        data = rows[0].tobytes()
+        layout = layout_of(data)
+        values = self._one(int(at[0]), data)
+        like = np.zeros(len(at), np.bool_)
+        like[0] = True
+        if layout is None or len(values) != 1:
+            return like
+        tag, step, value = values[0]
+        if (int(layout.steps(rows[:1])[0]), repr(float(layout.values(rows[:1])[0]))) == (step, repr(value)):
+            like = layout.alike(rows)
+            more = like.copy()
+            more[0] = False
+            self._keep(tag, at[more], layout.steps(rows[more]), layout.values(rows[more]), layout.walls(rows[more]))
+        return like
+
+    def _one(self, index: int, data: bytes) -> list[tuple[str, int, float]]:
+        """Reads one record; (tag, step, value) of its scalars."""
+        try:
+            event = self._type.FromString(data)
+        except self._broken:
+            self._into.note("damaged", f"record {self._seat + index + 1} is no event")
+            return []
+        found: list[tuple[str, int, float]] = []
+        for value in event.summary.value:
+            number = _scalar(value)
+            if number is not None:
+                found.append((value.tag, event.step, number))
+                wall = event.wall_time or np.nan
+                self._keep(value.tag, np.array([index]), np.array([event.step]), np.array([number]), np.array([wall]))
+        return found
+
+    def _keep(self, tag: str, at: NDArray[Any], steps: NDArray[Any], values: NDArray[Any], walls: NDArray[Any]) -> None:
+        if quantity_of(tag) is not None:
+            self._found.setdefault(tag, []).append((at, steps, values, walls))
+
+    def _put(self) -> None:
+        """In the order of the file."""
+        for tag, parts in self._found.items():
+            at, steps, values, walls = (np.concatenate(one) for one in zip(*parts, strict=True))
+            order = np.argsort(at, kind="stable")
+            quantity = quantity_of(tag)
+            if quantity is not None and len(order):
+                lines = np.zeros(len(order), np.int64)
+                seats = at[order] + self._seat
+                self._into.put_many(tag, quantity, steps[order], values[order].astype(np.float64), lines, seats, walls[order])
 
 
 def _scalar(value: Any) -> float | None:
@@ -89,33 +218,3 @@ def _scalar(value: Any) -> float | None:
     kinds = {(1, 4): "<f", (2, 8): "<d", (19, 2): "<e"}
     kind = kinds.get((tensor.dtype, len(tensor.tensor_content)))
     return None if kind is None else struct.unpack(kind, tensor.tensor_content)[0]
-
-
-def _table() -> tuple[int, ...]:
-    """Of CRC-32C (Castagnoli), reflected polynomial 0x82F63B78."""
-    found: list[int] = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-        found.append(crc)
-    return tuple(found)
-
-
-_TABLE: Final = _table()
-
-
-@lru_cache(4096)
-def _head_crc(head: bytes) -> int:
-    """Most records are of few lengths."""
-    return masked_crc(head)
-
-
-def masked_crc(data: bytes) -> int:
-    """The checksum of a TFRecord."""
-    crc = 0xFFFFFFFF
-    table = _TABLE
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from halftone.contract.errors import JobCancelled
+from halftone.library.run_logs.bulk import read_text
 from halftone.library.run_logs.checkpoints import Checkpoint, is_checkpoint, is_pickle, read_checkpoints
 from halftone.library.run_logs.events import is_events, read_events
 from halftone.library.run_logs.lines import is_text
 from halftone.library.run_logs.series import Collector, Happening, Note, Setting, Track
 from halftone.library.run_logs.settings import is_settings, read_settings
 from halftone.library.run_logs.tables import is_table, read_table, read_trainer_state
-from halftone.library.run_logs.text import read_text
 from halftone.library.run_logs.trackers import is_database, is_metric, is_parameter, read_database, read_metric, read_parameter
 from halftone.library.run_logs.wandb_file import is_wandb, read_wandb
 
@@ -44,9 +46,10 @@ class Run(NamedTuple):
 def read_run(
     place: Path,
     cancelled: Callable[[], bool] = lambda: False,
-    progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+    progress: Callable[[str, float, int], None] = lambda _name, _done, _total: None,
 ) -> Run:
-    """Logs, settings and checkpoints of a folder, or of one file. progress: called with a name, and how many of how many.
+    """Logs, settings and checkpoints of a folder, or of one file. progress: called with a name, and how many files of how many
+    are done, with the share of the one that is being read.
 
     Raises JobCancelled; OSError if the folder itself cannot be read.
     """
@@ -55,7 +58,8 @@ def read_run(
     for done, (name, path) in enumerate(files):
         if not (is_checkpoint(path) or is_pickle(path)):
             progress(name, done, len(files))
-            read.append(_read(name, path, alone=place.is_file()))
+            on_way = partial(_on_way, cancelled, progress, name, done, len(files))
+            read.append(_read(name, path, on_way, alone=place.is_file()))
     points = [(name, path) for name, path in files if is_checkpoint(path)]
     checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
     notes = [note for one in read for note in one.notes]
@@ -69,6 +73,14 @@ def read_run(
         pickles=tuple(name for name, path in files if is_pickle(path)),
         files=len(files),
     )
+
+
+def _on_way(
+    cancelled: Callable[[], bool], progress: Callable[[str, float, int], None], name: str, done: int, total: int, share: float
+) -> None:
+    if cancelled():
+        raise JobCancelled
+    progress(name, done + min(share, 0.999), total)
 
 
 def _by_rank(read: list[Collector]) -> list[Setting]:
@@ -96,9 +108,9 @@ def _walk(place: Path) -> Iterator[Path]:
         yield from (path for name in sorted(names) if (path := Path(folder, name)).is_file())
 
 
-def _read(name: str, path: Path, *, alone: bool) -> Collector:
+def _read(name: str, path: Path, on_way: Callable[[float], None], *, alone: bool) -> Collector:
     """alone: the file is what was asked for, so that its ending does not count."""
-    into = Collector(name)
+    into = Collector(name, on_way)
     try:
         if is_events(path):
             read_events(path, into)

@@ -1,14 +1,16 @@
 """Any file as lines of text, in a stream: encodings, colours and carriage returns of progress bars taken care of."""
 
 import codecs
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-_CHUNK: Final = 2**20
+_CHUNK: Final = 2**18
 _LONGEST: Final = 2**16
 """Letters of a line that are looked at in one go; a longer one comes in pieces."""
+PIECE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n)")
 _CONTROL: Final = re.compile(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b\x0e-\x1f]"
 )
@@ -26,6 +28,16 @@ class Piece(NamedTuple):
 
     text: str
     number: int
+
+
+class Block(NamedTuple):
+    """Many pieces, each with its end: a carriage return, a line feed, or both. number: of the first line; share: of the file that
+    was read with it.
+    """
+
+    text: str
+    number: int
+    share: float = 1.0
 
 
 def encoding_of(first: bytes) -> str | None:
@@ -50,11 +62,46 @@ def is_text(path: Path) -> bool:
 
 def pieces(path: Path) -> Iterator[Piece]:
     """Lines of a text file without colours; letters that cannot be decoded become signs. OSError if it cannot be read."""
+    for block in blocks(path):
+        number = block.number
+        for found in PIECE.finditer(block.text):
+            yield Piece(found.group(1), number)
+            number += found.group(2) != "\r"
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    """The same by many lines at once. OSError if it cannot be read."""
     with path.open("rb") as file:
+        size = max(1, os.fstat(file.fileno()).st_size)
         number = 1
-        for text, ended in _cut(_decoded(file)):
-            yield Piece(_CONTROL.sub("", text) if "\x1b" in text or "\0" in text else text, number)
-            number += ended
+        rest = ""
+        for text in _decoded(file):
+            whole = rest + text
+            end = max(whole.rfind("\n"), whole.rfind("\r", 0, len(whole) - 1)) + 1
+            rest = whole[end:]
+            if len(rest) > _LONGEST:
+                end, rest = len(whole), ""
+            if end:
+                found = _shown(whole[:end])
+                yield Block(found, number, file.tell() / size)
+                number += found.count("\n")
+        if rest:
+            yield Block(_shown(f"{rest}\n"), number)
+
+
+def _shown(text: str) -> str:
+    """Without colours, in pieces that are not too long and that all end."""
+    if "\x1b" in text or "\0" in text:
+        text = _CONTROL.sub("", text)
+    text = text if text.endswith(("\r", "\n")) else f"{text}\r"
+    place = 0
+    while len(text) - place > _LONGEST:
+        end = max(text.rfind("\n", place, place + _LONGEST), text.rfind("\r", place, place + _LONGEST)) + 1
+        if not end:
+            end = place + _LONGEST
+            text = f"{text[:end]}\r{text[end:]}"
+        place = end
+    return text
 
 
 def _decoded(file: BinaryIO) -> Iterator[str]:
@@ -65,27 +112,3 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
         yield decoder.decode(chunk)
         chunk = file.read(_CHUNK)
     yield decoder.decode(b"", final=True)
-
-
-def _cut(texts: Iterator[str]) -> Iterator[tuple[str, bool]]:
-    """(a piece, whether a line ends with it), none longer than _LONGEST."""
-    rest = ""
-    for text in texts:
-        *whole, rest = (rest + text).split("\n")
-        for line in whole:
-            yield from _shown(line, ended=True)
-        while len(rest) > _LONGEST:
-            cut = rest.rfind("\r", 0, _LONGEST) + 1 or _LONGEST
-            yield from _shown(rest[:cut], ended=False)
-            rest = rest[cut:]
-    if rest:
-        yield from _shown(rest, ended=True)
-
-
-def _shown(line: str, *, ended: bool) -> Iterator[tuple[str, bool]]:
-    """A bar is drawn again after each carriage return."""
-    drawn = line.split("\r") if "\r" in line else [line]
-    kept = [piece[at : at + _LONGEST] for piece in drawn for at in range(0, len(piece), _LONGEST)] or [""]
-    for piece in kept[:-1]:
-        yield piece, False
-    yield kept[-1], ended

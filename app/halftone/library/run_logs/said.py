@@ -57,7 +57,7 @@ _KEYS: Final[dict[HappeningKind, tuple[str, ...]]] = {
     "error": ("error: ", "exception: ", "traceback"),
 }
 """Pieces without which a pattern cannot fit: looking for them is quick."""
-_ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
+KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
 _COMPILED: Final[tuple[tuple[HappeningKind, tuple[str, ...], re.Pattern[str]], ...]] = tuple(
     (kind, _KEYS[kind], re.compile(pattern)) for kind, pattern in _PATTERNS
 )
@@ -75,7 +75,7 @@ _REDUCED: Final = re.compile(
 
 def happening_in(text: str, lower: str) -> HappeningKind | None:
     """What a line tells beside its numbers; the first of the table that fits. lower: the line in small letters."""
-    for key in _ALL_KEYS:
+    for key in KEYS:
         if key in lower:
             break
     else:

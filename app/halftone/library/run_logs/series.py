@@ -3,9 +3,13 @@
 import math
 import re
 from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
 """loss: of training; gradient: norm of all gradients; rate: learning rate; scale: of the loss, against underflow in float16;
@@ -111,12 +115,37 @@ class Track:
         self.seats.append(seat)
         self.walls.append(wall)
 
+    def put_many(
+        self,
+        steps: "NDArray[np.int64]",
+        values: "NDArray[np.float64]",
+        lines: "NDArray[np.int64]",
+        seats: "NDArray[np.int64]",
+        walls: "NDArray[np.float64]",
+    ) -> None:
+        """Append many, as `put` would one after the other. Shapes [N], N > 0."""
+        if lines[0] and self.steps and self.steps[-1] == steps[0] and self.lines[-1] == lines[0]:
+            for kept in (self.steps, self.values, self.lines, self.seats, self.walls):
+                kept.pop()
+        last = np.ones(len(steps), np.bool_)
+        last[:-1] = (steps[1:] != steps[:-1]) | (lines[1:] != lines[:-1]) | (lines[1:] == 0)
+        for kept, more in (
+            (self.steps, steps),
+            (self.lines, lines),
+            (self.seats, seats),
+            (self.values, values),
+            (self.walls, walls),
+        ):
+            kept.frombytes(more[last].tobytes())
+
 
 class Collector:
     """Takes in what the readers find in one file."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, on_way: Callable[[float], None] = lambda _share: None) -> None:
+        """on_way: told now and then what share of the file was read; it may raise JobCancelled."""
         self.file = file
+        self.on_way = on_way
         self.tracks: dict[str, Track] = {}
         self.happenings: list[Happening] = []
         self.settings: list[Setting] = []
@@ -142,6 +171,27 @@ class Collector:
         if track is None:
             track = self.tracks[tag] = Track(self.file, tag, quantity, counted=counted)
         track.put(step, value, line, seat, wall)
+
+    def put_many(
+        self,
+        tag: str,
+        quantity: Quantity,
+        steps: "NDArray[np.int64]",
+        values: "NDArray[np.float64]",
+        lines: "NDArray[np.int64]",
+        seats: "NDArray[np.int64]",
+        walls: "NDArray[np.float64]",
+    ) -> None:
+        """Numbers of one name, in order."""
+        near = np.abs(steps) <= _MOST
+        if not near.all():
+            return self.put_many(tag, quantity, steps[near], values[near], lines[near], seats[near], walls[near])
+        if not len(steps):
+            return None
+        track = self.tracks.get(tag)
+        if track is None:
+            track = self.tracks[tag] = Track(self.file, tag, quantity)
+        return track.put_many(steps, values, lines, seats, walls)
 
     def happened(self, kind: HappeningKind, step: int | None, line: int, seat: int, words: str) -> None:
         count = self._told[kind] = self._told.get(kind, 0) + 1
@@ -203,3 +253,17 @@ def number_of(text: str) -> float:
             return math.nan
         raise ValueError(text)
     return float(lower.removesuffix(".0") if "inf" in lower else lower)
+
+
+def numbers_of(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Of many texts. ValueError if one is no number."""
+    try:
+        return np.frombuffer(array("d", map(float, texts)))
+    except ValueError:
+        return np.array(list(map(number_of, texts)), np.float64)
+
+
+def exact_scale(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Loss scales of which logarithms to base 2 are told."""
+    near = np.abs(logarithms) < 1000
+    return np.where(near, np.exp2(np.where(near, logarithms, 0.0)), logarithms)

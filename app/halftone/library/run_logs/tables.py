@@ -5,19 +5,26 @@ import json
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from halftone.library.run_logs.lines import Piece, pieces
-from halftone.library.run_logs.series import Collector, quantity_of
-from halftone.library.run_logs.text import Reader
+import numpy as np
+from numpy.typing import NDArray
+
+from halftone.library.run_logs.lines import PIECE, Piece, blocks
+from halftone.library.run_logs.series import Collector, Quantity, exact_scale, numbers_of, quantity_of
+from halftone.library.run_logs.text import WALLS, Reader, column_quantity
 
 _STEPS: Final = ("global_step", "_step", "step", "iteration", "iter", "steps", "trainer/global_step", "epoch")
 _EXPORT: Final = {"wall time", "step", "value"}
 _DELIMITERS: Final = ",;\t"
 _ENTRY: Final = re.compile(r"\{[^{}]{1,20000}\}")
+_LAST: Final = 10**17
+"""The last number that is a step."""
+_EARLIEST: Final = 1e8
+"""Seconds since 1970 above which a number is a time."""
 _MOST: Final = 2**28
 """Bytes of a JSON file that is read whole."""
 
@@ -28,27 +35,88 @@ def is_table(path: Path) -> bool:
 
 def read_table(path: Path, into: Collector) -> None:
     """Columns that are known by their names; a table without one gives nothing. OSError if it cannot be read."""
-    source = pieces(path)
-    first = next(source, None)
-    if first is None:
-        return
-    delimiter = max(_DELIMITERS, key=first.text.count)
-    names = _row(first.text, delimiter)
+    table: _Table | None = None
+    for block in blocks(path):
+        text = block.text.replace("\r\n", "\n")
+        number = block.number
+        if table is None:
+            head = PIECE.match(text)
+            first, text = (head.group(1), text[head.end() :]) if head else (text, "")
+            number += not head or head.group(2) != "\r"
+            table = _table_of(first, path.stem, into)
+        if table is None:
+            return
+        table.take(text, number)
+        into.on_way(block.share)
+
+
+def _table_of(first: str, stem: str, into: Collector) -> "_Table | None":
+    """None where no column is known. stem: of the file's name, which stands for the one column of an export."""
+    delimiter = max(_DELIMITERS, key=first.count)
+    names = _row(first, delimiter)
     if {name.lower() for name in names} == _EXPORT:
         names = ["wall_time" if name.lower() == "wall time" else name for name in names]
-        names = [path.stem if name.lower() == "value" else name.lower() for name in names]
-    if not any(map(quantity_of, names)):
-        return
-    reader = Reader(into)
-    for piece, row in _rows(source, delimiter):
-        record = {name: cell for name, cell in zip(names, row, strict=False) if cell.strip()}
-        reader.row(record, _STEPS, piece)
+        names = [stem if name.lower() == "value" else name.lower() for name in names]
+    return _Table(names, delimiter, into) if any(map(quantity_of, names)) else None
 
 
-def _rows(source: Iterator[Piece], delimiter: str) -> Iterator[tuple[Piece, list[str]]]:
-    for piece in source:
-        if piece.text.strip():
-            yield piece, _row(piece.text, delimiter)
+class _Column(NamedTuple):
+    place: int
+    name: str
+    quantity: Quantity
+
+
+class _Table:
+    """Takes blocks of lines: by columns where all is plain, else line by line."""
+
+    def __init__(self, names: list[str], delimiter: str, into: Collector) -> None:
+        self._names = names
+        self._delimiter = delimiter
+        self._into = into
+        self._reader = Reader(into)
+        self._steps = [names.index(name) for name in _STEPS if name in names]
+        self._walls = [names.index(name) for name in WALLS if name in names]
+        self._kept = [_Column(at, name, known) for at, name in enumerate(names) if (known := column_quantity(name))]
+
+    def take(self, text: str, number: int) -> None:
+        plain = not ('"' in text or "\r" in text) and len(set(self._names)) == len(self._names)
+        if not (plain and self._by_columns(text, number)):
+            for found in PIECE.finditer(text):
+                self._by_line(found.group(1), number)
+                number += found.group(2) != "\r"
+
+    def _by_line(self, text: str, number: int) -> None:
+        if text.strip():
+            row = zip(self._names, _row(text, self._delimiter), strict=False)
+            self._reader.row({name: cell for name, cell in row if cell.strip()}, _STEPS, Piece("", number))
+
+    def _by_columns(self, text: str, number: int) -> bool:
+        """False, and nothing taken, where a cell is not what it should be."""
+        lines = text.removesuffix("\n").split("\n")
+        columns = list(zip_longest(*[line.split(self._delimiter) for line in lines], fillvalue=""))
+        columns += [("",) * len(lines)] * (len(self._names) - len(columns))
+        try:
+            steps = np.array(list(map(int, columns[self._steps[0]])), np.int64)
+            walls = np.array(list(map(float, columns[self._walls[0]]))) if self._walls else np.full(len(lines), math.nan)
+            found = [(column, _filled(columns[column.place])) for column in self._kept]
+        except (ValueError, IndexError, OverflowError):
+            return False
+        if (np.abs(steps) > _LAST).any() or (walls <= _EARLIEST).any():
+            return False
+        for column, (at, values) in found:
+            if len(at):
+                exact = exact_scale(values) if column.name.endswith("log_scale") else values
+                seats = self._reader.seat + 1 + at
+                self._into.put_many(column.name, column.quantity, steps[at], exact, number + at, seats, walls[at])
+        self._reader.seat += len(lines)
+        self._reader.told = True
+        return True
+
+
+def _filled(column: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(rows with a cell that is not empty, their numbers). ValueError if one is no number."""
+    at = np.fromiter(map(bool, column), np.bool_, len(column)).nonzero()[0]
+    return at, numbers_of(list(filter(None, column)))
 
 
 def _row(text: str, delimiter: str) -> list[str]:

@@ -4,15 +4,17 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from halftone.library.run_logs.lines import Piece, pieces
+from halftone.library.run_logs.lines import Piece
 from halftone.library.run_logs.said import happening_in, reduced_scale
 from halftone.library.run_logs.series import NUMBER, Collector, HappeningKind, Quantity, number_of, quantity_of
 from halftone.library.run_logs.settings import settings_in
+from halftone.library.run_logs.shapes import Seen, Span, Value, json_spans, keys_in
 
-_HIT: Final = re.compile("loss|norm|lr|rate|scale")
+HITS: Final = ("loss", "norm", "lr", "rate", "scale")
+"""Of every name that is known one of these is a part."""
+_HIT: Final = re.compile("|".join(HITS))
 _NAME: Final = "abcdefghijklmnopqrstuvwxyz0123456789_./*-"
 _LONGEST: Final = 60
 """Letters of a name."""
@@ -35,54 +37,76 @@ _STEP: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"^\s*(\d{1,15}): (?=\{)")
 _STEPS: Final = ("global_step", "_step", "step", "iteration", "iter", "steps")
-_WALLS: Final = ("_timestamp", "timestamp", "wall_time", "time")
+WALLS: Final = ("_timestamp", "timestamp", "wall_time", "time")
 _JSON_MOST: Final = 30_000
 """Letters of a line of JSON; a longer one holds no numbers of training alone."""
 
 
 class Reader:
-    """Reads one file of text into a collector."""
+    """Reads one file of text into a collector, line by line.
+
+    bar: (step, of how many) of the bar that is longest, the one of the training; epochs: how many were done, where a bar of its
+    own counts them; counted: the last step by name; loss: (name, last number) of the loss of the training; begun: whether there
+    was one; told: whether any number came with its step; seat: how many lines were taken; seen: how the last line was understood,
+    None where it must not stand for others.
+    """
 
     def __init__(self, into: Collector) -> None:
-        self._into = into
-        self._seat = 0
-        self._bar: tuple[int, int] | None = None
-        """(step, of how many) of the bar that is longest: the one of the training."""
-        self._epochs: int | None = None
-        """How many epochs were done, where a bar of its own counts them."""
-        self._counted: dict[str, int] = {}
-        self._loss: tuple[str, float] = ("loss", 0.0)
-        """(name, last number) of the loss of the training."""
-        self._begun = False
-        self._told = False
-        """Whether any number came with its step."""
+        self.into = into
+        self.seat = 0
+        self.bar: tuple[int, int] | None = None
+        self.epochs: int | None = None
+        self.counted: dict[str, int] = {}
+        self.loss: tuple[str, float] = ("loss", 0.0)
+        self.begun = False
+        self.told = False
         self.step: int | None = None
+        self.seen: Seen | None = None
 
     def take(self, piece: Piece) -> None:
-        self._seat += 1
+        self.seat += 1
+        self.seen = None
         text = piece.text
         if not text or text.isspace():
             return
         if "{" in text and self._took_json(piece):
             return
         lower = text.lower() if text.isascii() else _lower(text)
-        bar = self._bar_step(lower) if "[" in text and "/" in text else None
+        bar = self._bar_of(lower) if "[" in text and "/" in text else None
         pairs = _pairs(text, lower)
         told = _STEP.search(lower) if pairs and bar is None and ("step" in lower or "iter" in lower) else None
-        if pairs and (told or bar or any(quantity != "rate" for _, quantity, _ in pairs)):
-            step = int(told.group(1)) if told else bar
-            self._put(pairs, step, piece, math.nan)
-        elif not self._begun:
-            self._into.settings += settings_in(text, lower, self._into.file, piece.number)
+        kept = pairs if told or bar or any(pair.quantity != "rate" for pair in pairs) else []
+        if kept:
+            step = int(told.group(1)) if told else bar.step if bar else None
+            self._put([(pair.name, pair.quantity, pair.value) for pair in kept], step, piece, math.nan)
+        elif not self.begun:
+            self.into.settings += settings_in(text, lower, self.into.file, piece.number)
         whole_bar = bar is not None and text.endswith("]") and "valid" not in lower
         kind = None if whole_bar else happening_in(text, lower)
         if kind is not None:
             self._happened(kind, piece)
+        elif self.begun and (bar or not _BAR.search(lower)):
+            self.seen = self._understood(text, kept, told, bar)
+
+    def _understood(self, text: str, pairs: "list[_Pair]", told: re.Match[str] | None, bar: "_Bar | None") -> Seen | None:
+        values = tuple(_value(pair.name, pair.quantity, pair.span) for pair in pairs)
+        fixed = tuple(pair.named for pair in pairs)
+        if bar:
+            of_loss = "loss" in text.lower()
+            if values and not of_loss:
+                return None  # whether it is the bar of the training depends on others
+            shape = Seen(text, "bar", bar.span, values, bar.total, bar.epoch, bar.of_epoch, of_loss=of_loss)
+            return shape._replace(fixed=(*fixed, bar.total_span))
+        if not values:
+            return None
+        if told:
+            return Seen(text, "own", told.span(1), values, fixed=(*fixed, (told.start(), told.start(1))))
+        return Seen(text, "under", None, values, fixed=fixed) if self.bar else None
 
     def _happened(self, kind: HappeningKind, piece: Piece) -> None:
-        step = self._bar[0] if self.step is None and self._bar else self.step
+        step = self.bar[0] if self.step is None and self.bar else self.step
         fatal = kind == "nan-loss" and "Error: " in piece.text
-        self._into.happened("error" if fatal else kind, step, piece.number, self._seat, piece.text)
+        self.into.happened("error" if fatal else kind, step, piece.number, self.seat, piece.text)
         if kind == "nan-loss":
             self._bad_loss(piece)
         scale = reduced_scale(piece.text) if kind == "skipped-step" else None
@@ -91,37 +115,36 @@ class Reader:
 
     def _bad_loss(self, piece: Piece) -> None:
         """A loss that is told in words alone, in the step after the last one that was shown."""
-        name, last = self._loss
+        name, last = self.loss
         if math.isfinite(last):
             told = _STEP.search(piece.text.lower())
             step = int(told.group(1)) if told else 1 if self.step is None else self.step + 1
             self._put([(name, "loss", math.nan)], step, piece, math.nan)
 
-    def _bar_step(self, text: str) -> int | None:
-        """The step of a bar; of one that counts the batches of an epoch the step since the beginning. text: in small letters."""
+    def _bar_of(self, text: str) -> "_Bar | None":
+        """A bar of the training; of one for each epoch the step since the beginning. text: in small letters."""
         found = _BAR.search(text)
         if found is None:
             return None
         done, total = int(found.group(1)), int(found.group(2))
         if _EPOCHS.match(text):
-            self._epochs = done
+            self.epochs = done
             return None
-        epoch = _EPOCH.search(text) if "epoch" in text else None
-        before = int(epoch.group(1)) if epoch else self._epochs if self._epochs and _OF_EPOCH.match(text) else None
-        if before is not None:
-            done, total = done + before * total, total * (before + 1)
         if _ASIDE.search(text, 0, found.start()):
             return None
-        if self._bar is None or total >= self._bar[1] or "loss" in text:
-            self._bar = (done, total)
-            return done
+        epoch = _EPOCH.search(text) if "epoch" in text else None
+        of_epoch = epoch is None and bool(_OF_EPOCH.match(text))
+        before = int(epoch.group(1)) if epoch else (self.epochs or 0) if of_epoch else 0
+        if self.bar is None or total * (before + 1) >= self.bar[1] or "loss" in text:
+            self.bar = (done + before * total, total * (before + 1))
+            return _Bar(self.bar[0], found.span(1), total, found.span(2), epoch.span(1) if epoch else None, of_epoch)
         return None
 
     def _took_json(self, piece: Piece) -> bool:
         """Whether the line is one object of JSON, with or without its step before it."""
         numbered = _NUMBERED.match(piece.text)
-        text = piece.text[numbered.end() :] if numbered else piece.text
-        text = text.strip()
+        begin = numbered.end() if numbered else 0
+        text = piece.text[begin:].strip()
         if not (text.startswith('{"') and text.endswith("}")) or len(text) > _JSON_MOST:
             return False
         try:
@@ -131,45 +154,94 @@ class Reader:
         record = dict(flat(content))
         step = int(numbered.group(1)) if numbered else whole(record, _STEPS)
         self.record(record, step, piece)
+        if step is not None and self.begun:
+            self.seen = self._object_seen(piece.text, content, record, numbered)
         return True
+
+    def _object_seen(self, text: str, content: Any, record: Mapping[str, Any], numbered: re.Match[str] | None) -> Seen | None:
+        """Where the numbers of an object stand; None if one that is kept is no plain number, or its step is no whole one."""
+        begin = numbered.end() if numbered else 0
+        spans = {name: (begin + start, begin + end) for name, (start, end) in json_spans(text[begin:], content).items()}
+        numbers = [name for name, value in record.items() if numeric(value) is not None]
+        named: list[tuple[str, Quantity]] = [(name, quantity) for name in numbers if (quantity := column_quantity(name))]
+        by = next((name for name in _STEPS if whole(record, (name,)) is not None), "")
+        step = numbered.span(1) if numbered else spans.get(by)
+        if step is None or not text[slice(*step)].isdigit() or not named or any(name not in spans for name, _ in named):
+            return None
+        wall = next((name for name in WALLS if (numeric(record.get(name)) or 0) > 1e8), "")
+        if wall and wall not in spans:
+            return None
+        values = tuple(_value(name, quantity, spans[name]) for name, quantity in named)
+        fixed = tuple((begin + start, begin + end) for start, end in keys_in(text[begin:]))
+        return Seen(text, "own", step, values, wall=spans.get(wall), fixed=fixed)
 
     def row(self, record: Mapping[str, Any], names: tuple[str, ...], piece: Piece) -> None:
         """A record of its own line, with its step under one of these names."""
-        self._seat += 1
+        self.seat += 1
         self.record(record, whole(record, names), piece)
 
     def record(self, record: Mapping[str, Any], step: int | None, piece: Piece) -> None:
         """Numbers by name, of one step."""
         found: list[tuple[str, Quantity, float]] = []
         for name, value in record.items():
-            quantity = "scale" if name == "scale" else quantity_of(name)
+            quantity = column_quantity(name)
             number = None if quantity is None else numeric(value)
             if quantity is not None and number is not None:
                 found.append((name, quantity, number))
         if step is None and not any(quantity != "rate" for _, quantity, _ in found):
             return
-        walls = (numeric(record.get(name)) for name in _WALLS)
+        walls = (numeric(record.get(name)) for name in WALLS)
         self._put(found, step, piece, next((wall for wall in walls if wall is not None and wall > 1e8), math.nan))
 
     def _put(self, found: list[tuple[str, Quantity, float]], step: int | None, piece: Piece, wall: float) -> None:
         for tag, quantity, value in found:
-            self._told = self._told or step is not None or self._bar is not None
+            self.told = self.told or step is not None or self.bar is not None
             at = self._unstepped(tag, quantity) if step is None else step
-            self._counted[tag] = at
+            self.counted[tag] = at
             exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
-            self._into.put(tag, quantity, at, exact, piece.number, self._seat, wall, counted=step is None and not self._told)
+            self.into.put(tag, quantity, at, exact, piece.number, self.seat, wall, counted=step is None and not self.told)
             self.step = at
             if quantity == "loss":
-                self._begun = True
-                self._loss = (tag, exact)
+                self.begun = True
+                self.loss = (tag, exact)
 
     def _unstepped(self, tag: str, quantity: Quantity) -> int:
         """The step of a number that stands without one: that of the bar, the last one that was told, or its count."""
-        if self._bar:
-            return self._bar[0]
-        if self._told and self.step is not None and quantity in {"scale", "gradient", "rate"}:
+        if self.bar:
+            return self.bar[0]
+        if self.told and self.step is not None and quantity in {"scale", "gradient", "rate"}:
             return self.step
-        return self._counted.get(tag, 0) + 1
+        return self.counted.get(tag, 0) + 1
+
+
+class _Bar(NamedTuple):
+    """span, total_span, epoch: where its step, its length and the number of its epoch stand; total: its length itself."""
+
+    step: int
+    span: Span
+    total: int
+    total_span: Span
+    epoch: Span | None
+    of_epoch: bool
+
+
+class _Pair(NamedTuple):
+    """A name and a number. named, span: where the two stand."""
+
+    name: str
+    quantity: Quantity
+    value: float
+    named: Span
+    span: Span
+
+
+def _value(name: str, quantity: Quantity, span: Span) -> Value:
+    return Value(name, quantity, span, doubled=name.endswith("log_scale"))
+
+
+def column_quantity(name: str) -> Quantity | None:
+    """What a column or an entry stands for; "scale" alone only there."""
+    return "scale" if name == "scale" else quantity_of(name)
 
 
 def _lower(text: str) -> str:
@@ -178,9 +250,9 @@ def _lower(text: str) -> str:
     return lower if len(lower) == len(text) else "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
-def _pairs(text: str, lower: str) -> list[tuple[str, Quantity, float]]:
-    """(name, what it is, number) as they stand in a line; of several with one name the last. lower: it in small letters."""
-    found: dict[str, tuple[Quantity, float]] = {}
+def _pairs(text: str, lower: str) -> "list[_Pair]":
+    """Names and numbers as they stand in a line; of several with one name the last. lower: it in small letters."""
+    found: dict[str, _Pair] = {}
     end = 0
     for hit in _HIT.finditer(lower):
         tail = _TAIL.match(lower, hit.end()) if hit.start() >= end else None
@@ -190,9 +262,9 @@ def _pairs(text: str, lower: str) -> list[tuple[str, Quantity, float]]:
         name = " ".join(text[start : tail.end(1)].split())
         quantity = quantity_of(name) if tail.end(1) - start <= _LONGEST else None
         if quantity is not None:
-            found[name] = (quantity, number_of(tail.group(2)))
+            found[name] = _Pair(name, quantity, number_of(tail.group(2)), (start, tail.start(2)), tail.span(2))
             end = tail.end()
-    return [(name, quantity, value) for name, (quantity, value) in found.items()]
+    return list(found.values())
 
 
 def _begin(lower: str, start: int) -> int:
@@ -237,10 +309,3 @@ def whole(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
         if number is not None and math.isfinite(number) and abs(number) < 1e18:
             return int(number)
     return None
-
-
-def read_text(path: Path, into: Collector) -> None:
-    """Read a file of text; OSError if it cannot be read."""
-    reader = Reader(into)
-    for piece in pieces(path):
-        reader.take(piece)

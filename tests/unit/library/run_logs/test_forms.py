@@ -7,9 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from tests.helpers.run_logs import BAD, events, kohya, metrics_csv, record, scalar_event, trainer_state
 
+from halftone.library.run_logs import events as event_files
+from halftone.library.run_logs import tables
 from halftone.library.run_logs.checkpoints import step_in_name
 from halftone.library.run_logs.folder import Run, read_run
 from halftone.library.run_logs.settings import NAMES, STEMS
@@ -213,3 +217,73 @@ def test_a_whole_folder(tmp_path: Path) -> None:
         (11, 0, True),
     ]
     assert run.checkpoints[1].kinds == {"F16": (1, 1), "F32": (1, 0)}
+
+
+def test_events_are_read_alike_together_and_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of any length, several tags, both forms of scalars, and records that are none of them."""
+    steps = [0, 1, 127, 128, 16383, 16384, 2**31, 2**40, 2**62, *range(300)]
+    made = [scalar_event(tag, at / 7, step, 1.7e9 + at) for at, step in enumerate(steps) for tag in ("loss", "lr/unet", "x")]
+    made[40:40] = [b"", b"\x00", b"\xff" * 30, scalar_event("loss", BAD, 5), scalar_event("loss", math.inf, 6, 0.0)] * 3
+    known = zlib.decompress(base64.b64decode(WRITTEN_BY_TENSORBOARD))
+    (tmp_path / EVENTS).write_bytes(b"".join(map(record, made)) + known)
+
+    def read() -> tuple[object, ...]:
+        run = read_run(tmp_path)
+        rows = {one.tag: [repr(point) for point in map(one.__getitem__, range(len(one)))] for one in run.tracks}
+        return rows, sorted(run.notes)
+
+    together = read()
+    monkeypatch.setattr(event_files, "_LAYOUTS", 0)
+    alone = read()
+    monkeypatch.setattr(event_files, "_LAYOUTS", 32)
+    monkeypatch.setattr(event_files, "_CHUNK", 100)
+    assert together == alone == read()
+
+
+@pytest.mark.parametrize("at", [3, 9, 14, 60, 200])
+def test_what_stands_before_a_wrong_checksum_counts(tmp_path: Path, at: int) -> None:
+    records = [record(scalar_event("loss", 0.5, step)) for step in range(12)]
+    data = bytearray(b"".join(records))
+    data[at] ^= 1
+    (tmp_path / EVENTS).write_bytes(data)
+    run = read_run(tmp_path)
+    assert [one.code for one in run.notes] == ["damaged"]
+    assert sum(map(len, run.tracks)) == at // len(records[0])
+
+
+def test_large_records_are_passed_over(tmp_path: Path) -> None:
+    """Pictures between the numbers, also longer ones than what is read in one go."""
+    loss = [record(scalar_event("loss", 0.5, step)) for step in range(3)]
+    large = [record(bytes(20_000)), record(bytes(5_000_000))]
+    (tmp_path / EVENTS).write_bytes(loss[0] + large[0] + loss[1] + large[1] + loss[2])
+    assert [step for step, _ in losses(read_run(tmp_path))["loss"]] == [0, 1, 2]
+    (tmp_path / EVENTS).write_bytes(loss[0] + large[1][:-500])
+    assert [one.code for one in read_run(tmp_path).notes] == ["cut-off"]
+
+
+_CELLS = st.sampled_from(("", "", "0.5", "nan", "inf", "nan.0", "1e-5", "x", " ", "7", '"8"', "-1", "1.5"))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(st.sampled_from(("step", "epoch", "train_loss", "lr", "log_scale", "timestamp", "other", "step")), max_size=6),
+    rows=st.lists(st.lists(_CELLS, max_size=7), max_size=6),
+    whole=st.booleans(),
+)
+def test_tables_are_read_alike_by_columns_and_by_lines(
+    tmp_path: Path, names: list[str], rows: list[list[str]], whole: bool
+) -> None:
+    head = [*names, "loss"]
+    told = [
+        [str(at) if whole and name == "step" else cell for name, cell in zip(head, row, strict=False)]
+        for at, row in enumerate(rows)
+    ]
+    lines = [",".join(row) for row in (head, *told)]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    by_columns = read_run(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables._Table, "_by_columns", lambda *_: False)
+        by_lines = read_run(tmp_path)
+    assert {tag: repr(values) for tag, values in losses(by_columns).items()} == {
+        tag: repr(values) for tag, values in losses(by_lines).items()
+    }
