@@ -40,7 +40,7 @@ _PRIVATE: Final = frozenset({"pictures", "output", "word", "test_prompt", "left_
 def as_html(record: RunRecord, report: TrainReport | None = None, language: Language = ENGLISH) -> str:
     """One page, which needs nothing from elsewhere. report: of a training that has ended."""
     say = language.say
-    tone = "warn" if record.stopped else "ok"
+    tone = "warn" if record.stopped or record.config.guard == "off" else "ok"
     title = language.words(report_words(report)) if report else say("Step {0} of {1}", record.step, record.steps)
     body = [
         f'<h1 class="{tone}">{title}</h1>',
@@ -62,7 +62,7 @@ def _facts(record: RunRecord, report: TrainReport | None, language: Language) ->
     parts = [say("LoRA {0} on {1}", record.config.name, PurePath(record.config.model.replace("\\", "/")).name)]
     if record.begins is not None:
         parts.append(DTYPE_NAMES[record.begins.dtype])
-        parts.append(say("{0} pictures", len(record.begins.pictures)))
+        parts.append(say("{0} pictures", sum(1 for picture in record.begins.pictures if not picture.problem)))
     if report is not None:
         parts += [html.escape(elapsed(report.seconds)), say("loss {0}", f"{report.loss:.4g}")]
     parts.append(f"Halftone {html.escape(__version__)}")
@@ -70,6 +70,8 @@ def _facts(record: RunRecord, report: TrainReport | None, language: Language) ->
 
 
 def _events(record: RunRecord, language: Language) -> str:
+    if not record.caught and record.config.guard == "off":
+        return f"<p>{language.say('Nothing was watched: the guard was off.')}</p>"
     if not record.caught:
         return f"<p>{language.say('No bad number appeared.')}</p>"
     rows: list[str] = []

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import msgspec
 from tests.helpers import samples
 
-from halftone.contract.training import TrainConfig
+from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.health.training_export import as_html, chart_svg
 from halftone.health.training_record import RunRecord
 
@@ -57,6 +57,25 @@ def test_an_unwatched_run_shows_no_green_dot() -> None:
     svg = chart_svg(record(msgspec.structs.replace(CONFIG, guard="off")))
     assert 'class="made"' not in svg
     assert "nothing is watched" in svg
+
+
+def test_of_a_run_that_nobody_watched_the_page_claims_nothing() -> None:
+    off = msgspec.structs.replace(CONFIG, guard="off")
+    blind = msgspec.structs.replace(samples.train_report(off), caught=(), guarded=False, bad_losses=3)
+    page = as_html(record(off, bad=None), blind)
+    assert "No bad number appeared" not in page
+    assert "Nothing was watched: the guard was off." in page
+    assert '<h1 class="warn">' in page
+    assert '<h1 class="warn">' in as_html(record(off, bad=None))
+    assert '<h1 class="ok">' in as_html(record(bad=None))
+
+
+def test_pictures_that_were_not_used_are_not_counted() -> None:
+    made = record()
+    assert made.begins is not None
+    broken = TrainPicture(name="b.png", problem="unreadable")
+    made.take(msgspec.structs.replace(made.begins, pictures=(*made.begins.pictures, broken)))
+    assert f"{len(made.begins.pictures) - 1} pictures" in as_html(made)
 
 
 def test_names_are_safe_in_html() -> None:
