@@ -387,3 +387,27 @@ def test_each_of_two_guards_clips_with_the_norm_of_what_its_own_optimizer_trains
         by_hand_optimizer.step()
         theirs.zero_grad()
     assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+def test_a_loss_scale_is_called_needless_only_after_a_pass_without_half_precision() -> None:
+    for half in (True, False):
+        network = nn.Linear(4, 4)
+        guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), scaler=torch.amp.GradScaler("cpu"))
+        assert "loss-scale-useless" not in {omen.code for omen in guard.omens}
+
+        def loss(network: nn.Linear = network, half: bool = half) -> torch.Tensor:
+            with torch.autocast("cpu", torch.float16, enabled=half):
+                return network(torch.ones(2, 4)).float().mean()
+
+        guard.step(loss)
+        assert ("loss-scale-useless" in {omen.code for omen in guard.omens}) is not half
+
+
+@pytest.mark.logs("step 1: layer reached")
+def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "halftone.training.guard.core")
+    network = nn.Sequential()
+    network.add_module("layer", nn.Linear(1, 1, bias=False).half())
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), on_bad="skip", forecast="off")
+    torch.nn.init.constant_(network[0].weight, 2.0)  # type: ignore[arg-type]
+    guard.step(lambda: network(torch.full((1, 1), 6e4, dtype=torch.float16)).float().mean())

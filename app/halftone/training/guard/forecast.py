@@ -56,12 +56,13 @@ def run_facts(
     networks = named_networks(model)
     names = {id(p): name for name, p in named_parameters(networks).items()}
     stored = [p.dtype for network in networks.values() for p in network.parameters() if p.is_floating_point()]
+    known = bool(fed) or any(dtype != torch.float32 for dtype in stored)  # before a pass, autocast may yet make it half
     computes = autocast or (max(set(stored), key=stored.count) if stored else torch.float32)
     return RunFacts(
         groups=tuple(fact for group in optimizer.param_groups for fact in _group_facts(group, optimizer, names)),
         computes=NAMES.get(computes, "float32"),
         clip=clip,
-        scale=float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() else None,
+        scale=float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() and known else None,
         norms=tuple(_bad_norms(networks)),
         broken=tuple(n for n, p in named_parameters(networks).items() if not math.isfinite(peak(p.detach()))),
         data=tuple(_fed(fed or {})),

@@ -26,7 +26,8 @@ def told(caught: Caught) -> str:
     if caught.restored_to is not None and caught.restored_to < caught.step - 1:
         did = f"The weights are those after step {caught.restored_to} again: the steps since are lost."
     fed = f" It was fed with {', '.join(caught.items)}." if caught.items else ""
-    return f"step {caught.step}: {why[:1].upper()}{why[1:]}{exact}{fed} {did}"
+    why = why if caught.name else why[:1].upper() + why[1:]
+    return f"step {caught.step}: {why}{exact}{fed} {did}"
 
 
 def foreseen(omen: Omen) -> str:
