@@ -6,6 +6,7 @@ import math
 import os
 import random
 import sys
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -18,18 +19,23 @@ from tests.gui.shots import Stage, landscape, png
 from tests.helpers import samples
 
 from halftone.contract.errors import ErrorFacts
+from halftone.contract.facts import MemoryFacts
 from halftone.contract.messages import (
     JobEnded,
     JobStarted,
+    MemoryChanged,
+    PhaseChanged,
     TestPicture,
     TrainBegins,
     TrainCaught,
     TrainHeld,
     TrainSaved,
     TrainStep,
+    TrainUnsaved,
 )
 from halftone.contract.training import Caught, Omen, TrainConfig, TrainPicture, TrainReport
 from halftone.gui.pages.train import TrainPage
+from halftone.health.training_record import packed_curve
 
 CONFIG: Final = TrainConfig(
     model="pocket", pictures="/pictures/paper cut", output="/loras", name="Paper cut style", size=512, test_prompt="a paper cut"
@@ -115,7 +121,78 @@ def held(stage: Stage) -> None:
 
 
 def loading(stage: Stage) -> None:
-    begin(stage)
+    page_of(stage)
+    stage.controller.training.start(CONFIG)
+    job = stage.controller.training.job
+    assert job is not None
+    stage.play(JobStarted(job=job.id, kind="train"))
+    stage.play(PhaseChanged(job=job.id, phase="load", done=2_100_000_000, total=6_900_000_000))
+
+
+def reading(stage: Stage) -> None:
+    """Captions and pictures, by the model."""
+    loading(stage)
+    job = stage.controller.training.job
+    assert job is not None
+    stage.play(PhaseChanged(job=job.id, phase="encode", done=31, total=85))
+
+
+def refused(stage: Stage) -> None:
+    """A training that could not begin."""
+    checked(stage)
+    page_of(stage).start()
+    job = stage.controller.training.job
+    assert job is not None
+    stage.play(JobStarted(job=job.id, kind="train"))
+    error = ErrorFacts(code="output-not-folder", facts={"path": "/loras/Paper cut style"})
+    stage.play(JobEnded(job=job.id, outcome="failed", error=error))
+
+
+def unsaved(stage: Stage) -> None:
+    """What cannot be written, and a test picture that cannot be made."""
+    job = train(stage, bad=())
+    full = ErrorFacts(code="disk-full", facts={"need": "128 MB", "free": "3 MB", "folder": "/loras"})
+    stage.play(TrainUnsaved(job=job, step=910, error=full))
+    stage.play(TestPicture(job=job, step=912, path="", prompt=PROMPT, seed=7, error=full))
+
+
+def table(stage: Stage) -> None:
+    """The steps in a table."""
+    train(stage)
+    page = page_of(stage)
+    page.refresh()
+    page.card.acted.emit("close")
+    page.header.as_table.setChecked(True)
+
+
+def no_room(stage: Stage) -> None:
+    """A training that does not fit."""
+    checked(stage)
+    stage.play(MemoryChanged(memory=MemoryFacts(total=150_000_000, own=0, others=20_000_000)))
+    page_of(stage).form.take(msgspec.structs.replace(page_of(stage).form.config(), batch=8))
+    stage.settle(500)
+
+
+def resumed(stage: Stage) -> None:
+    """One that went on: the curve from before stands there."""
+    page_of(stage)
+    stage.controller.training.start(CONFIG)
+    job, dice = stage.controller.training.job, random.Random(7)
+    assert job is not None
+    stage.play(JobStarted(job=job.id, kind="train"))
+    losses = array("f", [0.085 + 0.08 * math.exp(-step / 380) + dice.gauss(0, 0.008) for step in range(600)])
+    norms = array("f", [0.2 * math.exp(dice.gauss(0, 0.25)) for _ in range(600)])
+    pictures = tuple(TrainPicture(name=f"IMG_{n:04}.png", width=640, height=512, caption="a hill") for n in range(42))
+    begins = TrainBegins(
+        job=job.id, config=CONFIG, pictures=pictures, omens=(), dtype="float16", folder="/loras/run", first=601,
+        caught=(samples.caught(320),),
+    )  # fmt: skip
+    stage.play(begins, packed_curve(losses, norms))
+    for step in range(601, 700):
+        loss = 0.1 + dice.gauss(0, 0.008)
+        stage.play(
+            TrainStep(job=job.id, step=step, steps=CONFIG.steps, loss=loss, norm=0.2, rate=1e-4, scale=32768.0, seconds=0.543)
+        )
 
 
 def waiting(stage: Stage) -> None:
@@ -138,6 +215,7 @@ def done(stage: Stage) -> None:
 
 def kept(stage: Stage) -> None:
     job = train(stage, steps=912, bad=())
+    stage.play(TrainSaved(job=job, step=912, path="/loras/Paper cut style.safetensors"))
     stage.play(JobEnded(job=job, outcome="done", report=report(912)))
 
 
@@ -182,7 +260,8 @@ def foreseen(stage: Stage) -> None:
     begins = stage.controller.training.record
     assert begins is not None
     assert begins.begins is not None
-    stage.play(msgspec.structs.replace(begins.begins, job=job, omens=(OMEN,)))
+    fast = msgspec.structs.replace(CONFIG, learning_rate=0.01)
+    stage.play(msgspec.structs.replace(begins.begins, job=job, omens=(OMEN,), config=fast))
 
 
 STATES: Final[dict[str, Callable[[Stage], None]]] = {
@@ -191,6 +270,12 @@ STATES: Final[dict[str, Callable[[Stage], None]]] = {
     "checked": checked,
     "foreseen": foreseen,
     "loading": loading,
+    "reading": reading,
+    "refused": refused,
+    "unsaved": unsaved,
+    "table": table,
+    "no-room": no_room,
+    "resumed": resumed,
     "waiting": waiting,
     "running": running,
     "caught": caught,

@@ -130,6 +130,8 @@ def _job_activity(job: Job) -> str:
         return tr("Writing a repaired copy of {0}", job.title)
     if job.kind == "Train" and job.phase is None:
         return tr("Training, step {0} of {1}", figures.group(job.done), figures.group(job.total)) if job.total else tr("Training")
+    if job.kind == "Train" and job.phase == "encode":
+        return tr("Reading captions and pictures")
     if job.phase == "upscale":
         return listed(phase_sentence("upscale"), tile_words(job))
     if job.phase == "denoise" and job.total:

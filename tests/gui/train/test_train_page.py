@@ -531,8 +531,9 @@ def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, q
     assert desk.page.form.pictures.words() == "3, 1 captioned"
     assert "2 pictures are used." in desk.page.checked.words.text()
     listed = desk.page.checked.list
-    assert [listed.item(place).text() for place in range(listed.count())] == ["b.png   uniformly white", "c.png   cannot be read"]
-    listed.item(0).setCheckState(Qt.CheckState.Checked)
+    items = [listed.topLevelItem(place) for place in range(listed.topLevelItemCount())]
+    assert [(item.text(0), item.text(1)) for item in items] == [("b.png", "uniformly white"), ("c.png", "cannot be read")]
+    items[0].setCheckState(0, Qt.CheckState.Checked)
     desk.page.refresh()
     assert desk.page.form.config().left_out == ("b.png",)
     assert "1 picture is used." in desk.page.checked.words.text()
@@ -638,6 +639,29 @@ def test_prodigy_is_given_a_rate_of_its_own_unless_one_was_chosen(desk: Desk) ->
     own = msgspec.structs.replace(CONFIG, optimizer="prodigy", learning_rate=1e-4)
     form.take(own)
     assert form.config() == own
+
+
+def test_settings_that_a_model_learns_well_with_are_taken_where_none_were_chosen(qtbot: QtBot) -> None:
+    form = TrainForm(lambda: "/out")
+    qtbot.addWidget(form)
+    plain, noted = kit.MODEL, msgspec.structs.replace(kit.MODEL, id="noted", training={"learning_rate": 3e-3, "rank": 4})
+    other = msgspec.structs.replace(kit.MODEL, id="other", training={"learning_rate": 2e-3})
+
+    def shown() -> tuple[float, int]:
+        return form.config().learning_rate, form.config().rank
+
+    form.suit(noted)
+    assert shown() == (3e-3, 4)
+    form.suit(other)
+    assert shown() == (2e-3, 16)
+    form.row("learning_rate").set_value(5e-3)
+    form.suit(noted)
+    assert shown() == (5e-3, 4)
+    form.take(msgspec.structs.replace(CONFIG, learning_rate=1e-4, rank=4))
+    form.suit(plain)
+    assert shown() == (1e-4, 4), "what is taken over was chosen"
+    form.suit(noted)
+    assert shown() == (3e-3, 4)
 
 
 def test_an_optimiser_that_is_not_installed_is_not_offered(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,13 +227,15 @@ class TrainPage(Page):
         config = self.form.config()
         model = next((model for model in models if model.id == config.model), None)
         self.check.look(config, model)
+        if model is not None:
+            self.form.suit(model)
         state = self._controller.state
         if state.device is not None:
             auto = state.self_test.auto if state.self_test is not None else self._controller.precision[0]
             self.room.look(config, model, auto, state.device.backend, state.memory)
         found = found_words(self.check.pictures) if self.check.pictures is not None else ""
         self.form.pictures.show_words(found if config.pictures else "")
-        self.checked.show_check(self.check, config.pictures, config.left_out)
+        self.checked.show_check(self.check, config)
 
     def _view(self) -> QWidget:
         """The newest training; what was chosen for another one; else an invitation."""

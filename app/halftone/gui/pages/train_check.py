@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
+from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
-from halftone.contract.training import TrainPicture
+from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.gui.control.training_pictures import PictureCheck
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.text import error_remedy, error_sentence
+from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import ElidedLabel, IconLabel, button, card, column, label, row, set_tone
 from halftone.health.training_words import picture_words
 
@@ -43,7 +44,12 @@ class CheckView(QWidget):
         self.folder = ElidedLabel("", "small", "muted")
         self._again = button(tr("Read again"), "link", clicked=self.again.emit)
         self.words = label("", "body", "secondary", wrap=True)
-        self.list = QListWidget()
+        self.list = QTreeWidget()
+        self.list.setColumnCount(2)
+        self.list.setHeaderHidden(True)
+        self.list.setRootIsDecorated(False)
+        self.list.setUniformRowHeights(True)
+        self.list.header().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         self.list.setAccessibleName(tr("Pictures to look at"))
         self.list.itemChanged.connect(self._changed)
         head = row(self._icon, self.title, self._again, spacing=10)
@@ -55,8 +61,9 @@ class CheckView(QWidget):
         layout.addStretch(1)
         self.setLayout(layout)
 
-    def show_check(self, check: PictureCheck, folder: str, left_out: Sequence[str]) -> None:
+    def show_check(self, check: PictureCheck, config: TrainConfig) -> None:
         """What is known of the folder."""
+        folder, left_out = config.pictures, config.left_out
         self.folder.set_text(folder)
         self._again.setVisible(not check.busy)
         if check.error is not None:
@@ -64,19 +71,25 @@ class CheckView(QWidget):
         elif check.pictures is None:
             self._tell("loader-circle", "text-secondary", tr("Looking at the pictures…"), "")
         else:
-            self._tell_found(check.pictures, left_out)
+            self._tell_found(check.pictures, config)
         self._fill(check.pictures or (), left_out)
 
-    def _tell_found(self, pictures: Sequence[TrainPicture], left_out: Sequence[str]) -> None:
-        count = len(used(pictures, left_out))
+    def _tell_found(self, pictures: Sequence[TrainPicture], config: TrainConfig) -> None:
+        count = len(used(pictures, config.left_out))
+        title = tr("Pictures: {0}", found_words(pictures))
+        if not count:
+            self._tell("octagon-alert", "danger", title, tr("None of these pictures can be used."))
+            return
         odd = [picture for picture in pictures if picture_words(picture) is not None]
         words = tr("1 picture is used.") if count == 1 else tr("{0} pictures are used.", count)
+        often = max(1, round(config.steps * config.batch * config.accumulate / count))
+        words = sentences(words, tr("Each is seen about {0} times.", figures.group(often)))
         if not odd:
             words = sentences(words, tr("All are sound and captioned."))
         else:
             words = sentences(words, tr("Look at these; what is ticked is left out."))
         icon, token = ("circle-check", "ok") if not odd else ("triangle-alert", "warn")
-        self._tell(icon, token, tr("Pictures: {0}", found_words(pictures)), words)
+        self._tell(icon, token, title, words)
 
     def _tell(self, icon: str, token: str, title: str, words: str) -> None:
         self._icon.set(icon, token)
@@ -94,23 +107,23 @@ class CheckView(QWidget):
         self.list.blockSignals(True)
         self.list.clear()
         for picture in odd:
-            self.list.addItem(_item(picture, out=picture.name in left_out))
+            self.list.addTopLevelItem(_item(picture, out=picture.name in left_out))
         self.list.blockSignals(False)
         self.list.setFixedHeight(min(420, 4 + _LINE * max(1, len(odd))))
 
-    def _changed(self, _item: QListWidgetItem) -> None:
-        items = (self.list.item(place) for place in range(self.list.count()))
-        ticked = [item for item in items if item.checkState() == Qt.CheckState.Checked]
-        self.left_out.emit([item.data(Qt.ItemDataRole.UserRole) for item in ticked if item.flags() & Qt.ItemFlag.ItemIsEnabled])
+    def _changed(self, _item: QTreeWidgetItem, _column: int) -> None:
+        items = filter(None, (self.list.topLevelItem(place) for place in range(self.list.topLevelItemCount())))
+        ticked = [item for item in items if item.checkState(0) == Qt.CheckState.Checked]
+        self.left_out.emit([item.text(0) for item in ticked if item.flags() & Qt.ItemFlag.ItemIsEnabled])
 
 
-def _item(picture: TrainPicture, *, out: bool) -> QListWidgetItem:
+def _item(picture: TrainPicture, *, out: bool) -> QTreeWidgetItem:
     """A line with a tick; of one that cannot be used it cannot be taken off."""
     said = picture_words(picture)
-    made = QListWidgetItem(f"{picture.name}   {said.text(tr) if said else ''}")
-    made.setSizeHint(QSize(0, _LINE))
-    made.setData(Qt.ItemDataRole.UserRole, picture.name)
+    made = QTreeWidgetItem([picture.name, said.text(tr) if said else ""])
+    made.setSizeHint(0, QSize(0, _LINE))
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)
-    made.setCheckState(Qt.CheckState.Checked if out or picture.problem else Qt.CheckState.Unchecked)
+    made.setCheckState(0, Qt.CheckState.Checked if out or picture.problem else Qt.CheckState.Unchecked)
+    made.setToolTip(0, picture.caption)
     return made

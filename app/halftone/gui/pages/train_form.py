@@ -24,6 +24,7 @@ from halftone.gui.pages.train_fields import (
     TrainRow,
 )
 from halftone.gui.widgets.common import column, hline
+from halftone.library.training_settings import settings_of
 
 _SIZES = (256, 384, 512, 640, 768, 1024)
 _SEEDS = (0, 2**32 - 1)
@@ -53,7 +54,8 @@ class TrainForm(QWidget):
         super().__init__()
         self._default_output = default_output
         self._left_out: tuple[str, ...] = ()
-        self._taking = False
+        self._taking = self._chosen = False
+        self._suited_to, self._suited = "", dict[str, int | float]()
         self.model = ChoiceRow("model", tr("Base model"), tr("The model that the LoRA is made for. It stays as it is."))
         self.pictures = FolderRow(
             "pictures",
@@ -79,7 +81,7 @@ class TrainForm(QWidget):
             made.setLayout(column(*group, spacing=4, margins=(14, 9, 14, 9)))
             parts += [made, hline()]
         self.setLayout(column(*parts, self.more, more, hline(), spacing=0))
-        self.take(TrainConfig(model="", pictures="", output=""))
+        self._fill(TrainConfig(model="", pictures="", output=""))
         self.row("optimizer").changed.connect(self._optimizer_changed)
         for one in self.rows:
             one.changed.connect(self.changed)
@@ -214,7 +216,22 @@ class TrainForm(QWidget):
         return TrainConfig(**values, left_out=self._left_out)
 
     def take(self, config: TrainConfig) -> None:
-        """Show these."""
+        """Show these, which were chosen."""
+        self._fill(config)
+        self._chosen = True
+
+    def suit(self, model: ModelFacts) -> None:
+        """Settings that this model is known to learn well with, where nobody chose others."""
+        if model.id == self._suited_to:
+            return
+        usual, wanted = TrainConfig(model="", pictures="", output=""), settings_of(model)
+        for key in {*self._suited, *wanted} if not self._chosen else ():
+            one = self.row(key)
+            if one.value() == self._suited.get(key, getattr(usual, key)):
+                one.set_value(wanted.get(key, getattr(usual, key)))
+        self._suited_to, self._suited, self._chosen = model.id, wanted, False
+
+    def _fill(self, config: TrainConfig) -> None:
         self._taking = True
         for one in self.rows:
             one.set_value(getattr(config, one.key))

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
+from halftone.gui import theme
 from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.train_chart_paint import loss_text
@@ -10,6 +11,7 @@ from halftone.health.training_record import RunRecord
 from halftone.health.training_words import caught_line
 
 Index = QModelIndex | QPersistentModelIndex
+_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
 _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
 
@@ -39,6 +41,8 @@ class StepsModel(QAbstractTableModel):
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
             return self._head[section]
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _RIGHT if section < 4 else _LEFT
         return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
@@ -85,7 +89,10 @@ class StepsTable(QTableView):
         self.setShowGrid(False)
         self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(26)
+        self.setFont(theme.current().font("small", numbers=True))
         head = self.horizontalHeader()
+        head.setHighlightSections(False)
+        head.setFont(theme.current().font("small"))
         head.setSectionResizeMode(4, QHeaderView.ResizeMode.Stretch)
         for place, width in enumerate((90, 90, 120, 120)):
             self.setColumnWidth(place, width)
