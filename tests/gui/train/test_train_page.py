@@ -531,7 +531,7 @@ def test_the_folder_is_read_before_the_start_and_pictures_left_out(desk: Desk, q
     assert desk.page.form.pictures.words() == "3, 1 captioned"
     assert "2 pictures are used." in desk.page.checked.words.text()
     listed = desk.page.checked.list
-    items = [listed.topLevelItem(place) for place in range(listed.topLevelItemCount())]
+    items = [item for place in range(listed.topLevelItemCount()) if (item := listed.topLevelItem(place)) is not None]
     assert [(item.text(0), item.text(1)) for item in items] == [("b.png", "uniformly white"), ("c.png", "cannot be read")]
     items[0].setCheckState(0, Qt.CheckState.Checked)
     desk.page.refresh()
