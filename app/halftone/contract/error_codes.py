@@ -127,6 +127,7 @@ ErrorCode = Literal[
     "train-other-base",
     "train-no-optimizer",
     "train-no-run",
+    "train-running",
     "train-other-run",
     "train-pictures-changed",
     "train-state-unreadable",

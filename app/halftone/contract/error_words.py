@@ -328,6 +328,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{folder} is not the folder of a training.",
         "Choose the folder that lies beside the LoRA it was to become.",
     ),
+    "train-running": (
+        "The training in {folder} is running already.",
+        "Wait until it ends, or stop it where it runs.",
+    ),
     "train-other-run": (
         "The training in {folder} cannot go on with this: {detail}.",
         "Set it as it was, or start a new training.",

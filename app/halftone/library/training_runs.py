@@ -9,11 +9,14 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig
 from halftone.library.header import read_header
+from halftone.settings.folders import is_claimed
 
 _RUN: Final = "run.json"
 _STATE: Final = "state.safetensors"
 _NOTE: Final = "halftone.training"
 """As the trainer names them."""
+RUNNING: Final = ".running"
+"""In the folder of a run while it runs: whoever runs it has claimed this file."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def unfinished(output: str) -> tuple[BrokenRun, ...]:
-    """Runs in a folder of LoRAs that did not come to their last step, the newest first. What cannot be read is none."""
+    """Runs in a folder of LoRAs that did not come to their last step, the newest first. What cannot be read, or runs now, is
+    none.
+    """
     try:
         folders = [path.parent for path in Path(output).expanduser().glob(f"*/{_STATE}")]
     except OSError:
@@ -67,7 +72,7 @@ def _read(folder: Path) -> BrokenRun | None:
         note = msgspec.json.decode(read_header(folder / _STATE).metadata[_NOTE], type=_Note)
     except (OSError, KeyError, msgspec.MsgspecError, HalftoneError):
         return None
-    if not 0 < note.step < run.config.steps:
+    if not 0 < note.step < run.config.steps or is_claimed(folder / RUNNING):
         return None
     return BrokenRun(str(folder), run.config, note.step, kept=(folder.parent / run.file).exists())
 

@@ -1,6 +1,7 @@
 """New folders appear whole or not at all; what a run that was killed left behind, the next one clears away."""
 
 import contextlib
+import errno
 import secrets
 import shutil
 import sys
@@ -14,6 +15,10 @@ _ENDING: Final = ".halftone-part"
 _MARK: Final = ".halftone-part"
 """A file in each unfinished folder: what has none is not ours to remove. Whoever fills the folder holds a lock on it, which dies
 with its process, on another machine and in another container too; once the folder is whole, the file is empty."""
+
+
+_HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+"""What a system answers for a lock that somebody else holds: POSIX, then Windows."""
 
 
 @contextlib.contextmanager
@@ -67,6 +72,47 @@ def clear_leftovers(folder: Path) -> None:
     for part in folder.glob(f".*{_ENDING}"):
         if not part.is_symlink() and _is_abandoned(part / _MARK):
             shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def claimed(mark: Path) -> Generator[bool]:
+    """Claim what this file stands for until the block ends: the file is made, and gone afterwards. False: a process has it that
+    lives. Where the file system has no locks, or nothing can be written, everybody gets it.
+    """
+    try:
+        file = mark.open("ab")
+    except OSError:
+        yield True
+        return
+    with file:
+        held = _is_held(file)
+        try:
+            yield not held
+        finally:
+            if not held:
+                with contextlib.suppress(OSError):  # where an open file cannot go it goes below
+                    mark.unlink()
+    if not held and sys.platform == "win32":
+        with contextlib.suppress(OSError):
+            mark.unlink()
+
+
+def is_claimed(mark: Path) -> bool:
+    """Whether a process that lives has what this file stands for."""
+    try:
+        with mark.open("r+b") as file:
+            return _is_held(file)
+    except OSError:
+        return False
+
+
+def _is_held(file: IO[bytes]) -> bool:
+    """Whether somebody else has the lock; else it is ours until the file is closed."""
+    try:
+        _lock(file)
+    except OSError as error:
+        return error.errno in _HELD
+    return False
 
 
 def _is_abandoned(mark: Path) -> bool:

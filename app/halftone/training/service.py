@@ -25,7 +25,7 @@ class TrainingEngine(DiffusersEngine):
         check_config(command.config)
         model, _ = model_for(command.config)
         opened = open_run(command, model)
-        with quiet_libraries():
+        with opened.alone(), quiet_libraries():
             with opened.kept_if_begun():
                 prepared = self._prepared(opened, emit, control)
                 _check(control)

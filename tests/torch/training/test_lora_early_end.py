@@ -7,15 +7,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.helpers.tiny import save_tiny
-from tests.helpers.trainings import Control, Directed, draw_pictures, train
+from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, train
 
 from halftone.contract.engine import Control as EngineControl
 from halftone.contract.engine import Emit
+from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import AnyEvent, Generate, GenerateReport, TestPicture, Train, TrainSaved, TrainStep
 from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
+from halftone.library.training_runs import config_in, unfinished
 from halftone.settings.places import resources
 from halftone.training.lora.state import read_state
+from halftone.training.lora.steps import Unguarded
 from halftone.training.service import TrainingEngine
 
 
@@ -100,6 +103,51 @@ class Looks(Control):
     def _hear(self, event: AnyEvent) -> None:
         if isinstance(event, TrainStep) and event.step == 3:
             self.second_half_of_step_3 = self._count
+
+
+def test_a_run_that_is_going_is_neither_offered_nor_begun_again(wanted: TrainConfig, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(wanted, output=str(tmp_path), save_every=1)
+    refused: list[str] = []
+    offered: list[int] = []
+
+    def again(event: AnyEvent) -> None:
+        if isinstance(event, TrainStep) and event.step == 3:
+            offered.append(len(unfinished(str(tmp_path))))
+            with pytest.raises(HalftoneError) as raised:
+                train(wanted, resume=tmp_path / "lora")
+            refused.append(raised.value.code)
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(wanted, Directed(again))
+    assert (refused, offered) == (["train-running"], [0])
+    assert [run.step for run in unfinished(str(tmp_path))] == [2]
+    assert train(wanted, resume=tmp_path / "lora").steps == 4
+
+
+def test_a_run_goes_on_from_any_folder(wanted: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(wanted.model).parent)
+    begun = train(msgspec.structs.replace(wanted, model=Path(wanted.model).name, output=str(tmp_path), steps=1))
+    monkeypatch.chdir(tmp_path)
+    assert train(config_in(begun.folder), resume=Path(begun.folder)).steps == 1
+
+
+def test_what_a_scaler_leaves_out_is_no_step() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _step: 1.0)
+    bare = Unguarded(optimizer, schedule, scaler, clip=None, accumulate=1)
+    before = network.weight.detach().clone()
+    report = bare.step(lambda: network(torch.full((1, 4), 100.0)).square().mean())
+    assert torch.equal(network.weight, before)
+    assert (report.applied, bare.steps, schedule.last_epoch) == (False, 0, 0)
+    while not bare.step(lambda: network(torch.full((1, 4), 100.0)).square().mean()).applied:
+        pass
+    assert bare.steps == 1
+    reports = [bare.step(lambda: network(torch.full((1, 4), torch.nan)).mean()) for _ in range(200)]
+    assert reports[-1].applied, "what no scale helps does not go on for ever"
 
 
 class WithoutPictures(TrainingEngine):

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,10 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Train
 from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.library.models import POCKET
 from halftone.library.training_pictures import read_pictures, reading_of, shapes_for, usable
+from halftone.library.training_runs import RUNNING
+from halftone.settings.folders import claimed
 from halftone.training.lora.encoding import content_hash
 from halftone.training.lora.files import STATE, Run, check_same, new_folder, read_run, write_run
 from halftone.training.lora.network import is_finite
@@ -32,11 +35,23 @@ class Opened:
     new: bool
 
     @contextmanager
+    def alone(self) -> Generator[None]:
+        """Two processes that write one run would mix them. Raises HalftoneError train-running."""
+        try:
+            with claimed(self.folder / RUNNING) as alone:
+                if not alone:
+                    raise HalftoneError("train-running", folder=str(self.folder))
+                yield
+        finally:
+            with suppress(OSError):  # one that was left empty could not go while the claim lay in it
+                self.folder.rmdir()
+
+    @contextmanager
     def kept_if_begun(self) -> Generator[None]:
-        """A new run that is refused or cancelled before its first step leaves nothing behind."""
+        """A new run that is refused or cancelled, or fails, before its first step leaves nothing behind."""
         try:
             yield
-        except (HalftoneError, JobCancelled):
+        except Exception:
             if self.new:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -77,9 +92,16 @@ def _new(config: TrainConfig, model: ModelFacts) -> Opened:
     pictures = read_pictures(config, shapes_for(config, model), reading_of(model))
     good = usable(config.pictures, pictures)
     folder, file = new_folder(config)
+    config = msgspec.structs.replace(config, model=_from_anywhere(config.model))
     run = Run(config=config, model=model.fingerprint, pictures=_hashes(config, good), file=file.name)
     write_run(folder, run)
     return Opened(config, pictures, folder, file, None, run, new=True)
+
+
+def _from_anywhere(model: str) -> str:
+    """A path that is the same wherever the run is gone on from; a model that is named as it is."""
+    path = Path(model).expanduser()
+    return str(path.absolute()) if model != POCKET and path.exists() else model
 
 
 def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:

@@ -67,16 +67,17 @@ class Unguarded:
         value = loss()
         self._scaler.scale(value / self._accumulate).backward()
         self._gathered += 1
-        norm = self._update() if self._gathered == self._accumulate else None
+        applied, norm = self._update() if self._gathered == self._accumulate else (False, None)
         scale = self._scaler.get_scale() if self._scaler.is_enabled() else None
         seconds = time.perf_counter() - started
-        step = self.steps + (norm is None)
-        return StepReport(step, float(value.detach()), norm is not None, norm, scale, 0, seconds, ())
+        step = self.steps + (not applied)
+        return StepReport(step, float(value.detach()), applied, norm, scale, 0, seconds, ())
 
     def remove(self) -> None:
         """Nothing was put on the network."""
 
-    def _update(self) -> float:
+    def _update(self) -> tuple[bool, float]:
+        """(whether it is a step, norm of the gradients). One that the scaler left out is none, while a smaller scale may help."""
         self._scaler.unscale_(self._optimizer)
         trained = [p for group in self._optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(trained, self._clip or float("inf"))
@@ -84,8 +85,10 @@ class Unguarded:
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad(set_to_none=True)
-        if self._scaler.get_scale() >= scale:  # else the optimizer's step was left out, and the rate waits for it
-            self._schedule.step()
         self._gathered = 0
-        self.steps += 1
-        return float(norm)
+        made = self._scaler.get_scale() >= scale
+        if made:
+            self._schedule.step()
+        applied = made or scale <= 1.0
+        self.steps += applied
+        return applied, float(norm)
