@@ -40,6 +40,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "model-too-large": "Close other programs that use it, leave --offload at auto, choose --precision float16 or bfloat16, or "
     "another device: --device NAME.",
     "no-rescale": _APPLY,
+    "train-no-memory": 'Set checkpointing = true, batch = 1, a smaller size or precision = "bfloat16", and begin again.',
     "train-config": "A file with every setting is printed by:  {example}",
     "repair-eight-bits": _APPLY,
 }

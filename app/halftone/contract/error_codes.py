@@ -133,6 +133,7 @@ ErrorCode = Literal[
     "train-state-unreadable",
     "train-state-broken",
     "train-bad-numbers",
+    "train-no-memory",
     "worker-lost",
     "worker-given-up",
     "worker-start",

@@ -348,6 +348,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} holds bad numbers, so the training cannot go on from it.",
         "Start a new training; the LoRAs that were saved lie beside it.",
     ),
+    "train-no-memory": (
+        "This training needs more memory than there is: {detail}.",
+        "Switch “Save memory” on, or choose a batch of 1, a smaller size, FP16 or BF16, and begin again.",
+    ),
     "train-bad-numbers": (
         "At step {step} the LoRA held bad numbers, so it was not saved, and training ended.",
         "Train with the bad-number guard on: it stops such a step before it reaches the LoRA.",

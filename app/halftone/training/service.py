@@ -1,12 +1,17 @@
 """The engine with training: what the worker and the command line use."""
 
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from halftone.contract.engine import Emit, TrainControl
-from halftone.contract.errors import JobCancelled
+from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.messages import Generate, ModelChanged, Train
 from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainReport
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
+from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.health.training_room import training_room
 from halftone.library.training_checks import check_config
 from halftone.measure.devices import find_device
@@ -25,7 +30,7 @@ class TrainingEngine(DiffusersEngine):
         check_config(command.config)
         model, _ = model_for(command.config)
         opened = open_run(command, model)
-        with opened.alone(), quiet_libraries():
+        with opened.alone(), quiet_libraries(), _memory_told():
             with opened.kept_if_begun():
                 prepared = self._prepared(opened, emit, control)
                 _check(control)
@@ -69,6 +74,18 @@ class TrainingEngine(DiffusersEngine):
                 self.unload()
 
         return TestPictures(make, opened.config, prompt, first.shape, opened.folder, emit)
+
+
+@contextmanager
+def _memory_told() -> Generator[None]:
+    """What a training can do with less differs from what a picture can."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        forget_frames(error)  # they hold what filled the device
+        raise HalftoneError("train-no-memory", "".join(traceback.format_exception(error)), detail=first_line(error)) from error
 
 
 def _check(control: TrainControl) -> None:

@@ -337,6 +337,17 @@ def code(config: TrainConfig, resume: Path | None = None) -> ErrorCode:
     return raised.value.code
 
 
+def test_too_little_memory_is_told_with_what_a_training_can_save(wanted: TrainConfig, tmp_path: Path) -> None:
+    def ends() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+
+    with pytest.raises(HalftoneError) as raised:
+        train(msgspec.structs.replace(wanted, output=str(tmp_path)), Directed(at(3, ends)))
+    assert raised.value.code == "train-no-memory"
+    assert "Tried to allocate" in str(raised.value.facts["detail"])
+    assert read_state(tmp_path / "lora" / "state.safetensors").note.step == 3
+
+
 def test_what_no_training_can_be_made_of_is_refused_in_a_sentence(wanted: TrainConfig, tmp_path: Path) -> None:
     lora = tmp_path / "a.safetensors"
     names = ("lora_down.weight", "lora_up.weight")
