@@ -23,10 +23,13 @@ from torch.nn import functional
 from halftone.contract.messages import AnyEvent, TestPicture, TrainBegins, TrainSaved, TrainStep
 from halftone.contract.request import Lora
 from halftone.contract.training import TrainConfig, TrainReport
+from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.patches.lora import read_adapters
+from halftone.library.families import SD2
 from halftone.library.models import describe
 from halftone.training.lora.bases import base_of
+from halftone.training.lora.files import metadata_of
 from halftone.training.lora.state import read_state
 
 FAMILIES = ("sd15", "sdxl", "sd3", "flux", "sana")
@@ -246,6 +249,24 @@ def test_the_file_tells_what_it_is(trained: dict[str, TrainReport]) -> None:
     assert not any("/" in value for key, value in told.items() if key != "modelspec.architecture"), "no path of this machine"
     layer = "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q"
     assert {f"{layer}.{end}" for end in ("alpha", "lora_down.weight", "lora_up.weight")} <= set(names)
+
+
+def test_the_file_tells_the_kind_that_other_programs_sort_it_by(models: dict[str, Path], pictures: Path, tmp_path: Path) -> None:
+    """A1111 lists a LoRA beside Stable Diffusion 2 only where `ss_v2` is True."""
+    model = describe(str(models["sd15"]))
+    asked = config(models["sd15"], pictures, tmp_path)
+
+    def told(dtype: DType, **changes: Any) -> dict[str, str]:
+        return metadata_of(base_of(model), msgspec.structs.replace(model, **changes), asked, 1, dtype)
+
+    first = told("float32")
+    assert (first["ss_v2"], first["ss_mixed_precision"], first["modelspec.prediction_type"]) == ("False", "no", "epsilon")
+    second = told("bfloat16", family=SD2.name, prediction="v_prediction")
+    assert (second["ss_v2"], second["ss_base_model_version"], second["ss_mixed_precision"]) == ("True", "sd_v2_v", "bf16")
+    assert second["modelspec.architecture"] == "stable-diffusion-v2-768-v/lora"
+    assert second["modelspec.prediction_type"] == "v"
+    plain = told("float16", family=SD2.name, prediction="epsilon")
+    assert (plain["modelspec.architecture"], plain["ss_base_model_version"]) == ("stable-diffusion-v2-512/lora", "sd_v2")
 
 
 # --- going on ------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from safetensors.torch import save
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
+from halftone.contract.words import DType
+from halftone.library.families import SD2
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import no_folder
@@ -24,6 +26,7 @@ CACHE: Final = "cache"
 _FREE: Final = ("model", "pictures", "output", "name", "device", "save_every", "test_every", "test_prompt", "test_seed", "guard")
 """What may be another when a run goes on: none of it changes a weight (a model that moved is known by its fingerprint)."""
 _VERSIONS: Final = {"stable-diffusion-v1": "sd_v1", "stable-diffusion-xl-v1-base": "sdxl_base_v1-0"}
+_MIXED: Final[dict[DType, str]] = {"float16": "fp16", "bfloat16": "bf16", "float32": "no"}
 
 log = logging.getLogger(__name__)
 
@@ -87,20 +90,21 @@ def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
             raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
 
 
-def lora_bytes(lora: LoraNetwork, base: Base, model: ModelFacts, config: TrainConfig, step: int) -> bytes:
-    """The LoRA's file, as it is now."""
+def lora_bytes(lora: LoraNetwork, base: Base, model: ModelFacts, config: TrainConfig, step: int, dtype: DType) -> bytes:
+    """The LoRA's file, as it is now. dtype: that the denoiser computes in."""
     weights = weights_of(lora)
     tensors = kohya_names(weights, lora.alpha) if base.kohya else diffusers_names(weights, lora.alpha / lora.rank)
-    return save(tensors, _metadata(base, model, config, step))
+    return save(tensors, metadata_of(base, model, config, step, dtype))
 
 
-def _metadata(base: Base, model: ModelFacts, config: TrainConfig, step: int) -> dict[str, str]:
+def metadata_of(base: Base, model: ModelFacts, config: TrainConfig, step: int, dtype: DType) -> dict[str, str]:
     """As sd-scripts and the modelspec of Stability call them. No path is told: the file is for others, too."""
+    architecture, version = _kind_of(base, model)
     found = {
         "ss_network_module": "networks.lora",
         "ss_network_dim": str(config.rank),
         "ss_network_alpha": f"{config.alpha:g}",
-        "ss_base_model_version": _VERSIONS.get(base.architecture, base.architecture),
+        "ss_base_model_version": version,
         "ss_sd_model_name": model.name,
         "ss_output_name": config.name,
         "ss_steps": str(step),
@@ -111,14 +115,26 @@ def _metadata(base: Base, model: ModelFacts, config: TrainConfig, step: int) -> 
         "ss_seed": str(config.seed),
         "ss_batch_size_per_device": str(config.batch),
         "ss_gradient_accumulation_steps": str(config.accumulate),
-        "ss_mixed_precision": "no",
+        "ss_mixed_precision": _MIXED[dtype],
         "modelspec.sai_model_spec": "1.0.0",
-        "modelspec.architecture": f"{base.architecture}/lora",
+        "modelspec.architecture": f"{architecture}/lora",
         "modelspec.title": config.name,
     }
-    if not base.kohya:
+    if base.kohya:
+        velocity = model.prediction == "v_prediction"
+        found |= {"ss_v2": str(model.family == SD2.name), "modelspec.prediction_type": "v" if velocity else "epsilon"}
+    else:
         found["ss_network_args"] = json.dumps({"scale": "in lora_B"})
     return found
+
+
+def _kind_of(base: Base, model: ModelFacts) -> tuple[str, str]:
+    """(architecture, version) of what it was trained on: programs list a LoRA only beside models of its own kind."""
+    if model.family != SD2.name:
+        return base.architecture, _VERSIONS.get(base.architecture, base.architecture)
+    if model.prediction == "v_prediction":
+        return "stable-diffusion-v2-768-v", "sd_v2_v"
+    return "stable-diffusion-v2-512", "sd_v2"
 
 
 def write(path: Path, data: bytes) -> None:

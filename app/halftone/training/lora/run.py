@@ -320,7 +320,7 @@ class Training:
         """Raises HalftoneError train-bad-numbers: what nobody watched may have broken, and no use is left in it."""
         if not is_finite(self._lora.trained):
             raise HalftoneError("train-bad-numbers", step=str(step))
-        return lora_bytes(self._lora, self._on.base, self._on.model, self._config, step)
+        return lora_bytes(self._lora, self._on.base, self._on.model, self._config, step, self._on.dtype)
 
     def _state(self, step: int) -> State:
         names: dict[torch.Tensor, str] = {parameter: name for name, parameter in self._lora.trained.items()}
