@@ -207,6 +207,7 @@ def hallo(folder: Path, losses: Sequence[float], _norms: Sequence[float]) -> Non
     (folder / "stage1.yaml").write_text(
         'solver:\n  mixed_precision: "no"\n  max_grad_norm: 1.0\n  learning_rate: 1.0e-5\n  adam_epsilon: 1.0e-8\n'
         'val:\n  validation_steps: 500\nweight_dtype: "fp16" # [fp16, fp32]\n'
+        'face_analysis_model_path: "./pretrained_models/face_analysis"\n'
     )
     (metrics := folder / "mlruns" / "1" / "0a1b" / "metrics").mkdir(parents=True)
     (metrics / "train_loss").write_text("".join(f"17723592{at:05d} {loss} {at}\n" for at, loss in enumerate(losses, 1)))

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from halftone.cli.objects import SCHEMA
+from halftone.health.doctor.flags import flag
 from halftone.health.doctor.found import Diagnosis, First, Sign, Trouble, Where
 from halftone.health.doctor.words import ADVICE, NOTES, cause_words, sign_words, trouble_words, value_words
 from halftone.library.run_logs.folder import Run
@@ -24,7 +25,10 @@ def doctor_object(place: str, read: Run, found: Diagnosis) -> dict[str, Any]:
                 "points": one.score,
                 "for": [sign.code for sign in one.signs],
                 "against": [sign.code for sign in one.against],
-                "remedies": [{"code": advice, "message": ADVICE[advice]} for advice in one.advice],
+                "remedies": [
+                    {"code": advice, "message": ADVICE[advice], "setting": flag(advice, read.trainer) or None}
+                    for advice in one.advice
+                ],
             }
             for one in found.suspects
         ],
@@ -34,6 +38,7 @@ def doctor_object(place: str, read: Run, found: Diagnosis) -> dict[str, Any]:
         "last_loss": found.last_loss,
         "read": {
             "files": read.files,
+            "trainer": read.trainer,
             "logs": list(read.logs),
             "checkpoints": [
                 {

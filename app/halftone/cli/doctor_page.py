@@ -12,6 +12,7 @@ from halftone.health.doctor.found import Diagnosis, First, Sign, SignCode, Suspe
 from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
 from halftone.health.words import number
 from halftone.library.run_logs.folder import Run
+from halftone.library.run_logs.trainer import Trainer
 
 _EVIDENCE: Final = (6, 3, 2, 2)
 """Signs that are told of the first cause, the second and so on."""
@@ -63,7 +64,7 @@ def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
         out.print()
         if index == 1:
             _put(out, "Likely causes, by points of what speaks for them:", 2)
-        _show_cause(out, index, suspect, most)
+        _show_cause(out, index, suspect, most, read.trainer)
     if found.first is not None and not found.suspects:
         out.print()
         _put(out, _no_cause(read), 2)
@@ -74,13 +75,13 @@ def _show_causes(out: Console, read: Run, found: Diagnosis) -> None:
         _evidence(out, aside, "·")
 
 
-def _show_cause(out: Console, index: int, suspect: Suspect, most: int) -> None:
+def _show_cause(out: Console, index: int, suspect: Suspect, most: int, trainer: Trainer | None) -> None:
     points = f"{suspect.score} point{'' if suspect.score == 1 else 's'}"
     _put(out, f"{index}  {cause_words(suspect)} ({points})", 2, "bold", hanging=3)
     _evidence(out, suspect.signs[:most], "+")
     _evidence(out, suspect.against[:2], "−")
     if suspect.advice:
-        _put(out, f"→ {advice_words(suspect.advice)}", 5, hanging=2)
+        _put(out, f"→ {advice_words(suspect.advice, trainer)}", 5, hanging=2)
 
 
 def _evidence(out: Console, signs: Iterable[Sign], mark: str) -> None:

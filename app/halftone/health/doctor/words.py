@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from halftone.health.doctor.flags import flag
 from halftone.health.doctor.found import Advice, First, Sign, SignCode, Suspect, Suspicion, Trouble, TroubleCode, Where
 from halftone.health.words import NARROW, Words, number
 from halftone.library.run_logs.series import NoteCode, Quantity
+from halftone.library.run_logs.trainer import Trainer
 
 QUANTITIES: Final[dict[Quantity, str]] = {
     "loss": "The loss",
@@ -98,16 +100,16 @@ ADVICE: Final[dict[Advice, str]] = {
     "epsilon-1e-4": "Set the optimizer's epsilon to 1e-4",
     "amsgrad": "use AMSGrad",
     "float32-states": "keep the optimizer's state in FP32",
-    "float32-master": "keep a copy of the weights in FP32 (mixed precision instead of full FP16)",
-    "grad-scaler": "scale the loss (GradScaler, mixed precision fp16)",
-    "bfloat16": "train in BF16, if your device can (mixed_precision bf16)",
-    "clip-1": "clip gradients at 1 (max_grad_norm 1.0)",
+    "float32-master": "keep a copy of the weights in FP32",
+    "grad-scaler": "scale the loss",
+    "bfloat16": "train in BF16, if your device can",
+    "clip-1": "clip gradients at 1",
     "warm-up": "warm the learning rate up over a few hundred steps",
     "cosine": "let the learning rate fall by a cosine",
     "lower-rate": "divide the learning rate by 3 to 10",
     "normalise": "check that pictures are scaled to −1 … 1",
     "mend-file": "look at the pictures of that step, and take broken ones out",
-    "vae-float32": "encode in FP32 (kohya: no_half_vae), or use the SDXL VAE mended for FP16; delete cached latents first",
+    "vae-float32": "delete cached latents and encode in FP32, or use the SDXL VAE mended for FP16",
     "validate-apart": "leave the validation out once to be sure, then validate with a copy of the model",
     "earlier-checkpoint": "go back to a checkpoint that is sound",
     "new-optimizer-state": "start the optimizer anew from the weights alone",
@@ -156,10 +158,15 @@ def _told(value: float | int | str) -> str:
     return number(value) if isinstance(value, int) or value != value or abs(value) >= 100 or not value else f"{value:.4g}"
 
 
-def advice_words(advice: tuple[Advice, ...]) -> str:
-    """One sentence, the first thing to try first."""
-    told = "; or ".join(ADVICE[one] for one in advice)
+def advice_words(advice: tuple[Advice, ...], trainer: Trainer | None = None) -> str:
+    """One sentence, the first thing to try first, with the names that the trainer has for it."""
+    told = "; or ".join(_with_flag(one, trainer) for one in advice)
     return f"{told[:1].upper()}{told[1:]}."
+
+
+def _with_flag(advice: Advice, trainer: Trainer | None) -> str:
+    name = flag(advice, trainer)
+    return f"{ADVICE[advice]} ({name})" if name else ADVICE[advice]
 
 
 def where_words(where: Where | None) -> str:

@@ -19,6 +19,7 @@ from halftone.library.run_logs.series import Collector, Quantity, exact_scale, n
 from halftone.library.run_logs.settings import STEMS
 from halftone.library.run_logs.shapes import Seen, Shape, shape_of, together
 from halftone.library.run_logs.text import HITS, Reader
+from halftone.library.run_logs.trainer import marks_in
 
 _TELLING: Final = (*HITS, *(key for key in KEYS if not any(hit in key for hit in HITS)))
 """Pieces of which a line that tells something has one: each is looked for in a whole block, which is quick."""
@@ -29,6 +30,8 @@ _END: Final = re.compile(r"[\r\n]")
 _OFTEN: Final = 4
 """Times that lines of one shape are read one by one before it is learnt."""
 _SHAPES: Final = 6
+_MARKED: Final = 4
+"""Blocks in which signs of the program are looked for."""
 _WORTH: Final = 8
 """Lines of a block that must have a shape for it to be kept."""
 _ENDS: Final = {"\n": 1, "\r\n": 1, "\r": 0}
@@ -41,7 +44,9 @@ Numbers = NDArray[np.float64]
 def read_text(path: Path, into: Collector) -> None:
     """Read a file of text; OSError if it cannot be read."""
     bulk = Bulk(Reader(into))
-    for block in blocks(path):
+    for number, block in enumerate(blocks(path)):
+        if number < _MARKED:
+            into.marks |= marks_in(block.text)
         bulk.take(block)
         into.on_way(block.share)
 

@@ -15,6 +15,7 @@ from halftone.library.run_logs.series import Collector, Happening, Note, Setting
 from halftone.library.run_logs.settings import is_settings, read_settings
 from halftone.library.run_logs.tables import is_table, read_table, read_trainer_state
 from halftone.library.run_logs.trackers import is_database, is_metric, is_parameter, read_database, read_metric, read_parameter
+from halftone.library.run_logs.trainer import Trainer, marks_in, trainer_of
 from halftone.library.run_logs.wandb_file import is_wandb, read_wandb
 
 _MOST: Final = 5_000
@@ -25,7 +26,7 @@ _NO_FOLDER: Final = frozenset(("node_modules", "__pycache__", "site-packages"))
 
 class Run(NamedTuple):
     """What was read. logs: files in which something was found; files: how many were looked at; pickles: not opened;
-    empty: whether the folder, or the file, holds nothing at all.
+    trainer: the program that it is of, None where nothing tells.
     """
 
     tracks: tuple[Track, ...] = ()
@@ -36,6 +37,7 @@ class Run(NamedTuple):
     logs: tuple[str, ...] = ()
     pickles: tuple[str, ...] = ()
     files: int = 0
+    trainer: Trainer | None = None
 
     @property
     def silent(self) -> bool:
@@ -72,7 +74,14 @@ def read_run(
         logs=tuple(one.file for one in read if one.tracks or one.happenings),
         pickles=tuple(name for name, path in files if is_pickle(path)),
         files=len(files),
+        trainer=trainer_of((*_marks(read, [name for name, _ in files]), *(["sd-scripts"] if spoken else []))),
     )
+
+
+def _marks(read: list[Collector], names: list[str]) -> set[Trainer]:
+    """By what the files say, and by the names of the files and of the numbers."""
+    tags = [tag for one in read for tag in one.tracks]
+    return set().union(*(one.marks for one in read), marks_in("\n".join((*names, *tags))))
 
 
 def _on_way(

@@ -11,6 +11,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halftone.library.run_logs.trainer import Trainer
+
 Quantity = Literal["loss", "gradient", "rate", "scale", "validation"]
 """loss: of training; gradient: norm of all gradients; rate: learning rate; scale: of the loss, against underflow in float16;
 validation: a loss on pictures that are not learnt from.
@@ -150,6 +152,8 @@ class Collector:
         self.happenings: list[Happening] = []
         self.settings: list[Setting] = []
         self.notes: list[Note] = []
+        self.marks: set[Trainer] = set()
+        """Programs of which the file shows a sign."""
         self._told: dict[str, int] = {}
 
     def put(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from halftone.library.run_logs.series import Collector, Setting
+from halftone.library.run_logs.trainer import marks_in
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
     "precision": (
@@ -141,6 +142,7 @@ def read_settings(path: Path, into: Collector) -> None:
     text = path.read_text("utf-8-sig", errors="replace")
     if _is_model(path, text):
         return
+    into.marks |= marks_in(text)
     if path.suffix in {".yaml", ".yml"}:
         for number, name, value in _yaml(text):
             into.settings += _known([(name, value)], into.file, number)

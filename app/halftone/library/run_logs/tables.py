@@ -6,7 +6,8 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, zip_longest
+from itertools import accumulate
+from operator import methodcaller
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -93,8 +94,11 @@ class _Table:
     def _by_columns(self, text: str, number: int) -> bool:
         """False, and nothing taken, where a cell is not what it should be."""
         lines = text.removesuffix("\n").split("\n")
-        columns = list(zip_longest(*[line.split(self._delimiter) for line in lines], fillvalue=""))
-        columns += [("",) * len(lines)] * (len(self._names) - len(columns))
+        count = len(self._names)
+        if set(map(methodcaller("count", self._delimiter), lines)) != {count - 1}:
+            return False
+        cells = self._delimiter.join(lines).split(self._delimiter)
+        columns = [cells[at::count] for at in range(count)]
         try:
             steps = np.array(list(map(int, columns[self._steps[0]])), np.int64)
             walls = np.array(list(map(float, columns[self._walls[0]]))) if self._walls else np.full(len(lines), math.nan)

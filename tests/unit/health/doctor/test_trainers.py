@@ -8,9 +8,12 @@ import pytest
 from tests.helpers.run_logs import BAD, steady
 from tests.helpers.trainer_logs import STAMP, WRITERS, Writer, ai_toolkit, database, deepspeed, hallo, one_trainer, trellis
 
+from halftone.health.doctor.flags import FLAGS, flag
 from halftone.health.doctor.found import Diagnosis, Suspicion
 from halftone.health.doctor.judge import diagnose
+from halftone.health.doctor.words import advice_words
 from halftone.library.run_logs.folder import read_run
+from halftone.library.run_logs.trainer import TRAINERS, Trainer
 
 every_trainer = pytest.mark.parametrize("write", WRITERS, ids=[write.__name__ for write in WRITERS])
 
@@ -31,6 +34,40 @@ def test_a_sound_run(tmp_path: Path, write: Writer, count: int) -> None:
     assert (found.verdict, found.troubles, found.suspects) == ("sound", (), ())
     assert found.steps is not None
     assert found.steps[1] in {count - 1, count}
+
+
+NAMES: dict[str, Trainer] = {
+    "sd_scripts": "sd-scripts",
+    "diffusers_lora": "diffusers",
+    "hugging_face": "transformers",
+    "hugging_face_5": "transformers",
+    "one_trainer": "onetrainer",
+    "ai_toolkit": "ai-toolkit",
+    "simple_tuner": "simpletuner",
+}
+
+
+@every_trainer
+def test_which_trainer_it_is(tmp_path: Path, write: Writer) -> None:
+    """Told from all that lies there; remedies are then named as it names them."""
+    write(tmp_path, [*steady(100), *[BAD] * 30], [*steady(100, 1.0, 1), *[BAD] * 30])
+    run = read_run(tmp_path)
+    assert run.trainer == NAMES.get(write.__name__, write.__name__)
+    advice = judged(tmp_path).suspects[0].advice
+    assert advice[0] == "bfloat16"
+    assert f"({flag('bfloat16', run.trainer)})" in advice_words(advice, run.trainer)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_every_trainer_has_names_for_the_common_remedies(trainer: Trainer) -> None:
+    assert {"bfloat16", "clip-1", "lower-rate", "epsilon-1e-4"} <= set(FLAGS[trainer])
+
+
+def test_names_where_the_trainer_is_not_known() -> None:
+    assert (
+        advice_words(("clip-1", "cosine"))
+        == "Clip gradients at 1 (max_grad_norm 1.0); or let the learning rate fall by a cosine."
+    )
 
 
 @every_trainer

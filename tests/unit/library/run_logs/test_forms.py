@@ -177,6 +177,7 @@ def test_settings_in_a_loras_header(tmp_path: Path) -> None:
     run = read_run(tmp_path)
     assert [(one.name, one.value) for one in run.settings] == [("precision", "fp16")]
     assert run.checkpoints[0].step == 70
+    assert run.trainer == "sd-scripts"
 
 
 @pytest.mark.parametrize(
