@@ -40,6 +40,7 @@ from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.pages.create_form import CreateForm
 from halftone.gui.pages.train import TrainPage
+from halftone.gui.pages.train_caught import filled_lines
 from halftone.gui.pages.train_check import found_words
 from halftone.gui.pages.train_form import TrainForm
 from halftone.health.training_room import training_forecast
@@ -379,16 +380,26 @@ def test_what_is_asked_after_an_answer_is_asked_all_the_same(desk: Desk) -> None
     assert desk.controller.training.asking
 
 
-def test_the_card_is_no_wider_than_a_narrow_window(desk: Desk) -> None:
+def test_the_card_is_no_wider_than_a_narrow_window(desk: Desk, qtbot: QtBot) -> None:
     desk.begin()
     desk.page.resize(1024, 570)
     several = msgspec.structs.replace(samples.caught(3), did="stopped", tries=3, items=("a.png", "b.png"))
     desk.tell(step(1), TrainCaught(caught=several, asks=True))
     card, room = desk.page.card, desk.page._scroll.viewport().width()
     assert card.minimumSizeHint().width() <= room - 32
+
+    def fits() -> bool:
+        """All buttons are whole, and inside of the card."""
+        buttons = [one for one in card.findChildren(QPushButton) if one.isVisibleTo(card)]
+        ends = [one.mapTo(card, one.rect().topRight()).x() for one in buttons]
+        return len(buttons) == 5 and max(ends) < card.width() and all(one.width() >= one.sizeHint().width() for one in buttons)
+
+    qtbot.waitUntil(fits)
     desk.page.resize(1440, 830)
-    QCoreApplication.processEvents()
-    assert card.fold.mapTo(card, card.fold.rect().topRight()).x() <= card.width()
+    qtbot.waitUntil(fits)
+    assert filled_lines([100, 100, 100], 300) == (3,)
+    assert filled_lines([100, 100, 100], 299) == (2, 1)
+    assert filled_lines([400, 100, 100], 300) == (1, 2)
 
 
 def test_details_can_be_copied_without_prompt_and_pictures(desk: Desk) -> None:

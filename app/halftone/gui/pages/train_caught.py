@@ -1,6 +1,8 @@
 """The card of a bad number that was stopped (M13), or that came back (M12): why, what Halftone did, what you can do."""
 
-from PySide6.QtCore import Qt, Signal
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
@@ -43,7 +45,9 @@ class CaughtCard(QFrame):
         self._why, self._did = label("", "body", "secondary", wrap=True), label("", "body", "secondary", wrap=True)
         self._why_head = label(tr("Why it happened"), "body-strong")
         self._did_head = label(tr("What Halftone did"), "body-strong")
-        self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._made: list[QPushButton] = []
+        self._lines: tuple[int, ...] = ()
+        self._buttons = QVBoxLayout()
         self._buttons.setContentsMargins(0, 0, 0, 0)
         self._buttons.setSpacing(8)
         self.fold = button(tr("Technical details"), "quiet", "chevron-right")
@@ -118,11 +122,11 @@ class CaughtCard(QFrame):
 
     def _fill_buttons(self, caught: Caught, *, asks: bool, running: bool) -> None:
         clear(self._buttons)
+        self._made, self._lines = [], ()
         for act in actions(caught, asks=asks, running=running):
             made = button(act.label, act.kind, act.icon, tip=act.tip)
             made.clicked.connect(lambda _on=False, key=act.key: self._act(key))
-            self._buttons.addWidget(made, 0, Qt.AlignmentFlag.AlignLeft)
-        self._buttons.addStretch(1)
+            self._made.append(made)
         self._fit_buttons()
 
     def _act(self, key: str) -> None:
@@ -154,12 +158,25 @@ class CaughtCard(QFrame):
         self._details.setVisible(on)
 
     def _fit_buttons(self) -> None:
-        """Technical details, and then each button, in lines of their own where they do not stand abreast."""
+        """In as many lines as they need; technical details in one of its own where it does not stand beside them."""
         across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
-        hints = [made.sizeHint().width() for made in self._acts.findChildren(QPushButton) if not made.isHidden()]
-        wanted, room = sum(hints) + 8 * len(hints), self.width() - _EDGES
-        self._buttons.setDirection(across if wanted <= room else down)
-        self._foot.setDirection(across if wanted + self.fold.sizeHint().width() <= room else down)
+        hints, room = [made.sizeHint().width() + 8 for made in self._made], self.width() - _EDGES
+        lines = filled_lines(hints, room)
+        abreast = len(lines) == 1 and sum(hints) + self.fold.sizeHint().width() <= room
+        self._foot.setDirection(across if abreast else down)
+        if lines == self._lines:
+            return
+        self._lines, made = lines, iter(self._made)
+        while (item := self._buttons.takeAt(0)) is not None:
+            item.layout().deleteLater()
+        for count in lines:
+            self._buttons.addLayout(row(*(next(made) for _ in range(count)), -1, spacing=8))
+
+    def event(self, event: QEvent) -> bool:
+        """What is wanted changes with the font, which comes late."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit_buttons()
+        return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -169,6 +186,18 @@ class CaughtCard(QFrame):
         if self._reasons.direction() != way:
             self._reasons.setDirection(way)
             self._reasons.setSpacing(20 if abreast else 8)
+
+
+def filled_lines(widths: Sequence[int], room: int) -> tuple[int, ...]:
+    """How many stand in each line of that many pixels."""
+    lines, left = list[int](), 0
+    for width in widths:
+        if not lines or width > left:
+            lines.append(0)
+            left = room
+        lines[-1] += 1
+        left -= width
+    return tuple(lines)
 
 
 def actions(caught: Caught, *, asks: bool, running: bool) -> tuple[Act, ...]:

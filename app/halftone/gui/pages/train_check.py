@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtWidgets import QTreeWidget, QTreeWidgetItem, QWidget
 
 from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.gui.control.training_pictures import PictureCheck
@@ -15,6 +15,8 @@ from halftone.health.training_words import picture_words
 
 _LINE = 26
 """Pixels of a line of the list."""
+_BESIDE, _WIDEST = 56, 420
+"""Pixels of a name's column beside the name, and at most; longer names are cut."""
 
 
 def found_words(pictures: Sequence[TrainPicture]) -> str:
@@ -49,7 +51,6 @@ class CheckView(QWidget):
         self.list.setHeaderHidden(True)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
-        self.list.header().setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         self.list.setAccessibleName(tr("Pictures to look at"))
         self.list.itemChanged.connect(self._changed)
         head = row(self._icon, self.title, self._again, spacing=10)
@@ -108,6 +109,8 @@ class CheckView(QWidget):
         self.list.clear()
         for picture in odd:
             self.list.addTopLevelItem(_item(picture, out=picture.name in left_out))
+        widest = max((self.list.fontMetrics().horizontalAdvance(picture.name) for picture in odd), default=0)
+        self.list.setColumnWidth(0, min(_WIDEST, widest + _BESIDE))
         self.list.blockSignals(False)
         self.list.setFixedHeight(min(420, 4 + _LINE * max(1, len(odd))))
 
@@ -121,7 +124,7 @@ def _item(picture: TrainPicture, *, out: bool) -> QTreeWidgetItem:
     """A line with a tick; of one that cannot be used it cannot be taken off."""
     said = picture_words(picture)
     made = QTreeWidgetItem([picture.name, said.text(tr) if said else ""])
-    made.setSizeHint(0, QSize(0, _LINE))
+    made.setSizeHint(1, QSize(0, _LINE))
     flags = Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable
     made.setFlags(flags if picture.problem else flags | Qt.ItemFlag.ItemIsEnabled)
     made.setCheckState(0, Qt.CheckState.Checked if out or picture.problem else Qt.CheckState.Unchecked)
