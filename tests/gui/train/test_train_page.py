@@ -463,6 +463,22 @@ def test_one_that_failed_goes_on_from_what_was_saved(desk: Desk) -> None:
     assert cast("Train", desk.sent(Train)[-1]).resume == "/loras/run"
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_one_that_was_gone_on_with_and_failed_goes_on_from_there_again(desk: Desk, begun: bool) -> None:
+    training = desk.controller.training
+    training.start(CONFIG, "/loras/run")
+    job = training.job
+    assert job is not None
+    desk.job = job.id
+    desk.tell(JobStarted(kind="train"))
+    if begun:
+        desk.tell(TrainBegins(config=CONFIG, pictures=PICTURES, omens=(), dtype="float16", folder="/loras/run", first=201))
+        desk.tell(step(201))
+    desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="out-of-memory", facts={"detail": "full"})))
+    training.go_on()
+    assert cast("Train", desk.sent(Train)[-1]).resume == "/loras/run"
+
+
 def test_one_that_failed_before_anything_was_saved_begins_anew(desk: Desk) -> None:
     desk.begin()
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="internal", facts={"detail": "x", "log": "a"})))

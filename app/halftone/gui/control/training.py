@@ -48,6 +48,8 @@ class Training(QObject):
         self.heard: dict[tuple[int, str], float] = {}
         """When each was told, by step and name, in seconds of the monotonic clock."""
         self._next: TrainConfig | None = None
+        self._resumed: str | None = None
+        """Folder of the run that this one goes on with."""
         self.answered = False
         """Whether the question at hand was answered; the worker has yet to go on."""
 
@@ -93,7 +95,7 @@ class Training(QObject):
         """Queue a training. resume: the folder of a run that was broken off."""
         if self.job is not None:
             return
-        self._id = new_job_id()
+        self._id, self._resumed = new_job_id(), resume
         self.record, self.end, self.shown, self.open, self.answered = RunRecord(config), None, [], [], False
         self._queue.submit(Train(job=self._id, config=config, resume=resume), config.name, then=self._ended)
         self.changed.emit()
@@ -109,7 +111,7 @@ class Training(QObject):
     def go_on(self) -> None:
         """Take a training up again that ended before its last step: from what was saved, else from the start."""
         if self.record is not None:
-            self.start(self.record.config, self.folder if self.record.saved is not None else None)
+            self.start(self.record.config, self.folder if self.record.saved is not None else self._resumed)
 
     def withdraw(self) -> None:
         """Take a waiting training out of the queue; a running one is kept as it is."""
