@@ -5,6 +5,7 @@ from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig
+from halftone.library.models import describe
 from halftone.library.training_pictures import check_folder
 
 _POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
@@ -28,8 +29,9 @@ def check_config(config: TrainConfig) -> None:
 
 
 def check_before(config: TrainConfig) -> None:
-    """Settings and the folder of pictures. Raises what `check_config` and `check_folder` raise."""
+    """Settings, model and the folder of pictures. Raises what `check_config`, `describe` and `check_folder` raise."""
     check_config(config)
+    describe(config.model)
     check_folder(config.pictures)
 
 
