@@ -1,13 +1,16 @@
 """To look ahead changes nothing; what is put in force on request stays in force, and what does not fit is not claimed."""
 
+from typing import get_args
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, SequentialLR, StepLR
 
-from halftone.contract.training import Remedy
+from halftone.contract.training import Omen, Remedy
 from halftone.training.guard import TrainingGuard
+from halftone.training.guard.said import foreseen
 
 
 class RootMeanSquare(nn.Module):
@@ -45,6 +48,13 @@ def test_gradients_with_holes_are_looked_at_too() -> None:
     network = nn.Embedding(10, 4, sparse=True)
     guard = TrainingGuard(network, torch.optim.SparseAdam(list(network.parameters())))
     assert guard.step(lambda: network(torch.tensor([1, 2, 2])).square().mean()).applied
+
+
+@pytest.mark.parametrize("remedy", get_args(Remedy))
+def test_what_is_offered_to_be_applied_can_be(remedy: Remedy) -> None:
+    omen = Omen(code="no-loss-scale", certain=False, remedies=(remedy,))
+    network, optimizer = linear(AdamW, torch.float16)
+    assert (f'guard.apply: "{remedy}"' in foreseen(omen)) == TrainingGuard(network, optimizer).apply(remedy)
 
 
 # --- remedies ------------------------------------------------------------------------------------------------------------

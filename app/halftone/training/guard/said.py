@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.training import Caught, Deed, Omen
+from halftone.contract.training import Caught, Deed, Omen, Remedy
 from halftone.health.training_words import CURES, omen_words, remedy_words, why_words
 
 _DID: Final[dict[Deed, str]] = {
@@ -14,6 +14,8 @@ _DID: Final[dict[Deed, str]] = {
     "restored": "What was changed is as it had been, and training goes on.",
     "stopped": "Training ends; the weights are those after the last good step.",
 }
+_THE_SCRIPTS: Final[frozenset[Remedy]] = frozenset({"bfloat16", "normalise", "mend-file"})
+"""Remedies that no guard can put in force."""
 _WHOLE: Final = "the model"
 """A module without a name: the network that the guard was given."""
 
@@ -34,5 +36,5 @@ def foreseen(omen: Omen) -> str:
     """One omen, in one line."""
     words = [one.text() for one in (omen_words(omen), remedy_words(omen)) if one is not None]
     said = " ".join(words).replace("LoRA weights", "weights").replace("the LoRA", "the model")  # a script may train anything
-    known = ", ".join(f'"{remedy}"' for remedy in omen.remedies)
+    known = ", ".join(f'"{remedy}"' for remedy in omen.remedies if remedy not in _THE_SCRIPTS)
     return f"{'this will' if omen.certain else 'this may'} go wrong: {said}" + (f" guard.apply: {known}." if known else "")
