@@ -1,4 +1,4 @@
-"""By which name each trainer knows what is advised: its options and settings, as its own source has them. A table."""
+"""By which name each trainer knows what is advised: its options and settings, as it spells them. A table."""
 
 from typing import Final
 
@@ -139,7 +139,8 @@ FLAGS: Final[dict[Trainer, dict[Advice, str]]] = {
         "earlier-checkpoint": "resume_from_checkpoint",
     },
 }
-"""Checked against the programs' sources; what a program has no setting for is not named."""
+"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, the others are as
+their manuals have them; what a program has no setting for is not named."""
 
 
 def flag(advice: Advice, trainer: Trainer | None) -> str:
