@@ -139,10 +139,6 @@ FLAGS: Final[dict[Trainer, dict[Advice, str]]] = {
         "earlier-checkpoint": "resume_from_checkpoint",
     },
 }
-"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, the others are as
-their manuals have them; what a program has no setting for is not named."""
-
-
-def flag(advice: Advice, trainer: Trainer | None) -> str:
-    """The setting that does what is advised; "" where none is known."""
-    return FLAGS[trainer].get(advice, "") if trainer is not None else ANY.get(advice, "")
+"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, the others
+are as their manuals have them; what a program has no setting for is not named.
+"""
