@@ -91,6 +91,8 @@ class RunRecord:
         for loss in self.losses:
             self.smoothed.append(smooth(self.smoothed[-1] if self.smoothed else math.nan, loss, event.config.steps))
         self._go_to(event.first - 1)
+        if event.first > 1:
+            self.saved = TrainSaved(step=event.first - 1, path="", folder=event.folder)
 
     def _step(self, event: TrainStep) -> None:
         self._go_to(event.step - 1)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from PySide6.QtCore import QCoreApplication, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QComboBox, QLabel, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -706,6 +706,15 @@ def test_an_optimiser_that_is_not_installed_is_not_offered(qtbot: QtBot, monkeyp
 def test_a_name_that_is_no_file_s_stops_the_start(desk: Desk, name: str) -> None:
     desk.choose(msgspec.structs.replace(CONFIG, name=name))
     assert "no slashes" in desk.page.setup.reason.text()
+
+
+def test_a_page_that_made_way_for_one_in_another_language_hears_of_no_job(desk: Desk) -> None:
+    before = TrainPage(desk.controller)
+    before.deleteLater()
+    QCoreApplication.sendPostedEvents(before, QEvent.Type.DeferredDelete)
+    desk.begin()
+    desk.end()
+    assert desk.controller.training.end is not None
 
 
 def test_runs_that_were_stopped_are_not_offered_but_listed(desk: Desk, qtbot: QtBot, tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_a_resumed_training_shows_what_was_before() -> None:
     assert record.smoothed[0] == 0.5
     assert 0.25 < record.smoothed[1] < 0.5
     assert (record.step, record.stopped, record.folder) == (3, 1, "f")
+    assert record.saved is not None
+    assert record.saved.step == 3, "it goes on from there once more where it is broken off again"
 
 
 def test_a_step_that_was_left_out_is_none_that_was_made() -> None:

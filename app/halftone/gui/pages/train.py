@@ -115,7 +115,7 @@ class TrainPage(Page):
 
     def _connect(self) -> None:
         control = self._controller
-        control.job_ended.connect(lambda _ended: self._look_for_broken())
+        control.job_ended.connect(self._look_for_broken)  # no lambda: the controller outlives a page
         self.follow(control.changed, control.models_changed, control.training.changed)
         self.form.changed.connect(self._form_changed)
         self.setup.start.connect(self.start)

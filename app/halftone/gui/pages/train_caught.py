@@ -168,7 +168,8 @@ class CaughtCard(QFrame):
             return
         self._lines, made = lines, iter(self._made)
         while (item := self._buttons.takeAt(0)) is not None:
-            item.layout().deleteLater()
+            if (line := item.layout()) is not None:
+                line.deleteLater()
         for count in lines:
             self._buttons.addLayout(row(*(next(made) for _ in range(count)), -1, spacing=8))
 

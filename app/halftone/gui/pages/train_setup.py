@@ -112,7 +112,7 @@ class TrainSetup(QWidget):
         self.start_button.setToolTip(refusal)
         self.reason.setText(waits or (refusal if job is None else ""))
         self.reason.setVisible(bool(self.reason.text()))
-        self.reason.setMinimumHeight(self.reason.heightForWidth(self.width() - 28))
+        self.reason.setMinimumHeight(max(0, self.reason.heightForWidth(self.width() - 28)))
 
     def _show_buttons(self, training: Training) -> None:
         self._held = training.record is not None and training.record.held

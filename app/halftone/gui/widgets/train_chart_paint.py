@@ -233,7 +233,8 @@ def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     low, high = frame.norm_range
     every = max(1, round((high - low) / max(2.0, box.height() / 26)))
     for power in range(low, high + 1, every):
-        _tick(painter, frame, frame.norm_y(10.0**power), number(10.0**power))
+        words = number(10.0**power) if -4 < power < 6 else figures.power(power)
+        _tick(painter, frame, frame.norm_y(10.0**power), words)
     painter.setPen(QPen(colours.color("chart.series-2"), 1.3))
     painter.drawLines(_lines(_points(frame, drawn.norm, frame.norm_y)))
     if drawn.clip > 0:
