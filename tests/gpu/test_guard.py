@@ -87,3 +87,18 @@ def test_bad_gradients_leave_the_weights_as_they_were(monkeypatch: pytest.Monkey
     assert all(torch.equal(now, old) for now, old in zip(network.parameters(), before, strict=True))
     handle.remove()
     assert guard.step(loss).applied
+
+
+def test_a_step_that_is_made_again_draws_the_same_on_the_card() -> None:
+    network = network_of(torch.float16)
+    nn.init.constant_(next(network.parameters()), 2.0)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-9))
+    drawn: list[list[float]] = []
+
+    def loss() -> torch.Tensor:
+        drawn.append(torch.rand(3, device="cuda").tolist())
+        return network(torch.full((2, 64), 30_000.0, device="cuda", dtype=torch.float16)).float().square().mean()
+
+    assert guard.step(loss).applied
+    assert len(drawn) > 1
+    assert all(one == drawn[0] for one in drawn)

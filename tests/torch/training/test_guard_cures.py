@@ -1,13 +1,16 @@
 """A module that computes in a wider type under a cure is still the module that the script knows."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from halftone.training.guard import TrainingGuard
 from halftone.training.guard.cures import WideRegion
 
 
@@ -55,6 +58,23 @@ def test_what_is_computed_again_on_the_way_back_is_as_wide(module: str, reentran
     ours, theirs = gradients(network, x), gradients(plain, x)
     assert len(ours) == 6
     assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_a_step_that_is_made_again_draws_what_it_drew() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).half()
+    nn.init.constant_(next(network.parameters()), 2.0)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-9))
+    drawn: list[tuple[float, float, list[float]]] = []
+
+    def loss() -> torch.Tensor:
+        drawn.append((random.random(), float(np.random.random()), torch.rand(3).tolist()))
+        return (network(torch.full((2, 4), 30_000.0).half()).float() * 1e-3).square().mean()
+
+    report = guard.step(loss)
+    assert (report.applied, [caught.did for caught in report.caught]) == (True, ["repeated"])
+    assert len(drawn) > 1
+    assert all(one == drawn[0] for one in drawn)
 
 
 def test_hooks_of_the_script_run_once() -> None:

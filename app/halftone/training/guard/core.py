@@ -27,6 +27,7 @@ from halftone.training.guard.curing import Curing
 from halftone.training.guard.forecast import CLIP, apply_to_optimizer, raise_norm_epsilons, schedule_for
 from halftone.training.guard.networks import Networks, named_networks, named_parameters, optimized
 from halftone.training.guard.problem import Problem
+from halftone.training.guard.randomness import RandomState, accelerators_of
 from halftone.training.guard.replay import Calls
 from halftone.training.guard.said import foreseen, told
 from halftone.training.guard.state import GoodState
@@ -116,6 +117,7 @@ class TrainingGuard:
             accumulate=accumulate,
         )
         self._networks = networks
+        self._accelerators = accelerators_of(networks)
         self._optimizer = optimizer
         self._forecast: Forecast = forecast
         self._bad_in_a_row = 0
@@ -234,7 +236,7 @@ class TrainingGuard:
 
     def _try(self, loss: Loss) -> tuple[Attempt, Problem | None, int, float]:
         """(the last attempt, what was wrong with the first one, repeats, their seconds). Repeats only a function."""
-        random = torch.get_rng_state() if callable(loss) else None
+        random = RandomState.now(self._accelerators) if callable(loss) else None
         mark = self._curing.mark()
         first: Problem | None = None
         tries, spent = 0, 0.0
@@ -251,7 +253,7 @@ class TrainingGuard:
             self._attempts.rescale(factor)
             if random is None:
                 break
-            torch.set_rng_state(random)
+            random.put_back()
             began = time.perf_counter()
             attempt = self._again(loss, attempt, cured=tries > 0)
             spent += time.perf_counter() - began

@@ -17,6 +17,7 @@ from halftone.measure.probe import Probe, Reading, origin
 from halftone.training.guard.cures import WideRegion
 from halftone.training.guard.networks import joined
 from halftone.training.guard.outside import surroundings
+from halftone.training.guard.randomness import TorchState, accelerators_of
 
 _LARGE: Final = 1e15
 """Numbers in float32 whose products come near its limit; infinity out of smaller ones is a division or a logarithm of nothing."""
@@ -43,7 +44,7 @@ class _Call:
     network: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    random: torch.Tensor
+    random: TorchState
     autocast: torch.dtype | None
     device: str
 
@@ -53,6 +54,7 @@ class Calls:
 
     def __init__(self, networks: Mapping[str, nn.Module]) -> None:
         self._networks = dict(networks)
+        self._accelerators = accelerators_of(networks)
         self._kept: list[_Call] = []
         self._handles: list[RemovableHandle] = []
         self.surroundings: dict[str, str] = {}
@@ -79,7 +81,9 @@ class Calls:
         on = torch.is_autocast_enabled(device)
         self.surroundings = surroundings(device)
         self._kept.append(
-            _Call(name, args, kwargs, torch.get_rng_state(), torch.get_autocast_dtype(device) if on else None, device)
+            _Call(
+                name, args, kwargs, TorchState.now(self._accelerators), torch.get_autocast_dtype(device) if on else None, device
+            )
         )
 
     def fed(self) -> dict[str, Any]:
@@ -178,17 +182,17 @@ class Calls:
     @contextmanager
     def _quietly(self) -> Generator[None]:
         """Random numbers go on afterwards as if nothing had run."""
-        state = torch.get_rng_state()
+        state = TorchState.now(self._accelerators)
         self.paused = True
         try:
             yield
         finally:
             self.paused = False
-            torch.set_rng_state(state)
+            state.put_back()
 
 
 def _run(network: nn.Module, call: _Call) -> None:
-    torch.set_rng_state(call.random)
+    call.random.put_back()
     if call.autocast is None:
         network(*call.args, **call.kwargs)
         return
