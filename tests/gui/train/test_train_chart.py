@@ -81,6 +81,11 @@ def test_a_long_training_is_drawn_from_few_points() -> None:
     assert drawn.strip.dots <= 100
 
 
+def test_large_and_small_powers_are_told_as_such() -> None:
+    said = [train_chart_paint.power_words(power) for power in (-5, -1, 0, 4, 14)]
+    assert said == ["10⁻⁵", "0.1", "1", "10\u202f000", "10¹⁴"]
+
+
 def test_without_a_guard_no_dot_is_green(qtbot: QtBot) -> None:
     shown = RunRecord(TrainConfig(model="a", pictures="b", output="c", guard="off"))
     assert not train_chart_paint.gather(shown, 800).watched

@@ -28,9 +28,9 @@ def decimal(number: float, places: int = 1) -> str:
     return sign + group(int(whole)) + (mark + rest if rest else "")
 
 
-def power(exponent: int) -> str:
-    """2 to the power, with raised digits."""
-    return "2" + str(exponent).translate(_SUPER)
+def power(exponent: int, base: int = 2) -> str:
+    """2 to the power, or another base, with raised digits."""
+    return str(base) + str(exponent).translate(_SUPER)
 
 
 def peak(value: float) -> str:

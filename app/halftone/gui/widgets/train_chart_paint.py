@@ -233,8 +233,7 @@ def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     low, high = frame.norm_range
     every = max(1, round((high - low) / max(2.0, box.height() / 26)))
     for power in range(low, high + 1, every):
-        words = number(10.0**power) if -4 < power < 6 else figures.power(power)
-        _tick(painter, frame, frame.norm_y(10.0**power), words)
+        _tick(painter, frame, frame.norm_y(10.0**power), power_words(power))
     painter.setPen(QPen(colours.color("chart.series-2"), 1.3))
     painter.drawLines(_lines(_points(frame, drawn.norm, frame.norm_y)))
     if drawn.clip > 0:
@@ -245,6 +244,11 @@ def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
         painter.setPen(colours.color("text-secondary"))
         words = tr("clipped above {0}", figures.decimal(drawn.clip, 1 if drawn.clip >= 0.1 else 3))
         painter.drawText(QRectF(frame.left, y - 20, box.width(), 18), _RIGHT, words)
+
+
+def power_words(power: int) -> str:
+    """10 to this power, as an axis has it."""
+    return number(10.0**power) if -4 < power < 6 else figures.power(power, 10)
 
 
 def _paint_events(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
