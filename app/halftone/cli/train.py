@@ -49,7 +49,7 @@ def train(
     else:
         from halftone.cli.train_words import end_lines
 
-        typer.echo("\n".join(end_lines(report)))
+        typer.echo("\n".join(end_lines(report, wanted)))
         if report.not_kept:
             typer.echo(f"Not everything lies where it was to be saved: {report.not_kept}", err=True)
     raise typer.Exit(_STOPPED if _ended_badly(report) else 0)

@@ -69,12 +69,15 @@ def _picture_lines(pictures: Iterable[TrainPicture]) -> Iterable[str]:
         yield f"{'Left out, ' if out else ''}{said}: {', '.join(names[:_NAMED])}{more}"
 
 
-def end_lines(report: TrainReport) -> Iterable[str]:
-    """How it ended, where the LoRA lies, and how to go on with what is not finished."""
+def end_lines(report: TrainReport, config: TrainConfig) -> Iterable[str]:
+    """How it ended, where the LoRA lies, and how to go on with what is not finished, or to use what is."""
     yield words.report_words(report).text()
     yield report.path
     if report.steps < report.steps_wanted and not report.not_kept:
         yield go_on_line(report.folder)
+    elif report.steps:
+        prompt = config.test_prompt or config.word or "your words"
+        yield f"Try it:  {command_line('generate', prompt, '--model', config.model, '--lora', report.path)}"
 
 
 def go_on_line(folder: str) -> str:

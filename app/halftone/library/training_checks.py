@@ -10,6 +10,8 @@ from halftone.library.training_pictures import check_folder
 
 _POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
 _NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
+_FRACTIONS: Final = ("alpha", "learning_rate")
+"""Of those above 0 the ones that may lie below 1."""
 _MOST: Final = 10**9
 _LARGEST: Final = {"rank": 4096, "shapes": 100, "repeats": 10_000, "size": 16_384, "batch": 4096, "accumulate": 10_000}
 """Of settings whose size alone makes a machine stand still."""
@@ -20,7 +22,7 @@ def check_config(config: TrainConfig) -> None:
     for name in (*_POSITIVE, *_NOT_NEGATIVE):
         value, most = getattr(config, name), _LARGEST.get(name, _MOST)
         if not (0 <= value <= most) or (name in _POSITIVE and not value):
-            low = 1 if isinstance(value, int) and name in _POSITIVE else 0
+            low = 0 if name not in _POSITIVE else 1 if name not in _FRACTIONS else "just above 0"
             raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=most)
     if not 0 <= config.caption_dropout <= 1:
         raise HalftoneError("value-out-of-range", name="Caption dropout", value=config.caption_dropout, low=0, high=1)

@@ -203,7 +203,8 @@ def test_test_pictures_are_told() -> None:
     ("line", "said"),
     [
         ("rank = 100000", "Rank cannot be 100000. Choose a value from 1 to 4096."),
-        ("learning_rate = -1", "Learning rate cannot be -1.0. Choose a value from 0 to 1000000000."),
+        ("learning_rate = 0", "Learning rate cannot be 0.0. Choose a value from just above 0 to 1000000000."),
+        ("clip = -1", "Clip cannot be -1.0. Choose a value from 0 to 1000000000."),
         ("learning_rate = nan", "Learning rate cannot be nan."),
         ("caption_dropout = 2", "Caption dropout cannot be 2.0."),
         ('pictures = "nowhere"', "There is no folder of pictures at"),
@@ -268,6 +269,13 @@ def test_an_end_before_its_time_tells_how_to_go_on(
     monkeypatch.setattr(Ending, "stopped", stopped)
     assert main(["train", str(config)], engine=Ending) == int(stopped)
     assert capfd.readouterr().out.endswith("Go on with:  halftone train --resume 'loras/a b'\n")
+
+
+def test_a_lora_that_is_finished_can_be_tried_at_once(run: Run, config: Path) -> None:
+    config.write_text(config.read_text("utf-8") + 'word = "in sks style"\n', "utf-8")
+    assert run("train", str(config)).out.endswith(
+        "Try it:  halftone generate 'in sks style' --model pocket --lora loras/a.safetensors\n"
+    )
 
 
 def test_an_error_tells_how_to_go_on_with_what_was_saved(run: Run, config: Path) -> None:
