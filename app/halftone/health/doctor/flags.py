@@ -142,3 +142,8 @@ FLAGS: Final[dict[Trainer, dict[Advice, str]]] = {
 """Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, the others
 are as their manuals have them; what a program has no setting for is not named.
 """
+
+
+def flag(advice: Advice, trainer: Trainer | None) -> str:
+    """The setting that does what is advised; "" where none is known."""
+    return FLAGS[trainer].get(advice, "") if trainer is not None else ANY.get(advice, "")
