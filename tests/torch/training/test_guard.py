@@ -411,3 +411,12 @@ def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> Non
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), on_bad="skip", forecast="off")
     torch.nn.init.constant_(network[0].weight, 2.0)  # type: ignore[arg-type]
     guard.step(lambda: network(torch.full((1, 1), 6e4, dtype=torch.float16)).float().mean())
+
+
+@pytest.mark.parametrize(("dtype", "copied"), [(torch.float32, False), (torch.bfloat16, False), (torch.float16, True)])
+def test_large_weights_are_copied_where_their_type_does_not_hold_the_squares_of_gradients(
+    dtype: torch.dtype, copied: bool
+) -> None:
+    network = nn.Linear(6000, 6000, bias=False, dtype=dtype)
+    guard = TrainingGuard(network, torch.optim.AdamW(network.parameters(), eps=1e-4), keep_every=0, forecast="off")
+    assert (guard.memory["beside"] > 0) is copied

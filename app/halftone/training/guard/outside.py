@@ -125,7 +125,7 @@ class Witness:
         """The one of the last time, while the tensor lies where it lay."""
         place, dtype = tensor.data_ptr(), tensor.dtype
         known = self._views.get(name)
-        return known if known is not None and known[:2] == (place, dtype) else (place, dtype, _spread(tensor))
+        return known if known is not None and known[:2] == (place, dtype) else (place, dtype, _spread(tensor.detach()))
 
 
 def surroundings(device: str) -> dict[str, str]:

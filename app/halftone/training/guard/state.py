@@ -16,8 +16,8 @@ class GoodState:
     """Counts the good steps and keeps the state after the last one.
 
     Trained weights and moments are copied beside themselves where that is little, or where the update could spoil them out of
-    finite gradients; large ones in float32 are only reasoned about, from the norm of the gradients and the optimizer's settings,
-    and for them the states on the host stand in.
+    finite gradients; large ones in float32 or bfloat16 are only reasoned about, from the norm of the gradients and the
+    optimizer's settings, and for them the states on the host stand in.
     """
 
     def __init__(

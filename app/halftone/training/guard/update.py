@@ -40,9 +40,14 @@ class BadUpdate:
 def needs_copy(optimizer: torch.optim.Optimizer) -> bool:
     """True where the copy is small, or the update could spoil weights out of finite gradients."""
     trained = [parameter for _, parameter in optimized(optimizer)]
-    if bytes_of(trained) <= ALWAYS_COPIED or any(parameter.element_size() < 4 for parameter in trained):
+    if bytes_of(trained) <= ALWAYS_COPIED or any(map(_is_narrow, trained)):
         return True
     return type(optimizer).__name__ not in _ELEMENTWISE or not all(map(_settings_are_sound, optimizer.param_groups))
+
+
+def _is_narrow(parameter: torch.Tensor) -> bool:
+    """Whether squares of gradients can leave the type: bfloat16 reaches as far as float32."""
+    return not parameter.is_floating_point() or torch.finfo(parameter.dtype).max < SAFE_GRADIENT**2
 
 
 def update_is_safe(optimizer: torch.optim.Optimizer, norm: float) -> bool:
