@@ -126,7 +126,7 @@ FRAGMENTS: Final = (
     "a file's name",
     "it is a text file of a few letters",
     "it is of the kind {0}",
-    "it was begun on another model than {0}",
+    "it was begun on another model than {0}, or that was changed",
     "its {0} was {1}, not {2}",
     "models of epsilon or v-prediction",
     "{0} gives bad numbers for “{1}”",

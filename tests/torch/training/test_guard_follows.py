@@ -146,6 +146,12 @@ def test_large_numbers_are_not_laid_on_a_sound_layer() -> None:
     assert [(one.cause, one.name) for one in report.caught] == [("loss-nonfinite", "loss")]
 
 
+def test_an_optimizer_that_computes_the_loss_itself_is_refused_at_once() -> None:
+    network = nn.Linear(4, 4)
+    with pytest.raises(TypeError, match="LBFGS computes the loss itself"):
+        TrainingGuard(network, torch.optim.LBFGS(network.parameters()))
+
+
 # --- several processes ---------------------------------------------------------------------------------------------------
 
 

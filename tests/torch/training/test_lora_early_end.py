@@ -12,7 +12,17 @@ from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, tr
 from halftone.contract.engine import Control as EngineControl
 from halftone.contract.engine import Emit
 from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import AnyEvent, Generate, GenerateReport, TestPicture, Train, TrainSaved, TrainStep
+from halftone.contract.messages import (
+    AnyEvent,
+    Generate,
+    GenerateReport,
+    PhaseChanged,
+    TestPicture,
+    Train,
+    TrainBegins,
+    TrainSaved,
+    TrainStep,
+)
 from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
 from halftone.library.training_runs import config_in, unfinished
@@ -148,6 +158,23 @@ def test_what_a_scaler_leaves_out_is_no_step() -> None:
     assert bare.steps == 1
     reports = [bare.step(lambda: network(torch.full((1, 4), torch.nan)).mean()) for _ in range(200)]
     assert reports[-1].applied, "what no scale helps does not go on for ever"
+
+
+def test_a_picture_that_goes_while_it_is_read_is_not_laid_on_the_vae(wanted: TrainConfig, tmp_path: Path) -> None:
+    pictures = draw_pictures(tmp_path / "pictures", 3)
+
+    def take_away(event: AnyEvent) -> None:
+        if isinstance(event, PhaseChanged) and event.phase == "encode":
+            (pictures / "2.png").unlink(missing_ok=True)
+
+    emit = Directed(take_away)
+    train(msgspec.structs.replace(wanted, pictures=str(pictures), output=str(tmp_path), steps=1), emit)
+    (begins,) = emit.of(TrainBegins)
+    assert [(picture.name, picture.problem) for picture in begins.pictures] == [
+        ("0.png", ""),
+        ("1.png", ""),
+        ("2.png", "unreadable"),
+    ]
 
 
 class WithoutPictures(TrainingEngine):

@@ -7,6 +7,7 @@
 Given a function the guard can make a step again under a cure; given a loss that was computed already it leaves a bad step out.
 """
 
+import inspect
 import logging
 import math
 import time
@@ -327,6 +328,9 @@ def _check(
         raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
     if isinstance(model, torch.optim.Optimizer):
         raise TypeError("the model comes first: TrainingGuard(model, optimizer)")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise TypeError(f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between")
     if clip is not None and not clip > 0:
         raise ValueError(f"clip is the largest norm of the gradients, above 0, or None; given was {clip}")
     if accumulate < 1:

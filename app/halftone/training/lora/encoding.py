@@ -68,13 +68,24 @@ def encode_all(
             done += 1
         for picture in pictures:
             tick(done, total)
-            made = {(picture.name, side): _latents(loaded, base, config, picture, cache, flip=side) for side in sides}
-            bad = any(value is None for value in made.values())
-            latents |= {key: value for key, value in made.items() if value is not None and not bad}
-            told.append(left_out(picture, "latents") if bad else picture)
+            try:
+                made = {(picture.name, side): _latents(loaded, base, config, picture, cache, flip=side) for side in sides}
+            except _Unusable as unusable:
+                told.append(left_out(picture, unusable.problem))
+            else:
+                latents |= made
+                told.append(picture)
             done += len(sides)
     tick(total, total)
     return Encoded(tuple(told), latents, words, captions)
+
+
+class _Unusable(Exception):  # noqa: N818 - it is left out, and told why
+    """problem: as `TrainPicture` calls it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
 
 def _words(loaded: Loaded, base: Base, text: str, cache: "_Cache") -> Tensors:
@@ -90,20 +101,21 @@ def _words(loaded: Loaded, base: Base, text: str, cache: "_Cache") -> Tensors:
 
 def _latents(
     loaded: Loaded, base: Base, config: TrainConfig, picture: TrainPicture, cache: "_Cache", *, flip: bool
-) -> torch.Tensor | None:
-    """None where they are not finite in float32 either, or the file is gone since it was read."""
+) -> torch.Tensor:
+    """Raises _Unusable where they are not finite in float32 either, or the file is gone since it was read."""
     path = Path(config.pictures).expanduser() / picture.name
     try:
         key = f"{content_hash(path)} {picture.shape} {flip}"
         found = cache.get("latents", key)
-        if found is None:
-            pixels = _pixels(path, picture.shape, flip=flip).to(loaded.device)
-            found = _finite(loaded, "decode", lambda: {"latents": base.read_picture(loaded.pipe, pixels)})
-    except (OSError, HalftoneError):
+        pixels = _pixels(path, picture.shape, flip=flip) if found is None else None
+    except (OSError, HalftoneError) as error:
         log.info("%s cannot be read any more", path, exc_info=True)
-        return None
+        raise _Unusable("unreadable") from error
+    if pixels is not None:
+        there = pixels.to(loaded.device)
+        found = _finite(loaded, "decode", lambda: {"latents": base.read_picture(loaded.pipe, there)})
     if found is None:
-        return None
+        raise _Unusable("latents")
     cache.put("latents", key, found)
     return found["latents"]
 

@@ -113,7 +113,8 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     check_same(run, config, folder)
     state = read_state(folder / STATE) if (folder / STATE).exists() else None
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
-        raise HalftoneError("train-other-run", folder=str(folder), detail=f"it was begun on another model than {model.name}")
+        detail = f"it was begun on another model than {model.name}, or that was changed"
+        raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
     if state is not None and not is_finite(state.weights):
         raise HalftoneError("train-state-broken", path=str(folder / STATE))
     found = read_pictures(config, shapes_for(config, model), reading_of(model))
