@@ -40,6 +40,10 @@ _TITLES: Final = 320.0
 """Pixels from the left that titles of panels may take."""
 
 
+Scale = Callable[[float], float]
+"""A value to its pixel."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """What is shown, gathered for so many pixels."""
@@ -76,14 +80,23 @@ class Frame:
     def step(self, x: float) -> float:
         return (x - self.left) / max(1.0, self.right - self.left) * self.steps
 
+    def loss_scale(self) -> Scale:
+        """For many values at once: what is asked of a box is asked once."""
+        (low, high), bottom = self.loss_range, self.loss.bottom()
+        per = self.loss.height() / (high - low)
+        return lambda value: bottom - (value - low) * per
+
+    def norm_scale(self) -> Scale:
+        """The same of gradient norms."""
+        (low, high), bottom = self.norm_range, self.norm.bottom()
+        per, least, most, log = self.norm.height() / (high - low), 10.0**low, 10.0**high, math.log10
+        return lambda value: bottom - (log(value) - low if least < value < most else 0 if value <= least else high - low) * per
+
     def loss_y(self, value: float) -> float:
-        low, high = self.loss_range
-        return self.loss.bottom() - (value - low) / (high - low) * self.loss.height()
+        return self.loss_scale()(value)
 
     def norm_y(self, value: float) -> float:
-        low, high = self.norm_range
-        shown = min(max(math.log10(value) if value > 0 else low, low), high)
-        return self.norm.bottom() - (shown - low) / (high - low) * self.norm.height()
+        return self.norm_scale()(value)
 
 
 def gather(record: RunRecord, width: float, kept: Curves | None = None) -> Drawn:
@@ -95,8 +108,8 @@ def gather(record: RunRecord, width: float, kept: Curves | None = None) -> Drawn
         steps=steps,
         done=record.step,
         loss=curves.loss.of(record.losses, steps, columns // 3),
-        smooth=curves.smooth.of(record.smoothed, steps, columns // 2),
-        norm=curves.norm.of(record.norms, steps, columns // 4),
+        smooth=curves.smooth.of(record.smoothed, steps, columns // 4),
+        norm=curves.norm.of(record.norms, steps, columns // 5),
         strip=strip_of(record.step, steps, round(width / _DOT), record.caught),
         caught=tuple(one for one in record.caught if one.did != "warned"),
         clip=record.config.clip,
@@ -176,9 +189,9 @@ def _paint_loss(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     for value in marks:
         _tick(painter, frame, frame.loss_y(value), _loss_words(value, marks))
     painter.setPen(QPen(colours.color("chart.train-raw"), 1))
-    painter.drawLines(_lines(_points(frame, drawn.loss, frame.loss_y)))
+    painter.drawLines(_lines(_points(frame, drawn.loss, frame.loss_scale())))
     painter.setPen(QPen(colours.color("chart.series-1"), 2))
-    painter.drawLines(_lines(_points(frame, drawn.smooth, frame.loss_y)))
+    painter.drawLines(_lines(_points(frame, drawn.smooth, frame.loss_scale())))
     if drawn.smooth:
         _paint_end(painter, frame, drawn.smooth[-1])
 
@@ -210,7 +223,7 @@ def _paint_end(painter: QPainter, frame: Frame, last: Bin) -> None:
     painter.drawText(box, _LEFT, words)
 
 
-def _points(frame: Frame, bins: Sequence[Bin], y_of: Callable[[float], float]) -> list[QPointF]:
+def _points(frame: Frame, bins: Sequence[Bin], y_of: Scale) -> list[QPointF]:
     """Through the lowest and highest value of each bin."""
     points: list[QPointF] = []
     left, per = frame.left, (frame.right - frame.left) / max(1, frame.steps)
@@ -235,7 +248,7 @@ def _paint_norm(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     for power in range(low, high + 1, every):
         _tick(painter, frame, frame.norm_y(10.0**power), power_words(power))
     painter.setPen(QPen(colours.color("chart.series-2"), 1.3))
-    painter.drawLines(_lines(_points(frame, drawn.norm, frame.norm_y)))
+    painter.drawLines(_lines(_points(frame, drawn.norm, frame.norm_scale())))
     if drawn.clip > 0:
         y = frame.norm_y(drawn.clip)
         painter.setPen(QPen(colours.color("chart.axis"), 1, Qt.PenStyle.DashLine))
@@ -289,22 +302,23 @@ def _paint_strip(painter: QPainter, frame: Frame, drawn: Drawn) -> None:
     painter.setPen(colours.color("text-secondary"))
     line = QRectF(frame.left, box.top() - _TITLE, box.width(), _TITLE - 4)
     painter.drawText(line, _RIGHT, tr("{0} stopped", figures.group(len(drawn.caught))))
+    places = [frame.x(min(strip.per * (dot + 0.5), frame.steps)) for dot in range(strip.dots)]
     for index, row in enumerate(WATCHED):
         y = box.top() + _ROW * (index + 0.5)
         painter.setFont(colours.font("caption"))
         painter.setPen(colours.color("text-secondary"))
         painter.drawText(QRectF(0, y - 9, frame.left - 10, 18), _RIGHT, ROWS[row].text(tr))
-        _paint_row(painter, frame, strip, y)
+        _paint_row(painter, places, strip.done, y)
         for one in drawn.caught:
             if one.watched == row:
                 _paint_mark(painter, QPointF(frame.x(one.step), y))
 
 
-def _paint_row(painter: QPainter, frame: Frame, strip: Strip, y: float) -> None:
+def _paint_row(painter: QPainter, places: Sequence[float], done: int, y: float) -> None:
     colours = theme.current()
-    points = [QPointF(frame.x(min(strip.per * (dot + 0.5), frame.steps)), y) for dot in range(strip.dots)]
+    points = [QPointF(x, y) for x in places]
     round_cap = (Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
-    for token, wide, dots in (("ok", 4.6, points[: strip.done]), ("border-control", 2.0, points[strip.done :])):
+    for token, wide, dots in (("ok", 4.6, points[:done]), ("border-control", 2.0, points[done:])):
         painter.setPen(QPen(colours.color(token), wide, *round_cap))
         painter.drawPoints(dots)
 
