@@ -172,7 +172,7 @@ def cost_words(caught: Caught) -> Words:
     if caught.cure == "none":
         return Words("{0} for this step.", (elapsed(caught.seconds),)) if caught.seconds else Words("nothing more.")
     time = (
-        Words("{0} time", (percent(caught.time_ratio - 1),)) if caught.time_ratio is not None else Words("time not measured yet")
+        Words("{0} time", (percent(caught.time_ratio - 1),)) if caught.time_ratio is not None else Words("time not measured")
     )
     if not caught.memory:
         return Words("{0}.", (time,))

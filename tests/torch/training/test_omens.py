@@ -21,13 +21,12 @@ SOUND = GroupFacts(
     epsilon=1e-8,
     beta2=0.999,
     adaptive=True,
-    masters=False,
     medians=(0.02, 0.03, 0.05),
     gradient=1e-4,
 )
 RUN = RunFacts(groups=(SOUND,), computes="float32", clip=1.0, scale=None, data=(("x", 4.0, 0.8),))
 HALF = replace(SOUND, dtype="float16", states="float16", epsilon=1e-4, gradient=0.1, rate=1e-2, medians=(0.1, 0.2))
-HALF_RUN = replace(RUN, groups=(replace(HALF, masters=True),), computes="float16", scale=65536.0)
+HALF_RUN = replace(RUN, groups=(SOUND,), computes="float16", scale=65536.0)
 
 
 def test_a_sound_run_has_none() -> None:

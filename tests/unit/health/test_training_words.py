@@ -124,7 +124,7 @@ def test_what_random_numbers_that_go_back_mean() -> None:
 
 def test_costs_that_are_not_known_are_not_told() -> None:
     unknown = msgspec.structs.replace(CAUGHT, time_ratio=None, memory=0)
-    assert words.cost_words(unknown).text() == "time not measured yet."
+    assert words.cost_words(unknown).text() == "time not measured."
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,6 @@ def _group_facts(group: Mapping[str, Any], optimizer: torch.optim.Optimizer, nam
             epsilon=float(group["eps"]) if isinstance(group.get("eps"), (int, float)) else None,
             beta2=float(betas[1]) if betas is not None and len(betas) > 1 else None,
             adaptive=type(optimizer).__name__ in ADAPTIVE,
-            masters=False,
             medians=tuple(_median(p.detach()) for p in parameters if p.dim() > 1),
             gradient=sorted(gradients)[len(gradients) // 2] if gradients else None,
         )

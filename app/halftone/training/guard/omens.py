@@ -39,7 +39,6 @@ class GroupFacts:
     epsilon: float | None
     beta2: float | None
     adaptive: bool
-    masters: bool
     medians: tuple[float, ...] = ()
     gradient: float | None = None
 
@@ -140,7 +139,7 @@ _STATES: Final[tuple[Remedy, ...]] = ("float32-states", "float32-master", "bfloa
 
 
 def _epsilon(group: GroupFacts) -> Iterable[Omen]:
-    if group.epsilon is None or group.masters:
+    if group.epsilon is None:
         return
     held = rounded(group.epsilon, group.states)
     common = {"name": group.name, "dtype": group.states, "count": group.count, "value": group.epsilon}
@@ -165,7 +164,7 @@ def _epsilon(group: GroupFacts) -> Iterable[Omen]:
 
 def _second_moment(group: GroupFacts) -> Iterable[Omen]:
     """(1 - beta2) g**2 below the smallest number of the moments' type: they stay zero, and epsilon alone is divided by."""
-    if group.gradient is None or group.beta2 is None or group.masters or group.gradient == 0.0:
+    if group.gradient is None or group.beta2 is None or group.gradient == 0.0:
         return
     first = (1.0 - group.beta2) * group.gradient**2
     if first < SMALLEST[group.states]:
@@ -182,7 +181,7 @@ def _second_moment(group: GroupFacts) -> Iterable[Omen]:
 
 
 def _resolution(group: GroupFacts) -> Iterable[Omen]:
-    if group.masters or group.dtype == "float32":
+    if group.dtype == "float32":
         return
     yield Omen(
         code="no-master-weights",
