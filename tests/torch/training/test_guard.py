@@ -420,3 +420,12 @@ def test_large_weights_are_copied_where_their_type_does_not_hold_the_squares_of_
     network = nn.Linear(6000, 6000, bias=False, dtype=dtype)
     guard = TrainingGuard(network, torch.optim.AdamW(network.parameters(), eps=1e-4), keep_every=0, forecast="off")
     assert (guard.memory["beside"] > 0) is copied
+
+
+def test_a_rate_that_is_still_low_in_its_warm_up_is_judged_by_what_it_comes_to() -> None:
+    network = nn.Linear(64, 64)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.5)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: min(1.0, done / 100))
+    guard = TrainingGuard(network, optimizer, scheduler=schedule)
+    (omen,) = [omen for omen in guard.omens if omen.code == "rate-too-high"]
+    assert omen.value == 0.5

@@ -18,7 +18,7 @@ from halftone.cli import main
 from halftone.cli.jobs import run_job
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.train_config import EXAMPLE, read_config
-from halftone.cli.train_words import event_line
+from halftone.cli.train_words import end_lines, event_line
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Keep, TestPicture, Train, TrainBegins, TrainCaught, TrainSaved, TrainUnsaved
@@ -269,6 +269,13 @@ def test_an_end_before_its_time_tells_how_to_go_on(
     monkeypatch.setattr(Ending, "stopped", stopped)
     assert main(["train", str(config)], engine=Ending) == int(stopped)
     assert capfd.readouterr().out.endswith("Go on with:  halftone train --resume 'loras/a b'\n")
+
+
+def test_a_lora_that_learnt_nothing_is_no_success() -> None:
+    report = msgspec.structs.replace(samples.train_report(), steps=0)
+    lines = list(end_lines(report, samples.TRAIN))
+    assert lines[1].endswith("changes no picture: nothing was learnt yet.")
+    assert not any(line.startswith("Try it") for line in lines)
 
 
 def test_a_lora_that_is_finished_can_be_tried_at_once(run: Run, config: Path) -> None:

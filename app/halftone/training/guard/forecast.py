@@ -127,6 +127,10 @@ def raise_norm_epsilons(model: Networks) -> None:
                     setattr(module, attribute, _NORM_EPSILON)
 
 
+_RATES: Final = ("lr", "initial_lr", "max_lr")
+"""Of a group: the rate now, the one that a schedule counts from, the one that a cycle comes to. In a warm-up the first is low."""
+
+
 def _group_facts(group: Mapping[str, Any], optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> Iterable[GroupFacts]:
     kinds: dict[DType, list[torch.Tensor]] = {}
     for parameter in group["params"]:
@@ -140,7 +144,7 @@ def _group_facts(group: Mapping[str, Any], optimizer: torch.optim.Optimizer, nam
             count=len(parameters),
             dtype=dtype,
             states=_states(optimizer, parameters, dtype),
-            rate=float(group.get("lr", 0.0)),
+            rate=max(float(group.get(name, 0.0)) for name in _RATES),
             epsilon=float(group["eps"]) if isinstance(group.get("eps"), (int, float)) else None,
             beta2=float(betas[1]) if betas is not None and len(betas) > 1 else None,
             adaptive=type(optimizer).__name__ in ADAPTIVE,
