@@ -283,6 +283,9 @@ def test_pause_and_continue(desk: Desk) -> None:
     desk.begin()
     desk.step(1)
     desk.page.setup.hold_button.click()
+    desk.page.refresh()
+    assert desk.page.setup.hold_button.words() == "Pausing…"
+    assert not desk.page.setup.hold_button.isEnabled()
     desk.tell(TrainHeld(on=True, step=1))
     assert desk.page.header.left.text() == "paused"
     assert desk.page.setup.hold_button.words() == "Continue"

@@ -7,7 +7,7 @@ from typing import Final
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from halftone.contract.messages import AnyEvent, Decide, Hold, TestPicture, Train, TrainCaught
+from halftone.contract.messages import AnyEvent, Decide, Hold, TestPicture, Train, TrainCaught, TrainHeld
 from halftone.contract.training import Caught, TrainChoice, TrainConfig
 from halftone.gui.control.holder import StateHolder
 from halftone.gui.control.job_queue import JobQueue, new_job_id
@@ -50,6 +50,8 @@ class Training(QObject):
         self._next: TrainConfig | None = None
         self._resumed: str | None = None
         """Folder of the run that this one goes on with."""
+        self.pausing = False
+        """Whether it was told to pause; the step at hand is not over yet."""
         self.answered = False
         """Whether the question at hand was answered; the worker has yet to go on."""
 
@@ -96,7 +98,8 @@ class Training(QObject):
         if self.job is not None:
             return
         self._id, self._resumed = new_job_id(), resume
-        self.record, self.end, self.shown, self.open, self.answered = RunRecord(config), None, [], [], False
+        self.record, self.end, self.shown, self.open = RunRecord(config), None, [], []
+        self.answered = self.pausing = False
         self._queue.submit(Train(job=self._id, config=config, resume=resume), config.name, then=self._ended)
         self.changed.emit()
 
@@ -123,7 +126,9 @@ class Training(QObject):
     def hold(self, on: bool) -> None:
         """Pause after this step, with everything in memory, or go on."""
         if self.running:
+            self.pausing = on
             self._link.send(Hold(job=self._id, on=on))
+            self.changed.emit()
 
     def keep(self) -> None:
         """Stop after this step and save what there is."""
@@ -180,7 +185,9 @@ class Training(QObject):
         """Follow the events of the job."""
         if self.record is None or event.job != self._id or not self.record.take(event, blob):
             return
-        if isinstance(event, TestPicture) and event.path:
+        if isinstance(event, TrainHeld):
+            self.pausing = False
+        elif isinstance(event, TestPicture) and event.path:
             self.shown.append(Shown(event, blob))
         elif isinstance(event, TrainCaught):
             self.answered = False

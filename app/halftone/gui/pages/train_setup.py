@@ -116,10 +116,11 @@ class TrainSetup(QWidget):
 
     def _show_buttons(self, training: Training) -> None:
         self._held = training.record is not None and training.record.held
-        self.hold_button.set_words(tr("Continue") if self._held else tr("Pause"))
+        pausing = tr("Pausing…") if training.pausing else tr("Pause")
+        self.hold_button.set_words(tr("Continue") if self._held else pausing)
         set_icon(self.hold_button, "play" if self._held else "pause", "text-secondary")
         self.hold_button.setVisible(not training.preparing)
-        self.hold_button.setEnabled(not training.stopping and not training.asking)
+        self.hold_button.setEnabled(not training.stopping and not training.asking and not training.pausing)
         self.keep_button.setEnabled(not training.stopping)
         if training.preparing:
             words = tr("Cancelling…") if training.stopping else tr("Cancel")
