@@ -40,7 +40,7 @@ def train(
     if resume is not None:
         resume = _run_folder(resume)
     wanted = _wanted(config, resume)
-    check_before(wanted)
+    check_before(wanted, new=resume is None)
     report = _run(context.obj, wanted, resume, as_json=json)
     if json:
         from halftone.cli.objects import SCHEMA, put

@@ -171,9 +171,7 @@ def cost_words(caught: Caught) -> Words:
     """What it costs later steps, or what it took."""
     if caught.cure == "none":
         return Words("{0} for this step.", (elapsed(caught.seconds),)) if caught.seconds else Words("nothing more.")
-    time = (
-        Words("{0} time", (percent(caught.time_ratio - 1),)) if caught.time_ratio is not None else Words("time not measured")
-    )
+    time = Words("{0} time", (percent(caught.time_ratio - 1),)) if caught.time_ratio is not None else Words("time not measured")
     if not caught.memory:
         return Words("{0}.", (time,))
     return Words("{0}, +{1}.", (time, size_text(caught.memory)))

@@ -30,11 +30,16 @@ def check_config(config: TrainConfig) -> None:
         raise HalftoneError("setting-bad-value", name="The name of the LoRA", value=config.name or '""', allowed="a file's name")
 
 
-def check_before(config: TrainConfig) -> None:
-    """Settings, model and the folder of pictures. Raises what `check_config`, `describe` and `check_folder` raise."""
+def check_before(config: TrainConfig, *, new: bool) -> None:
+    """Settings, model and the folder of pictures; of a new training also what is left out of it. Raises what `check_config`,
+    `describe` and `check_folder` raise, and HalftoneError setting-bad-value.
+    """
     check_config(config)
     describe(config.model)
-    check_folder(config.pictures)
+    folder = check_folder(config.pictures)
+    strange = next((name for name in config.left_out if not (folder / name).exists()), None)
+    if new and strange is not None:
+        raise HalftoneError("setting-bad-value", name="left_out", value=strange, allowed="names of pictures in that folder")
 
 
 def _spoken(name: str) -> str:

@@ -209,6 +209,7 @@ def test_test_pictures_are_told() -> None:
         ("caption_dropout = 2", "Caption dropout cannot be 2.0."),
         ('pictures = "nowhere"', "There is no folder of pictures at"),
         ('model = "nowhere"', "There is no model at"),
+        ('left_out = ["a.png", "b.png"]', "left_out cannot be b.png. Use names of pictures in that folder."),
     ],
 )
 def test_what_no_training_can_be_made_with_is_told_before_anything_is_loaded(config: Path, line: str, said: str) -> None:
