@@ -1,5 +1,6 @@
 """What is kept of a LoRA training that ends before its last step, or that a part of fails."""
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -81,9 +82,14 @@ def test_cures_outlive_a_stop_and_are_told(wanted: TrainConfig, tmp_path: Path) 
     kept = train(wanted, Directed(keep), control)
     assert (kept.steps, kept.cures) == (2, ("float32-block",))
     assert [cure for cure, _ in read_state(Path(kept.folder) / "state.safetensors").note.cures] == ["float32-block"]
+    shutil.copytree(kept.folder, tmp_path / "unwatched" / "lora")
     again = train(wanted, resume=Path(kept.folder))
     assert len(again.caught) == 1, "what is cured does not come again"
     assert same_weights(again, whole)
+    unwatched = msgspec.structs.replace(wanted, output=str(tmp_path / "unwatched"), guard="off")
+    last = train(unwatched, resume=tmp_path / "unwatched" / "lora")
+    assert same_weights(last, whole), "a run without the guard keeps the cures that it goes on with"
+    assert last.cures == ("float32-block",)
 
 
 def test_an_error_loses_no_whole_step(wanted: TrainConfig, tmp_path: Path) -> None:
@@ -148,7 +154,7 @@ def test_what_a_scaler_leaves_out_is_no_step() -> None:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _step: 1.0)
-    bare = Unguarded(optimizer, schedule, scaler, clip=None, accumulate=1)
+    bare = Unguarded(network, optimizer, schedule, scaler, clip=None, accumulate=1)
     before = network.weight.detach().clone()
     report = bare.step(lambda: network(torch.full((1, 4), 100.0)).square().mean())
     assert torch.equal(network.weight, before)

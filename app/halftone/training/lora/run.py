@@ -364,7 +364,8 @@ class Training:
     def _new_guard(self) -> Stepper:
         config, clip = self._config, self._config.clip or None
         if config.guard == "off":
-            return Unguarded(self._optimizer, self._schedule, self._scaler, clip=clip, accumulate=config.accumulate)
+            network = self._on.network
+            return Unguarded(network, self._optimizer, self._schedule, self._scaler, clip=clip, accumulate=config.accumulate)
         return TrainingGuard(
             self._on.network,
             self._optimizer,

@@ -8,6 +8,7 @@ import torch
 
 from halftone.contract.training import Omen, TrainCure
 from halftone.training.guard import StepReport
+from halftone.training.guard.curing import Curing
 
 Loss = Callable[[], torch.Tensor]
 
@@ -33,13 +34,13 @@ class Stepper(Protocol):
 
 
 class Unguarded:
-    """The same without any look at the numbers."""
+    """The same without any look at the numbers. Cures that a run goes on with stay in force: they decide what it computes."""
 
     omens: tuple[Omen, ...] = ()
-    cures: tuple[tuple[TrainCure, str], ...] = ()
 
     def __init__(
         self,
+        network: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         schedule: torch.optim.lr_scheduler.LRScheduler,
         scaler: torch.amp.GradScaler | None,
@@ -47,6 +48,7 @@ class Unguarded:
         clip: float | None,
         accumulate: int,
     ) -> None:
+        self._curing = Curing({"": network}, optimizer, None)
         self._optimizer = optimizer
         self._schedule = schedule
         self._scaler = scaler or torch.amp.GradScaler(enabled=False)
@@ -57,8 +59,13 @@ class Unguarded:
 
     def go_on(self, steps: int, cures: Sequence[tuple[TrainCure, str]] = ()) -> None:
         """After so many steps of a training that was broken off."""
-        del cures
         self.steps = steps
+        self._curing.put(cures)
+
+    @property
+    def cures(self) -> tuple[tuple[TrainCure, str], ...]:
+        """As `TrainingGuard.cures`."""
+        return self._curing.in_force
 
     def step(self, loss: Loss, *, items: Sequence[str] = ()) -> StepReport:
         """As `TrainingGuard.step`."""
@@ -74,7 +81,8 @@ class Unguarded:
         return StepReport(step, float(value.detach()), applied, norm, scale, 0, seconds, ())
 
     def remove(self) -> None:
-        """Nothing was put on the network."""
+        """Take the cures off the network."""
+        self._curing.remove()
 
     def _update(self) -> tuple[bool, float]:
         """(whether it is a step, norm of the gradients). One that the scaler left out is none, while a smaller scale may help."""
