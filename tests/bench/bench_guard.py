@@ -195,17 +195,18 @@ def main() -> int:
     bench.bare()
     bench.guarded()
     bare = [seconds_of(bench.bare)]
-    guarded: list[float] = []
+    ratios: list[float] = []
     anomaly: list[float] = []
     own: list[float] = []
     for turn in range(wanted.rounds):
-        guarded.append(bench.guarded())
+        guarded = bench.guarded()
         bare.append(seconds_of(bench.bare))
-        print(f"{turn + 1}: bare {bare[-1]:.3f} s, guarded {guarded[-1]:.3f} s", flush=True)
+        ratios.append(guarded / statistics.mean(bare[-2:]))
+        print(f"{turn + 1}: bare {bare[-1]:.3f} s, guarded {guarded:.3f} s; so far {statistics.median(ratios):.4f}", flush=True)
         if turn % wanted.anomaly == wanted.anomaly - 1:
             anomaly.append(seconds_of(bench.anomaly) / bare[-1])
             own.append(bench.own())
-    ratios = [with_it / statistics.mean(bare[turn : turn + 2]) for turn, with_it in enumerate(guarded)]
+            print(f"detect_anomaly {anomaly[-1]:.4f} of a bare step; the guard's own part {own[-1]:.4f}", flush=True)
     count, trained = (sum(p.numel() for p in of) / 1e6 for of in (bench.network.parameters(), bench.trained))
     print(f"\n{count:.0f} M parameters, {trained:.2f} M trained, {wanted.tokens} tokens; {machine()}")
     print(f"guard over a bare step: {said(ratios)}; goal {GOAL}")
