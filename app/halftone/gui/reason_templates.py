@@ -124,6 +124,7 @@ MISSING: Final = ("folder {0}", "weights of {0} (a .safetensors file)", "tensor 
 FRAGMENTS: Final = (
     "The name of the LoRA",
     "a file's name",
+    "names of pictures in that folder",
     "it is a text file of a few letters",
     "it is of the kind {0}",
     "it was begun on another model than {0}, or that was changed",
