@@ -312,8 +312,12 @@ def test_a_training_that_the_system_ends_keeps_what_it_learnt(config: Path, monk
     monkeypatch.setattr(Told, "number", number)
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(sys, stream, getattr(sys, stream))  # a closed terminal's are replaced
-    assert main(["train", str(config)], engine=Told) == 0
-    assert signal.getsignal(number) is signal.SIG_DFL
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup it would be ignored, and nothing would end
+    try:
+        assert main(["train", str(config)], engine=Told) == 0
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
 
 
 class Asking(ScriptedEngine):
