@@ -29,6 +29,7 @@ from halftone.engine.patches.lora import read_adapters
 from halftone.library.families import SD2
 from halftone.library.models import describe
 from halftone.training.lora.bases import base_of
+from halftone.training.lora.batches import patches_of
 from halftone.training.lora.files import metadata_of
 from halftone.training.lora.state import read_state
 
@@ -211,6 +212,16 @@ def added(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def product(up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
     """(out, in), of a convolution of 1 x 1, too."""
     return up.detach().flatten(1) @ down.detach().flatten(1) * ALPHA / RANK
+
+
+@pytest.mark.parametrize(
+    ("shape", "config", "patches"),
+    [((2, 96, 64), {"patch_size": 1}, 96), ((2, 16, 8, 12), {"patch_size": 2}, 24), ((2, 4, 8, 8), {}, 64)],
+)
+def test_times_are_shifted_by_the_tokens_that_the_transformer_makes(
+    shape: tuple[int, ...], config: dict[str, int], patches: int
+) -> None:
+    assert patches_of(torch.zeros(shape), config) == patches
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """A batch on its way to the denoiser: pictures, words, times and noise, all that is random in it drawn from one generator."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -22,6 +24,16 @@ class Fed:
     size: tuple[int, int]
 
 
+def patches_of(clean: torch.Tensor, config: Mapping[str, Any]) -> int:
+    """Tokens of one picture. clean: (pictures, tokens, numbers), or (pictures, channels, height, width), which a transformer cuts
+    into patches itself; config: of the denoiser.
+    """
+    if clean.dim() == 3:
+        return clean.shape[1]
+    edge = int(config.get("patch_size") or 1)
+    return (clean.shape[-2] // edge) * (clean.shape[-1] // edge)
+
+
 def draw(on: Prepared, order: Order, config: TrainConfig, generator: torch.Generator) -> Fed:
     """Everything random of a batch is drawn here, in this order, whatever becomes of the batch."""
     encoded = on.encoded
@@ -30,8 +42,7 @@ def draw(on: Prepared, order: Order, config: TrainConfig, generator: torch.Gener
     latents = [encoded.latents[name, order.happens(share)] for name in names]
     texts = ["" if order.happens(config.caption_dropout) else encoded.captions[name] for name in names]
     clean = torch.cat(latents)
-    patches = clean.shape[1] if clean.dim() == 3 else clean.shape[-1] * clean.shape[-2]
-    moment = on.objective.draw(len(names), patches, generator)
+    moment = on.objective.draw(len(names), patches_of(clean, on.network.config), generator)
     noise = torch.randn(clean.shape, generator=generator)
     words = [encoded.words[text] for text in texts]
     narrow = torch_dtype(on.dtype)
