@@ -139,8 +139,8 @@ FLAGS: Final[dict[Trainer, dict[Advice, str]]] = {
         "earlier-checkpoint": "resume_from_checkpoint",
     },
 }
-"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, the others
-are as their manuals have them; what a program has no setting for is not named.
+"""Those of sd-scripts, SimpleTuner, OneTrainer, ai-toolkit, Hallo, TRELLIS and Sana were looked up in their sources, those
+of the others were not; what a program has no setting for is not named.
 """
 
 
