@@ -162,7 +162,7 @@ def kills(work: Path, count: int, seed: int) -> bool:
         )
         assert process.stdout is not None
         first = process.stdout.readline().strip()
-        time.sleep(rng.uniform(0.0, 2.5))
+        time.sleep(rng.uniform(0.0, 2.5))  # a moment that no event marks: that is what is tried
         process.send_signal(signal.SIGKILL)
         process.wait()
         killed += 1

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel
 from PIL import Image
+from safetensors.torch import load_file
 from tests.helpers import tiny
 from tests.helpers.engine_runs import Recorder
 from transformers import T5Config, T5EncoderModel
@@ -52,6 +55,21 @@ def draw_pictures(folder: Path, count: int = 4, *, wide: int = 0) -> Path:
         Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(folder / f"{index}.png")
         (folder / f"{index}.txt").write_text(f"a hill {index}", encoding="utf-8")
     return folder
+
+
+def tiny_training(folder: Path, **changes: Any) -> TrainConfig:
+    """Four steps on a tiny SD 1.5 with three pictures, both made in the folder; its output has to be set."""
+    model, pictures = tiny.save_tiny(folder / "tiny", "sd15"), draw_pictures(folder / "pictures", 3)
+    plain = TrainConfig(
+        model=str(model), pictures=str(pictures), output="", precision="float32", rank=2, steps=4, batch=1, test_every=0
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def same_weights(one: TrainReport, other: TrainReport) -> bool:
+    """Bit by bit, of their LoRAs."""
+    first, second = load_file(one.path), load_file(other.path)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 class Killed(BaseException):

@@ -57,7 +57,7 @@ def read_place(place: str, *, quiet: bool) -> "Run":
     if not path.exists():
         raise HalftoneError("run-missing", path=place)
     try:
-        read = read_run(path, progress=_life() if not quiet else _nothing)
+        read = read_run(path) if quiet else read_run(path, progress=_life())
     except OSError as error:
         raise HalftoneError("run-missing", path=place) from error
     if not read.files or (path.is_file() and not path.stat().st_size):
@@ -65,10 +65,6 @@ def read_place(place: str, *, quiet: bool) -> "Run":
     if read.pickles and len(read.pickles) == read.files:
         raise HalftoneError("run-pickles", path=place)
     return read
-
-
-def _nothing(name: str, done: float, total: int) -> None:
-    pass
 
 
 def _life() -> Callable[[str, float, int], Any]:

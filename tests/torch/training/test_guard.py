@@ -411,6 +411,7 @@ def test_an_exact_name_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> Non
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), on_bad="skip", forecast="off")
     torch.nn.init.constant_(network[0].weight, 2.0)  # type: ignore[arg-type]
     guard.step(lambda: network(torch.full((1, 1), 6e4, dtype=torch.float16)).float().mean())
+    assert [message for message in caplog.messages if message.startswith("step 1: layer reached")]
 
 
 @pytest.mark.parametrize(("dtype", "copied"), [(torch.float32, False), (torch.bfloat16, False), (torch.float16, True)])

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.helpers.tiny import save_tiny
-from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, train
+from tests.helpers.trainings import Control, Directed, Killed, same_weights, tiny_training, train
 
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -37,30 +36,13 @@ from halftone.training.lora.state import packed, read_state
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
-    """Four steps on a tiny SD 1.5; its output has to be set."""
-    folder = tmp_path_factory.mktemp("base")
-    return TrainConfig(
-        model=str(save_tiny(folder / "tiny", "sd15")),
-        pictures=str(draw_pictures(folder / "pictures", 3)),
-        output="",
-        precision="float32",
-        rank=2,
-        steps=4,
-        batch=1,
-        save_every=2,
-        test_every=0,
-    )
+    return tiny_training(tmp_path_factory.mktemp("base"), save_every=2)
 
 
 @pytest.fixture(scope="module")
 def plain(wanted: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
     """Of a run that nobody disturbed."""
     return train(msgspec.structs.replace(wanted, output=str(tmp_path_factory.mktemp("plain"))))
-
-
-def same_weights(one: TrainReport, other: TrainReport) -> bool:
-    first, second = load_file(one.path), load_file(other.path)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def at(step: int, act: Callable[[], object]) -> Callable[[AnyEvent], None]:

@@ -6,9 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from safetensors.torch import load_file
-from tests.helpers.tiny import save_tiny
-from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, train
+from tests.helpers.trainings import Control, Directed, Killed, draw_pictures, same_weights, tiny_training, train
 
 from halftone.contract.engine import Control as EngineControl
 from halftone.contract.engine import Emit
@@ -24,7 +22,7 @@ from halftone.contract.messages import (
     TrainSaved,
     TrainStep,
 )
-from halftone.contract.training import TrainConfig, TrainReport
+from halftone.contract.training import TrainConfig
 from halftone.engine.checks.fragile import make_fragile
 from halftone.library.training_runs import config_in, unfinished
 from halftone.settings.places import resources
@@ -35,24 +33,7 @@ from halftone.training.service import TrainingEngine
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
-    folder = tmp_path_factory.mktemp("base")
-    return TrainConfig(
-        model=str(save_tiny(folder / "tiny", "sd15")),
-        pictures=str(draw_pictures(folder / "pictures", 3)),
-        output="",
-        precision="float32",
-        rank=2,
-        steps=4,
-        batch=1,
-        accumulate=2,
-        save_every=0,
-        test_every=0,
-    )
-
-
-def same_weights(one: TrainReport, other: TrainReport) -> bool:
-    first, second = load_file(one.path), load_file(other.path)
-    return all(torch.equal(first[name], second[name]) for name in first)
+    return tiny_training(tmp_path_factory.mktemp("base"), accumulate=2, save_every=0)
 
 
 class Failing(Control):
