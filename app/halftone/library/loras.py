@@ -67,11 +67,6 @@ def _check_file(path: Path) -> None:
         raise HalftoneError("lora-kind", name=path.stem, kind=found.lora.kind, known=UNDERSTOOD)
 
 
-def list_loras(folders: Iterable[str]) -> list[ModelFacts]:
-    """Every LoRA below the folders, by name."""
-    return [facts for facts in list_models(folders) if facts.family == LORA]
-
-
 def known_loras(folders: Iterable[str]) -> dict[str, str]:
     """Name -> path of every LoRA below the folders."""
     return loras_among(list_models(folders))
