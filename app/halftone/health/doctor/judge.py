@@ -98,9 +98,10 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
     elif low is not None:
         yield Trouble(code="scale-floor", where=low.where)
     for track in _of(run, "validation"):
-        wrong = looking.first_bad([_as_loss(track)])
+        trained = max((loss for loss in _of(run, "loss") if loss.file == track.file), key=len, default=None)
+        wrong = looking.failed_validation(track, trained)
         if wrong is not None:
-            yield Trouble(code="validation", where=looking.where(track, wrong.point), values=(track.tag,))
+            yield Trouble(code="validation", where=looking.where(track, wrong), values=(track.tag,))
             break
     for track in _main_losses(run):
         if (trouble := _flat(track) or _diverged(track)) is not None:
@@ -109,10 +110,6 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
     rates = _of(run, "rate")
     if rates and all(len(track) >= _CONSTANT and not any(track.values) for track in rates):
         yield Trouble(code="rate-zero", where=looking.where(rates[0], rates[0][0]))
-
-
-def _as_loss(track: Track) -> Track:
-    return Track(track.file, track.tag, "loss", track.steps, track.values, track.lines, track.seats, track.walls)
 
 
 _MAIN: Final = frozenset(("loss", "train_loss", "avr_loss", "step_loss", "total_loss", "average", "current"))
@@ -221,7 +218,9 @@ def _told_signs(run: Run, bad: Bad | None) -> Iterator[Sign]:
     early = [one for one in run.happenings if one.step is None or one.step <= until]
     skipped = [one for one in early if one.kind == "skipped-step"]
     if len(skipped) >= _SKIPPED:
-        yield Sign(code="steps-skipped", where=_place(skipped[-1]), values=(len(skipped),))
+        first = skipped[0]
+        known = () if first.step is None else (first.step,)
+        yield Sign(code="steps-skipped", where=_place(first), values=(len(skipped), *known))
     told: tuple[Literal["nan-latents", "scale-floor"], ...] = ("nan-latents", "scale-floor")
     for kind in told:
         said = [one for one in run.happenings if one.kind == kind]

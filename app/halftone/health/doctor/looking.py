@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
@@ -17,6 +18,10 @@ _MANY: Final = 20
 _WINDOW: Final = 200
 _AHEAD: Final = 12
 """Numbers in a log within which the processes that write into it come level again."""
+_IN_EACH_ROW: Final = 0.9
+"""Share of the training's rows from which a validation column counts as one that each row has."""
+_UNFILLED: Final = 50
+"""Rows from which a column without any number is one that no validation has filled yet."""
 _LASTING: Final = 3
 """Bad norms in a row that no loss scale in search of its place explains, where they last to the end."""
 _RISEN: Final = 2.0
@@ -41,6 +46,31 @@ def first_bad(tracks: Iterable[Track]) -> Bad | None:
 
 
 _ORDER: Final[tuple[Quantity, ...]] = ("loss", "gradient", "rate")
+
+
+def failed_validation(track: Track, trained: Track | None) -> Point | None:
+    """The first validation that gave a number that is not finite.
+
+    trained: the training loss of the same file. A column that stands in nearly each of its rows is filled with NaN where no
+    validation ran, so there only those NaN count that stand where the rhythm of the finite ones wants a number.
+    """
+    if trained is None or len(track) < _IN_EACH_ROW * len(trained):
+        index = _first(track)
+    else:
+        index = _off_rhythm([math.isfinite(value) for value in track.values])
+    return None if index is None else track[index]
+
+
+def _off_rhythm(finite: Sequence[bool]) -> int | None:
+    """The first row without a number where one was due; None where every gap is as long as others."""
+    rows = [row for row, there in enumerate(finite) if there]
+    if not rows:
+        return 0 if 0 < len(finite) < _UNFILLED else None
+    if 2 * len(rows) > len(finite):  # most rows have one, so that the others lack theirs
+        return next((row for row, there in enumerate(finite) if not there), None)
+    longest = max((later - earlier for earlier, later in pairwise([-1, *rows])), default=1)
+    due = rows[-1] + longest
+    return due if len(rows) > 1 and due < len(finite) else None
 
 
 def _bad_in(track: Track) -> Bad | None:

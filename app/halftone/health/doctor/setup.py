@@ -54,14 +54,14 @@ def setup_of(settings: Iterable[Setting]) -> Setup:
     precision, name = _precision(values)
     if name:
         places["precision"] = places[name]
-    pure = values.get("precision", "").lower() in {"16-true", "pure_fp16"}
-    half_weights = pure or any(values.get(key, "").lower() in {*_YES, "fp16", "float16"} for key in _PURE)
-    half_weights = half_weights and values.get("masters", "") not in _MASTERS
-    if half_weights:
-        places["half-weights"] = next((places[key] for key in _PURE if key in places), places.get("precision", (Where(""), "")))
-    if half_weights and precision in {"", "float32"}:
+    narrow = _narrow_weights(values)
+    half_weights = narrow is not None and values.get("masters") not in _MASTERS
+    if half_weights and narrow in places:
+        places["half-weights"] = places[narrow]
+    computes = narrow or ("masters" if values.get("masters") == _AUTOCAST else None)
+    if computes is not None and precision in {"", "float32"}:
         precision = "half"
-        places["precision"] = places["half-weights"]
+        places["precision"] = places[computes]
     return Setup(
         precision=precision,
         half_weights=half_weights,
@@ -76,9 +76,17 @@ def setup_of(settings: Iterable[Setting]) -> Setup:
     )
 
 
-_MASTERS: Final = frozenset(("amp", "inflat_all"))
+_AUTOCAST: Final = "amp"
+_MASTERS: Final = frozenset((_AUTOCAST, "inflat_all"))
 """Modes of TRELLIS' and guided-diffusion's trainers that keep a float32 copy of the weights."""
 _PURE: Final = ("half-weights", "weights")
+
+
+def _narrow_weights(values: dict[str, str]) -> str | None:
+    """Name the setting that puts the parameters themselves in float16; None where none does."""
+    if values.get("precision", "").lower() in {"16-true", "pure_fp16"}:
+        return "precision"
+    return next((name for name in _PURE if values.get(name, "").lower() in {*_YES, "fp16", "float16"}), None)
 
 
 def _tells(setting: Setting) -> bool:

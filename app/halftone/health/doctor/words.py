@@ -51,7 +51,7 @@ SIGNS: Final[dict[SignCode, str]] = {
     "scale-falling": "The loss scale had fallen from {0} in step {1} to {2} in step {3}.",
     "scale-floor": "The loss scale reached its floor.",
     "scale-growing": "The loss scale grew from {0} to {1} and found no limit: the gradients are tiny, or nothing.",
-    "steps-skipped": "{0} steps had been left out because a gradient overflowed.",
+    "steps-skipped": "{0} steps were skipped because a gradient overflowed, the first of them after step {1}.",
     "after-validation": "A validation ran right before, for the first time: “{0}”.",
     "after-validation-again": "A validation ran right before; {1} earlier ones did no harm.",
     "after-checkpoint": "A checkpoint was saved right before.",
@@ -77,6 +77,7 @@ SIGNS: Final[dict[SignCode, str]] = {
     "error": "The program ended with: “{0}”.",
 }
 _SCALE_FLOOR: Final = "The loss scale had fallen to its floor: from {0} in step {1} to {2} in step {3}."
+_SKIPPED_EARLY: Final = "{0} steps were skipped because a gradient overflowed, the first of them before the first logged step."
 _DEFAULT_EPSILON: Final = (
     "The optimizer's epsilon is not told; the usual {0} is 0 in FP16, so that its update may be 0 divided by 0."
 )
@@ -148,6 +149,8 @@ def sign_words(sign: Sign) -> Words:
         template = _SCALE_FLOOR
     if sign.code == "epsilon-zero" and sign.values[1]:
         template = _DEFAULT_EPSILON
+    if sign.code == "steps-skipped" and len(sign.values) == 1:
+        template = _SKIPPED_EARLY
     return Words(template, tuple(map(_told, sign.values)))
 
 

@@ -200,7 +200,8 @@ class Reader:
             self.counted[tag] = at
             exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
             self.into.put(tag, quantity, at, exact, piece.number, self.seat, wall, counted=step is None and not self.told)
-            self.step = at
+            if step is not None or self.bar or quantity != "scale":  # a count of scales is not a step
+                self.step = at
             if quantity == "loss":
                 self.begun = True
                 self.loss = (tag, exact)

@@ -9,9 +9,10 @@ import pytest
 from safetensors.numpy import save_file
 from tests.helpers.run_logs import BAD, diffusers, events, kohya, metrics_csv, steady, trainer_state
 
-from halftone.health.doctor.found import Advice, Diagnosis, SignCode, Suspicion, TroubleCode
+from halftone.health.doctor.found import Advice, Diagnosis, SignCode, Suspicion, TroubleCode, Where
 from halftone.health.doctor.judge import diagnose
-from halftone.health.doctor.words import cause_words, trouble_words
+from halftone.health.doctor.setup import setup_of
+from halftone.health.doctor.words import cause_words, sign_words, trouble_words
 from halftone.library.run_logs.folder import read_run
 
 FP16 = "Mixed precision type: fp16\n"
@@ -111,6 +112,52 @@ def deepspeed_floor(folder: Path) -> None:
     ]
     end = "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.\n"
     (folder / "nohup.out").write_text("".join(lines) + end)
+
+
+def test_the_first_step_that_deepspeed_skipped(tmp_path: Path) -> None:
+    """Its place is named, and not that of the last one."""
+    bars = [f"  {at}%|█         | {at}/50 [00:01<00:10,  1.0it/s]" for at in range(1, 40)]
+    skip = "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768"
+    lines = [f"{{'loss': 0.5, 'learning_rate': 1e-05}}\n{bar}{skip if at >= 20 else ''}\n" for at, bar in enumerate(bars, 1)]
+    (tmp_path / "out.log").write_text("".join(lines) + "{'loss': nan, 'learning_rate': 1e-05}\n", "utf-8")
+    sign = next(one for one in judged(tmp_path).signs if one.code == "steps-skipped")
+    assert sign.where is not None
+    assert (sign.where.line, sign.where.step) == (40, 20)
+    assert sign_words(sign).text() == "20 steps were skipped because a gradient overflowed, the first of them after step 20."
+
+
+def test_no_step_was_logged_before_deepspeed_skipped_one(tmp_path: Path) -> None:
+    skip = "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n"
+    (tmp_path / "out.log").write_text(skip * 6 + "step: 10 loss: 0.5\nstep: 20 loss: nan\n")
+    sign = next(one for one in judged(tmp_path).signs if one.code == "steps-skipped")
+    assert sign.where == Where("out.log", 1, None)
+    assert (
+        sign_words(sign).text()
+        == "6 steps were skipped because a gradient overflowed, the first of them before the first logged step."
+    )
+
+
+TRELLIS = """{"models": {"denoiser": {"name": "SLatFlowModel", "args": {"use_fp16": %s}}},
+"trainer": {"name": "SparseFlowMatchingTrainer", "args": {"optimizer": {"name": "AdamW", "args": {"lr": 0.0001}},
+"fp16_mode": "%s"}}}"""
+
+
+@pytest.mark.parametrize(
+    ("narrow", "mode", "precision", "half_weights"),
+    [
+        ("true", "inflat_all", "half", False),  # trained in FP16, with FP32 copies of the weights
+        ("true", "amp", "half", False),
+        ("false", "amp", "half", False),  # autocast to FP16 over FP32 weights
+        ("false", "inflat_all", "", False),
+    ],
+)
+def test_the_precision_of_a_trellis_configuration(
+    tmp_path: Path, narrow: str, mode: str, precision: str, half_weights: bool
+) -> None:
+    (tmp_path / "config.json").write_text(TRELLIS % (narrow, mode))
+    (tmp_path / "log.txt").write_text('500: {"loss": {"loss": 0.3}, "status": {"grad_norm": 1.0}}\n')
+    setup = setup_of(read_run(tmp_path).settings)
+    assert (setup.precision, setup.half_weights) == (precision, half_weights)
 
 
 def bad_after_resume(folder: Path) -> None:

@@ -136,3 +136,39 @@ def test_any_run_is_judged_and_told(tmp_path: Path, lines: list[str]) -> None:
         assert trouble_words(trouble, found.first).text()
     for sign in found.signs:
         assert sign_words(sign).text()
+
+
+def _between(every: int, values: list[float], *, rows: int, empty: str) -> str:
+    """CSV whose validation column holds a value every so many rows, and `empty` in between."""
+    lines = ["step,train_loss,val_loss"]
+    for row, loss in enumerate(steady(rows, 0.12)):
+        at, rest = divmod(row, every)
+        lines.append(f"{row},{loss:.5f},{values[at] if rest == 0 and at < len(values) else empty}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("empty", ["nan", "NaN", ""])
+@pytest.mark.parametrize(("every", "rows"), [(10, 100), (50, 160), (7, 20)])
+def test_a_validation_column_that_is_empty_between_validations(tmp_path: Path, every: int, rows: int, empty: str) -> None:
+    (tmp_path / "metrics.csv").write_text(_between(every, [0.2] * rows, rows=rows, empty=empty))
+    assert diagnose(read_run(tmp_path)).troubles == ()
+
+
+def test_a_validation_column_that_was_never_filled(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text(_between(50, [], rows=120, empty="nan"))
+    assert diagnose(read_run(tmp_path)).troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("every", "values", "rows", "row"),
+    [
+        (10, [0.2, 0.2, math.nan, math.nan, math.nan], 60, 20),  # two validations were finite, the third was not
+        (1, [0.2] * 8 + [math.nan] * 8, 16, 8),
+        (1, [0.2] * 8 + [math.nan] + [0.2] * 7, 16, 8),
+        (1, [math.nan] * 12, 12, 0),  # one for each epoch, and none of them finite
+    ],
+)
+def test_a_validation_that_goes_nan(tmp_path: Path, every: int, values: list[float], rows: int, row: int) -> None:
+    (tmp_path / "metrics.csv").write_text(_between(every, values, rows=rows, empty="nan"))
+    (trouble,) = diagnose(read_run(tmp_path)).troubles
+    assert (trouble.code, trouble.where and trouble.where.step) == ("validation", row)
