@@ -22,14 +22,16 @@ def train(
     context: typer.Context,
     config: Annotated[str | None, typer.Argument(metavar="CONFIG.toml", help="The settings; --example shows them all.")] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="FOLDER", help="Go on with a run that was broken off.", show_default=False)
+        str | None,
+        typer.Option("--resume", metavar="FOLDER", help="Resume a run that was stopped or killed.", show_default=False),
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Print a file of settings with comments, and leave.")] = False,
     json: given.Json = False,
 ) -> None:
     """Train a LoRA on your own pictures, and stop a bad number before it does harm.
 
-    Ctrl+C stops after the step and keeps what was learnt. Exit code: 0 finished, or stopped by you; 1 a bad number ended it, and
+    Ctrl+C stops after the step and keeps what was learned. A run that is resumed gives the same weights, bit for bit, on a
+    processor with the same number of threads. Exit code: 0 finished, or stopped by you; 1 a bad number ended it, and
     what was learnt before is kept; 2 the input was wrong.
     """
     from halftone.library.training_checks import check_before

@@ -72,10 +72,12 @@ def _picture_lines(pictures: Iterable[TrainPicture]) -> Iterable[str]:
 def end_lines(report: TrainReport, config: TrainConfig) -> Iterable[str]:
     """How it ended, where the LoRA lies, and how to go on with what is not finished, or to use what is."""
     yield words.report_words(report).text()
-    yield report.path if report.steps else f"{report.path} changes no picture: nothing was learnt yet."
+    if not report.path:
+        return
+    yield report.path
     if report.steps < report.steps_wanted and not report.not_kept:
         yield go_on_line(report.folder)
-    elif report.steps:
+    else:
         prompt = config.test_prompt or config.word or "your words"
         yield f"Try it:  {command_line('generate', prompt, '--model', config.model, '--lora', report.path)}"
 

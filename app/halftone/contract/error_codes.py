@@ -120,6 +120,7 @@ ErrorCode = Literal[
     "repair-eight-bits",
     "nothing-to-repair",
     "train-config",
+    "train-size",
     "train-no-folder",
     "train-no-pictures",
     "train-pictures-inside",

@@ -305,6 +305,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "no-rescale": ("No exact rescaling keeps {model} finite in FP16.", "Use the cure that the check offers instead."),
     "train-config": ("{file} is no training: {problem}.", "Set it right, and try again."),
+    "train-size": (
+        "This model cannot be trained at size {size}, which is not a multiple of {step}.",
+        "Set the size to {low} or {high}, or to 0 for the model's own size.",
+    ),
     "train-no-folder": ("There is no folder of pictures at {folder}.", "Choose the folder that holds your pictures."),
     "train-no-pictures": (
         "The folder {folder} holds no pictures.",

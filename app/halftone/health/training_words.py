@@ -135,13 +135,25 @@ def place_words(name: str) -> Words:
     """A module or parameter in plain words; what no model of diffusers or transformers has is told as it stands."""
     parts = name.removeprefix("base_model.model.").split(".")
     head = parts[0]
+    if head == "transformer" and _DENOISER_PARTS.isdisjoint(parts[1:2]):
+        return Words("{0}", (name,))  # language models call their trunk so, too
     if head.startswith(("unet", "transformer", "vae", "text_encoder", "controlnet")) and head != "transformer_blocks":
         return module_words(head, ".".join(parts[1:]))
-    if any(part in ("down_blocks", "up_blocks", "mid_block") for part in parts):
+    if head in ("down_blocks", "up_blocks", "mid_block"):  # an encoder or decoder has such blocks inside of it
         return module_words("unet", ".".join(parts))
     if any(part.endswith("transformer_blocks") for part in parts):
         return module_words("transformer", ".".join(parts))
     return Words("{0}", (name,)) if name else Words("A part of the model")
+
+
+_DENOISER_PARTS: Final = frozenset(
+    (
+        "transformer_blocks", "single_transformer_blocks", "x_embedder", "context_embedder", "pos_embed", "patch_embed",
+        "proj_in", "proj_out", "norm_out", "time_embed", "time_text_embed", "condition_embedder", "caption_projection", "caption_norm",
+        "adaln_single", "img_in", "txt_in", "txt_norm",
+    )
+)  # fmt: skip
+"""First parts of a module's name in the transformers of diffusers, and in no language model."""
 
 
 def did_words(caught: Caught) -> Words:
@@ -282,6 +294,9 @@ def picture_words(picture: TrainPicture) -> Words | None:
 
 def report_words(report: TrainReport) -> Words:
     """How a training ended, in a sentence."""
+    if not report.path:
+        ended = Words("Training stopped at step {0} of {1}.", (report.steps, report.steps_wanted))
+        return Words("{0} Nothing was learned, so nothing was saved.", (ended,))
     if not report.guarded:
         return _unwatched(report)
     stopped = sum(1 for one in report.caught if one.did != "warned")

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.training import TrainConfig
 from halftone.library.models import describe
-from halftone.library.training_pictures import check_folder
+from halftone.library.training_pictures import check_folder, shapes_for
 
 _POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
 _NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
@@ -30,12 +31,23 @@ def check_config(config: TrainConfig) -> None:
         raise HalftoneError("setting-bad-value", name="The name of the LoRA", value=config.name or '""', allowed="a file's name")
 
 
+def check_size(config: TrainConfig, model: ModelFacts) -> None:
+    """Raise HalftoneError train-size where pictures would have to be trained at another size than the one asked for."""
+    shapes = shapes_for(config, model)
+    below = shapes.edge // shapes.step * shapes.step
+    if below != shapes.edge:
+        low, high = max(shapes.step, below), below + shapes.step
+        raise HalftoneError("train-size", size=shapes.edge, step=shapes.step, low=low, high=max(high, 2 * shapes.step))
+
+
 def check_before(config: TrainConfig, *, new: bool) -> None:
     """Settings, model and the folder of pictures; of a new training also what is left out of it. Raises what `check_config`,
     `describe` and `check_folder` raise, and HalftoneError setting-bad-value.
     """
     check_config(config)
-    describe(config.model)
+    model = describe(config.model)
+    if new:
+        check_size(config, model)
     folder = check_folder(config.pictures)
     strange = next((name for name in config.left_out if not (folder / name).exists()), None)
     if new and strange is not None:

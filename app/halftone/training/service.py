@@ -13,7 +13,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.service import DiffusersEngine
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.health.training_room import training_room
-from halftone.library.training_checks import check_config
+from halftone.library.training_checks import check_config, check_size
 from halftone.measure.devices import find_device
 from halftone.training.lora.files import CACHE
 from halftone.training.lora.jobs import Opened, open_run
@@ -29,6 +29,8 @@ class TrainingEngine(DiffusersEngine):
         """Train a LoRA, or go on with one. Raises HalftoneError and JobCancelled."""
         check_config(command.config)
         model, _ = model_for(command.config)
+        if command.resume is None:
+            check_size(command.config, model)
         opened = open_run(command, model)
         with opened.alone(), quiet_libraries(), _memory_told():
             with opened.kept_if_begun():

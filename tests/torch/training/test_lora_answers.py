@@ -99,6 +99,23 @@ def test_told_to_stop_before_its_first_step_it_leaves_nothing(wanted: TrainConfi
     assert not list(tmp_path.iterdir())
 
 
+def test_stopped_in_its_first_step_it_saves_nothing_and_offers_nothing(wanted: TrainConfig, tmp_path: Path) -> None:
+    """A LoRA that changes no picture is not a result."""
+    control = Control()
+    emit = Directed(lambda event: setattr(control, "keeps", True) if isinstance(event, TrainBegins) else None)
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path), test_every=0), emit, control)
+    assert (report.steps, report.path, report.folder, emit.of(TrainSaved)) == (0, "", "", [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_size_that_the_model_cannot_train_at_is_refused_with_those_next_to_it(wanted: TrainConfig, tmp_path: Path) -> None:
+    odd = msgspec.structs.replace(wanted, output=str(tmp_path), size=17)
+    with pytest.raises(HalftoneError) as raised:
+        train(odd)
+    assert raised.value.facts == {"size": 17, "step": 8, "low": 16, "high": 24}
+    assert not list(tmp_path.iterdir())
+
+
 def test_told_to_stop_it_shows_no_picture_half_made(wanted: TrainConfig, tmp_path: Path) -> None:
     control = Control()
     emit = Directed(lambda event: setattr(control, "keeps", True) if isinstance(event, TestPicture) else None)
@@ -137,10 +154,10 @@ def test_a_stop_asks_and_ends_with_sound_weights(wanted: TrainConfig, tmp_path: 
             control.answers.append(Decide(job="t", choice="stop"))
 
     emit = Directed(answer)
-    wild = msgspec.structs.replace(wanted, output=str(tmp_path), learning_rate=1e9, clip=0.0, schedule="constant", steps=50)
+    wild = msgspec.structs.replace(wanted, output=str(tmp_path), learning_rate=100.0, warm_up=40, clip=0.0, steps=50)
     report = train(wild, emit, control)
     assert [caught.asks for caught in emit.of(TrainCaught)][-1]
-    assert report.steps < 50
+    assert 0 < report.steps < 50
     assert all(bool(value.isfinite().all()) for value in load_file(report.path).values())
 
 

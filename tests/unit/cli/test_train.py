@@ -272,11 +272,20 @@ def test_an_end_before_its_time_tells_how_to_go_on(
     assert capfd.readouterr().out.endswith("Go on with:  halftone train --resume 'loras/a b'\n")
 
 
-def test_a_lora_that_learnt_nothing_is_no_success() -> None:
-    report = msgspec.structs.replace(samples.train_report(), steps=0)
-    lines = list(end_lines(report, samples.TRAIN))
-    assert lines[1].endswith("changes no picture: nothing was learnt yet.")
-    assert not any(line.startswith("Try it") for line in lines)
+def test_a_training_that_learned_nothing_names_no_file() -> None:
+    report = msgspec.structs.replace(samples.train_report(), steps=0, path="", folder="")
+    (line,) = end_lines(report, samples.TRAIN)
+    assert line == "Training stopped at step 0 of 20. Nothing was learned, so nothing was saved."
+
+
+def test_an_odd_size_is_refused_before_anything_is_loaded(run: Run, config: Path) -> None:
+    config.write_text(config.read_text("utf-8") + "size = 17\n", "utf-8")
+    said = run("train", str(config))
+    assert (said.code, said.err.splitlines()[-1]) == (
+        2,
+        "This model cannot be trained at size 17, which is not a multiple of 16. "
+        "Set the size to 16 or 32, or to 0 for the model's own size.",
+    )
 
 
 def test_a_lora_that_is_finished_can_be_tried_at_once(run: Run, config: Path) -> None:

@@ -80,7 +80,7 @@ class RunNotes(QWidget):
 
     def _show_done(self, report: TrainReport) -> None:
         whole = report.steps >= report.steps_wanted
-        again = () if whole else ((tr("Go on"), "link", self.go_on.emit),)
+        again = () if whole or not report.path else ((tr("Go on"), "link", self.go_on.emit),)
         tried = (tr("Try it in Create"), "primary", lambda: self.try_wanted.emit(report.path))
         icon, level = ("circle-check", "ok") if whole else ("square-check-big", "info")
         buttons = (*again, tried) if report.path else again

@@ -12,7 +12,7 @@ _DID: Final[dict[Deed, str]] = {
     "skipped": "The step was left out before it touched the weights.",
     "repeated": "The step was made again and was good; what helped: {0}.",
     "restored": "What was changed is as it had been, and training goes on.",
-    "stopped": "Training ends; the weights are those after the last good step.",
+    "stopped": "Training ends{0}; the weights are those after the last good step.",
 }
 _THE_SCRIPTS: Final[frozenset[Remedy]] = frozenset({"bfloat16", "normalise", "mend-file"})
 """Remedies that no guard can put in force."""
@@ -24,12 +24,17 @@ def told(caught: Caught) -> str:
     """One finding, in one line."""
     why = why_words(msgspec.structs.replace(caught, name=caught.name or _WHOLE, items=()))[0].text()
     exact = f" [{caught.name}]" if caught.name and caught.name not in why else ""
-    did = _DID[caught.did].format(CURES[caught.cure].text())
+    did = _DID[caught.did].format(_tries(caught.tries) if caught.did == "stopped" else CURES[caught.cure].text())
     if caught.restored_to is not None and caught.restored_to < caught.step - 1:
         did = f"The weights are those after step {caught.restored_to} again: the steps since are lost."
     fed = f" It was fed with {', '.join(caught.items)}." if caught.items else ""
     why = why if caught.name else why[:1].upper() + why[1:]
     return f"step {caught.step}: {why}{exact}{fed} {did}"
+
+
+def _tries(count: int) -> str:
+    """How often a step that ends a training was repeated."""
+    return {0: "", 1: " after this step was repeated once"}.get(count, f" after this step was repeated {count} times")
 
 
 def foreseen(omen: Omen) -> str:

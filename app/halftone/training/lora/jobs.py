@@ -58,13 +58,17 @@ class Opened:
 
     @contextmanager
     def kept_if_saved(self) -> Generator[None]:
-        """A new run that is cancelled before it saved anything leaves nothing behind."""
+        """A new run that is cancelled, or ends, before it saved anything leaves nothing behind."""
         try:
             yield
         except JobCancelled:
-            if self.new and not list(self.folder.glob("*.safetensors")):
-                shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove_unsaved()
             raise
+        self._remove_unsaved()
+
+    def _remove_unsaved(self) -> None:
+        if self.new and not list(self.folder.glob("*.safetensors")):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def moved(self, output: str) -> tuple[Path, Path]:
         """(folder of the run, file of its LoRA) in another folder, from where it can be gone on with as well.

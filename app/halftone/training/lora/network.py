@@ -69,6 +69,12 @@ def is_finite(weights: Mapping[str, torch.Tensor]) -> bool:
     return all(map(math.isfinite, read(norms(list(weights.values()))))) or not bad_among(weights)
 
 
+def changes_nothing(lora: LoraNetwork) -> bool:
+    """Whether every second matrix is still zero, as it was before the first step; waits once for its device."""
+    second = [parameter for name, parameter in lora.trained.items() if name.endswith(_UP)]
+    return not any(read(norms(second)))
+
+
 def kohya_names(weights: Mapping[str, torch.Tensor], alpha: float) -> dict[str, torch.Tensor]:
     """As sd-scripts writes them (networks/lora.py): A1111, ComfyUI and diffusers read these for UNets."""
     found: dict[str, torch.Tensor] = {}

@@ -20,7 +20,7 @@ from halftone.training.guard.cures import holder_of
 from halftone.training.lora.batches import Fed, draw
 from halftone.training.lora.curve import Curve
 from halftone.training.lora.files import STATE, lora_bytes, write, write_somewhere
-from halftone.training.lora.network import LoraNetwork, checkpoint, is_finite, put_lora, put_weights, weights_of
+from halftone.training.lora.network import LoraNetwork, changes_nothing, checkpoint, is_finite, put_lora, put_weights, weights_of
 from halftone.training.lora.optimizers import new_optimizer, new_schedule
 from halftone.training.lora.order import Batch, Order
 from halftone.training.lora.prepare import Prepared, torch_dtype
@@ -294,16 +294,11 @@ class Training:
 
     def _finish(self) -> TrainReport:
         step = self._guard.steps
-        path, why = write_somewhere(self._file, self._lora_bytes(step))
-        try:
-            write(self._folder / STATE, packed(self._state(step)))
-        except HalftoneError as error:
-            why = why or str(error)
-        self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
+        path, folder, why = ("", "", "") if changes_nothing(self._lora) else self._save_whole(step)
         return TrainReport(
             name=self._config.name,
-            path=str(path),
-            folder=str(self._folder),
+            path=path,
+            folder=folder,
             steps=step,
             steps_wanted=self._config.steps,
             loss=sum(self._losses) / len(self._losses) if self._losses else math.nan,
@@ -315,6 +310,16 @@ class Training:
             guarded=self._config.guard != "off",
             bad_losses=self._curve.bad if self._config.guard == "off" else 0,
         )
+
+    def _save_whole(self, step: int) -> tuple[str, str, str]:
+        """(path of the LoRA, folder of the run, why not all lies there; "" where it does)."""
+        path, why = write_somewhere(self._file, self._lora_bytes(step))
+        try:
+            write(self._folder / STATE, packed(self._state(step)))
+        except HalftoneError as error:
+            why = why or str(error)
+        self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))
+        return str(path), str(self._folder), why
 
     def _lora_bytes(self, step: int) -> bytes:
         """Raises HalftoneError train-bad-numbers: what nobody watched may have broken, and no use is left in it."""
