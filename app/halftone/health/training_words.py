@@ -148,9 +148,9 @@ def place_words(name: str) -> Words:
 
 _DENOISER_PARTS: Final = frozenset(
     (
-        "transformer_blocks", "single_transformer_blocks", "x_embedder", "context_embedder", "pos_embed", "patch_embed",
-        "proj_in", "proj_out", "norm_out", "time_embed", "time_text_embed", "condition_embedder", "caption_projection", "caption_norm",
-        "adaln_single", "img_in", "txt_in", "txt_norm",
+        "transformer_blocks", "single_transformer_blocks", "x_embedder", "context_embedder", "pos_embed",
+        "patch_embed", "proj_in", "proj_out", "norm_out", "time_embed", "time_text_embed", "condition_embedder",
+        "caption_projection", "caption_norm", "adaln_single", "img_in", "txt_in", "txt_norm",
     )
 )  # fmt: skip
 """First parts of a module's name in the transformers of diffusers, and in no language model."""
