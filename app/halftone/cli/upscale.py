@@ -7,6 +7,7 @@ import typer
 from halftone.cli import flags as given
 from halftone.cli.inputs import known_device
 from halftone.cli.passes import upscaler_file
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Upscale
@@ -54,7 +55,7 @@ def upscale(
         put({"schema": SCHEMA, "pictures": [_object(picture) for picture in report.images]})
         return
     for picture in report.images:
-        typer.echo(f"{picture.path}\n  {_line(picture)}")
+        say(f"{picture.path}\n  {_line(picture)}")
 
 
 def _remember(made: list[tuple[PictureFacts, bytes]]) -> None:

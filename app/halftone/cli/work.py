@@ -3,7 +3,6 @@
 import logging
 import os
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from halftone.cli.hardware import most_memory
 from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.progress import Progress
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import (
@@ -256,4 +256,4 @@ def _because(reason: str) -> str:
 
 def _note(text: str) -> None:
     log.info("%s", text)
-    sys.stderr.write(text + "\n")
+    say(text, err=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,7 +120,7 @@ class History:
 
 def is_gone(path: Path) -> bool:
     """Whether the file is not there although its folder is (a drive that is away is no loss)."""
-    return path.parent.is_dir() and not path.exists()
+    return os.path.isdir(path.parent) and not os.path.exists(path)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

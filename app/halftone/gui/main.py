@@ -107,11 +107,7 @@ class Opening(QObject):
         """A window that stays empty helps nobody: say what to do, and end."""
         from PySide6.QtWidgets import QMessageBox
 
-        from halftone.settings import places
-
-        box = QMessageBox(
-            QMessageBox.Icon.Critical, "Halftone", _BROKEN.format(places.log_dir() / "window.log"), parent=self._window
-        )
+        box = QMessageBox(QMessageBox.Icon.Critical, "Halftone", _BROKEN.format(_log_name()), parent=self._window)
         box.finished.connect(lambda: QCoreApplication.exit(1))
         box.open()
 
@@ -146,6 +142,16 @@ class Opening(QObject):
             self._ends.pop()()
 
 
+def _log_name() -> str:
+    """The window's log, as a message names it."""
+    from halftone.settings import places
+
+    try:
+        return str(places.log_dir() / "window.log")
+    except OSError:
+        return "the log"
+
+
 def _imported(names: tuple[str, ...]) -> Iterator[None]:
     for name in names:
         importlib.import_module(name)
@@ -173,16 +179,14 @@ def _listen_to_signals(app: QApplication, window: MainWindow) -> QTimer:
 
 def start_log() -> None:
     """Everything that is logged, unexpected errors and Qt's own messages too, goes to a rotating file."""
-    import logging.handlers
-
     from halftone.settings import places
+    from halftone.settings.streams import LogFile
 
-    handler = logging.handlers.RotatingFileHandler(
-        places.log_dir() / "window.log", maxBytes=2 * 2**20, backupCount=3, encoding="utf-8", delay=True
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
-    root.addHandler(handler)
+    try:
+        root.addHandler(LogFile(places.log_dir() / "window.log", most=2 * 2**20, backups=3))
+    except OSError:
+        root.addHandler(logging.NullHandler())  # a disk that takes no log is no reason to stay closed
     root.setLevel(logging.INFO)
     sys.excepthook = _log_exception
     qInstallMessageHandler(_log_qt)

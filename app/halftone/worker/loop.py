@@ -17,6 +17,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import Quit
 from halftone.contract.wire import WireError, command_reader
 from halftone.measure.giving_back import give_back, importing
+from halftone.settings.streams import LOG_FORMAT, unfailing
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
@@ -27,7 +28,6 @@ GRACE_SECONDS: Final = 10.0
 EXIT_DEVICE_LOST: Final = 70
 EXIT_BAD_COMMANDS: Final = 65
 _FLUSH_SECONDS: Final = 5.0
-_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,8 @@ def _maker(place: str) -> Callable[[], Engine]:
 
 def _keep_house() -> None:
     """Log to stderr, tell crashes there, leave Ctrl+C to the window, and set what libraries read when they are imported."""
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
+    sys.stdout, sys.stderr = unfailing(1), unfailing(2)  # their disk may be full: that ends no job
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
