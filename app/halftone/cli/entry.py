@@ -13,6 +13,7 @@ from typing import Final
 
 from halftone.cli.app import application
 from halftone.cli.remedies import remedy_here
+from halftone.cli.stopped import StoppedBySignal
 from halftone.cli.terminal import say
 from halftone.cli.tools import Tools, kept_log, log_path
 from halftone.cli.typed import command_line
@@ -49,7 +50,7 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
         return tell(error.as_facts(), words, kept=kept_hint(error))
     except (JobCancelled, KeyboardInterrupt) as cancelled:
         say(str(cancelled) or "Cancelled.", err=True)
-        return EXIT_CANCELLED
+        return cancelled.exit_code if isinstance(cancelled, StoppedBySignal) else EXIT_CANCELLED
     except BrokenPipeError:
         return _reader_gone()
     except Exception as error:

@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     window.painted.connect(window.keep_on_screen)
     opening = Opening(window)
     window.show()
-    waker = _listen_to_signals(app, window)
+    waker = _listen_to_signals(app, window, opening)
     code = app.exec()
     waker.stop()
     opening.close()
@@ -85,6 +85,7 @@ class Opening(QObject):
         super().__init__(window)
         self._window = window
         self._ends: list[Callable[[], object]] = []
+        self._leave: Callable[[Callable[[], object]], object] = lambda then: then()
         self._steps = self._open()
         self._timer = QTimer(self)
         self._timer.setInterval(0)
@@ -119,10 +120,13 @@ class Opening(QObject):
         from halftone.gui.i18n import set_language
         from halftone.gui.process import WorkerLink
         from halftone.settings import store
+        from halftone.settings.tidying import tidy_places
 
         settings = store.load()
         controller = Controller(WorkerLink(), settings, early=True)
         self._ends.append(controller.stop)
+        self._leave = controller.leave
+        controller.background.run(lambda: tidy_places(settings.pictures_folder), lambda _done: None)
         controller.start()
         yield
         yield from _imported(_AFTERWARDS)
@@ -134,6 +138,10 @@ class Opening(QObject):
         yield
         yield from Workspace(self._window, controller).move_in()
         _log.info("window open, version %s", __version__)
+
+    def leave(self, then: Callable[[], object]) -> None:
+        """Ask the worker, if there is one, to leave, with a little time for it; `then` is called in any case."""
+        self._leave(then)
 
     def close(self) -> None:
         """Stop building, and end the worker if it runs."""
@@ -158,18 +166,26 @@ def _imported(names: tuple[str, ...]) -> Iterator[None]:
         yield
 
 
-def _listen_to_signals(app: QApplication, window: MainWindow) -> QTimer:
-    """Ctrl+C in the terminal, or a polite kill, ends the program in order, without a question: there may be nobody to answer.
+def _listen_to_signals(app: QApplication, window: MainWindow, opening: Opening) -> QTimer:
+    """Ctrl+C in the terminal, a polite kill, or the end of that terminal ends the program in order, without a question: there may
+    be nobody to answer. Jobs stop after their step, and a training saves what it has learnt; the second signal does not wait.
 
     The timer lets Python look at signals while Qt waits.
     """
+    asked: list[int] = []
 
-    def end(*_given: object) -> None:
+    def end(number: int, _frame: object) -> None:
+        asked.append(number)
         window.leaving()
-        app.exit(0)
+        if len(asked) > 1:
+            app.exit(0)
+        else:
+            opening.leave(lambda: app.exit(0))
 
-    for name in ("SIGINT", "SIGTERM"):
-        signal.signal(getattr(signal, name), end)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores one
+            signal.signal(number, end)
     timer = QTimer(app)
     timer.setInterval(_SIGNALS_MS)
     timer.timeout.connect(lambda: None)

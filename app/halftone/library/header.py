@@ -22,8 +22,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.settings.regular_files import open_regular
 
 MAX_HEADER: Final = 32_000_000
-"""Bytes of a header that is read; those of models have some hundred thousand, and the reference reader stops at 100 MB. Memory and
-time stay within a small multiple of the header."""
+"""Bytes of a header that is read; those of models have some hundred thousand, and the reference reader stops at 100 MB. Memory
+and time stay within a small multiple of the header."""
 MAX_TENSORS: Final = 100_000
 """Tensors in one file; the largest models have some thousands."""
 

@@ -205,8 +205,8 @@ class Book:
 
 def _texts_below(folder: Path) -> Iterator[Path]:
     """A folder that cannot be read is left out, and the log names it."""
-    for inside, _, names in os.walk(folder, onerror=_left_out):
-        yield from (Path(inside, name) for name in names if name.endswith(".txt"))
+    for inside, folders, names in os.walk(folder, onerror=_left_out):
+        yield from (Path(inside, name) for name in (*folders, *names) if name.endswith(".txt"))
 
 
 def _left_out(error: OSError) -> None:

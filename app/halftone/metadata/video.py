@@ -133,7 +133,7 @@ def _webp_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     import numpy as np
     from PIL import Image
 
-    with open_regular(path) as file, Image.open(file, formats=("WEBP",)) as image:
+    with open_regular(path) as file, Image.open(file) as image:
         for index in range(getattr(image, "n_frames", 1)):
             image.seek(index)
             yield np.asarray(image.convert("RGB")), float(image.info.get("duration", 0)) / 1000

@@ -27,7 +27,7 @@ def opened_picture(path: str | Path) -> "Generator[Image.Image]":
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a library about odd metadata, and of sizes that are refused below
-            with open_regular(path) as file, Image.open(file, formats=_KINDS) as picture:
+            with open_regular(path) as file, Image.open(file, formats=_kinds()) as picture:
                 _check_size(picture, path)
                 yield picture
     except HalftoneError:
@@ -38,6 +38,14 @@ def opened_picture(path: str | Path) -> "Generator[Image.Image]":
         raise HalftoneError("picture-too-large", str(error), path=str(path), most=MOST_PIXELS // 10**6) from error
     except Exception as error:
         raise HalftoneError("image-unreadable", f"{type(error).__name__}: {error}", path=str(path)) from error
+
+
+def _kinds() -> tuple[str, ...]:
+    """Those of them that this Pillow has."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(kind for kind in _KINDS if kind in Image.OPEN)
 
 
 def _check_size(picture: "Image.Image", path: str | Path) -> None:

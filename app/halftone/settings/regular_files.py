@@ -2,10 +2,11 @@
 
 import codecs
 import errno
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 _KINDS: Final = (
     (stat.S_ISFIFO, "it is a named pipe, not a file"),
@@ -19,7 +20,7 @@ class NotRegularError(OSError):
     """A pipe, a socket or a device stands where a file is to be read; `strerror` says which, as a part of a sentence."""
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> io.BufferedReader:
     """A regular file, opened to read bytes. Raises NotRegularError, IsADirectoryError and other OSErrors; never waits."""
     return open(path, "rb", opener=_opened)
 

@@ -124,7 +124,7 @@ def save(settings: Settings, path: Path | None = None) -> None:
         if not isinstance(document.get(table), dict):
             document[table] = tomlkit.table()
         document[table][key] = value
-    write_atomically(path, tomlkit.dumps(document).encode())
+    write_atomically(path, tomlkit.dumps(document).encode(), private=True)
 
 
 def _from_content(content: dict[str, Any]) -> Loaded:

@@ -87,7 +87,7 @@ def label(text: str = "", role: str = "body", tone: str = "", *, wrap: bool = Fa
 
 def plain_tip(text: str) -> str:
     """The words of a tooltip; Qt would read a name such as "<b>a</b>" as a page of its own."""
-    return escape(text).replace("\n", "<br>") if Qt.mightBeRichText(text) else text
+    return f"<qt>{escape(text).replace(chr(10), '<br>')}</qt>" if "<" in text else text
 
 
 class ElidedLabel(QLabel):
