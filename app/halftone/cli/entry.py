@@ -26,8 +26,6 @@ from halftone.settings.places import is_own
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
-EXIT_NO_READER: Final = 141
-"""128 + SIGPIPE, as shells have it."""
 _NO_ROOM: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "nothing-to-repair", "model-broken")
 """Errors that are an answer about the model and no bad input."""
@@ -51,8 +49,6 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     except (JobCancelled, KeyboardInterrupt) as cancelled:
         say(str(cancelled) or "Cancelled.", err=True)
         return cancelled.exit_code if isinstance(cancelled, StoppedBySignal) else EXIT_CANCELLED
-    except BrokenPipeError:
-        return _reader_gone()
     except Exception as error:
         if is_help(error):
             sys.stdout.write(f"{error}\n")
@@ -92,12 +88,6 @@ def _lost_output(error: Exception) -> ErrorFacts | None:
         return None
     _drop_stdout()
     return ErrorFacts(code="output-failed", facts={"path": "What the command prints", "detail": (error.strerror or "").lower()})
-
-
-def _reader_gone() -> int:
-    """The exit code of what `| head` cuts off, which is nobody's mistake."""
-    _drop_stdout()
-    return EXIT_NO_READER
 
 
 def _drop_stdout() -> None:

@@ -55,6 +55,8 @@ class _Worker:
         self._training: str | None = None
         """The job that runs, if it is a training."""
         self._ending = False
+        """Whether we leave as soon as that is saved."""
+        self._ended = False
         self._runner = JobRunner(
             _maker(str(options.engine)),
             self._send,
@@ -71,6 +73,9 @@ class _Worker:
         self._runner.run(give_back)
         self._writer.close(_FLUSH_SECONDS)
         log.info("worker %d leaves", os.getpid())
+        if self._ended:  # whoever started us is to see what ended us
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
         if self._commands_broke:
             return EXIT_BAD_COMMANDS
         return EXIT_DEVICE_LOST if self._runner.device_lost else 0
@@ -88,6 +93,7 @@ class _Worker:
 
     def _end(self, _number: int, _frame: object) -> None:
         """The system ends us: as where nobody listens any more, but a training first saves what it has learnt."""
+        self._ended = True
         if self._training is None or self._ending:
             self._leave()
             return
