@@ -28,6 +28,13 @@ _LEAVE_SECONDS: Final = 5.0
 log = logging.getLogger(__name__)
 
 
+def _log_file() -> Path:
+    path = worker_log()
+    assert path is not None
+    return path
+
+
+
 class WorkerProcess:
     """One worker at a time. Use it from one thread; a helper thread only reads.
 
@@ -39,7 +46,7 @@ class WorkerProcess:
         self.session = Session(grace=grace)
         self._options = options
         self._environment = environment
-        self._log: Path = worker_log()
+        self._log = _log_file()
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -61,7 +68,7 @@ class WorkerProcess:
         """Start a worker and send it what waits. Raises OSError when no process can be made."""
         if self._process is not None:
             return
-        self._log = worker_log()
+        self._log = _log_file()
         with self._log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 worker_command(self._log, *self._options),

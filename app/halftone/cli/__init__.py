@@ -20,6 +20,10 @@ def main(arguments: Sequence[str] | None = None, engine: Callable[[], Engine] | 
     engine: what computes, made when the first job needs it; None: the real one.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and sys.stderr is not None and not sys.stderr.isatty():
+        from halftone.settings.streams import unfailing
+
+        sys.stderr = unfailing(2)  # the disk that it goes to may be full: that ends no job
     if words == ["--version"]:
         sys.stdout.write(f"halftone {__version__}\n")
         return 0

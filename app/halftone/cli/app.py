@@ -20,6 +20,7 @@ from halftone.cli.inputs import (
     with_named_parts,
 )
 from halftone.cli.models import models
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.training import training
 from halftone.cli.typed import command_line
@@ -77,7 +78,7 @@ def _demo_group() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"halftone {__version__}")
+        say(f"halftone {__version__}")
         raise typer.Exit
 
 
@@ -180,9 +181,9 @@ def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both:
     if as_json:
         put({"schema": SCHEMA, "model": facts.id, "undone": undone})
     elif undone:
-        typer.echo(f"{facts.name} runs without its cure from now on. What the checks found is kept.")
+        say(f"{facts.name} runs without its cure from now on. What the checks found is kept.")
     else:
-        typer.echo(f"No cure is in use for {facts.name}.")
+        say(f"No cure is in use for {facts.name}.")
 
 
 def repair(
@@ -234,7 +235,7 @@ def fragile(
     if json:
         put({"path": str(path)})
     else:
-        typer.echo(f"Written: {path}\nNow try:  {command_line('check', str(path), '--precision', 'float16')}")
+        say(f"Written: {path}\nNow try:  {command_line('check', str(path), '--precision', 'float16')}")
 
 
 def gui() -> None:

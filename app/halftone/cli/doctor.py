@@ -1,6 +1,6 @@
 """The command that reads what another trainer left of a run, and says what went wrong."""
 
-import sys
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import halftone.cli.flags as given
+from halftone.cli.terminal import say
 from halftone.contract.errors import HalftoneError
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ def read_place(place: str, *, quiet: bool) -> "Run":
     from halftone.library.run_logs.folder import read_run
 
     path = Path(place)
-    if not path.exists():
+    if not os.path.exists(path):
         raise HalftoneError("run-missing", path=place)
     try:
         read = read_run(path) if quiet else read_run(path, progress=_life())
     except OSError as error:
         raise HalftoneError("run-missing", path=place) from error
-    if not read.files or (path.is_file() and not path.stat().st_size):
+    if not read.files or (os.path.isfile(path) and not path.stat().st_size):
         raise HalftoneError("run-empty", path=place)
     if read.pickles and len(read.pickles) == read.files:
         raise HalftoneError("run-pickles", path=place)
@@ -76,7 +77,6 @@ def _life() -> Callable[[str, float, int], Any]:
         if time.monotonic() - last >= _EVERY:
             last = time.monotonic()
             share = f", {done % 1:.0%}" if done % 1 else ""
-            sys.stderr.write(f"Reading {name or 'checkpoints'}, {int(done) + 1} of {total}{share}\n")
-            sys.stderr.flush()
+            say(f"Reading {name or 'checkpoints'}, {int(done) + 1} of {total}{share}", err=True)
 
     return tell

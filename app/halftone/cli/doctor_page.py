@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from halftone.cli.console import HarmlessConsole
 from halftone.health.doctor.found import Diagnosis, First, Sign, SignCode, Suspect
 from halftone.health.doctor.words import NOTES, advice_words, cause_words, sign_words, trouble_words, value_words, where_words
 from halftone.health.words import number
@@ -30,7 +31,7 @@ _ASIDE: Final[tuple[SignCode, ...]] = (
 
 
 def show_diagnosis(read: Run, found: Diagnosis, *, console: Console | None = None) -> None:
-    out = console or Console(highlight=False)
+    out = console or HarmlessConsole(highlight=False)
     if found.verdict == "sound":
         told = any(track.quantity != "rate" for track in read.tracks)
         line = f"The run is sound{_span(found)}." if told else "No checkpoint holds a bad number; no log of the losses was found."

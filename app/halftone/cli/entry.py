@@ -1,9 +1,11 @@
 """Runs the typer application and turns whatever happens into one sentence and an exit code."""
 
+import contextlib
 import errno
 import io
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Final
 
 from halftone.cli.app import application
 from halftone.cli.remedies import remedy_here
+from halftone.cli.stopped import StoppedBySignal
+from halftone.cli.terminal import say
 from halftone.cli.tools import Tools, kept_log, log_path
 from halftone.cli.typed import command_line
 from halftone.cli.usage import is_help, is_usage, usage_facts
@@ -22,6 +26,7 @@ from halftone.settings.places import is_own
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
+_NO_ROOM: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "nothing-to-repair", "model-broken")
 """Errors that are an answer about the model and no bad input."""
 _NO_RIGHT: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -42,15 +47,15 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     except HalftoneError as error:
         return tell(error.as_facts(), words, kept=kept_hint(error))
     except (JobCancelled, KeyboardInterrupt) as cancelled:
-        sys.stderr.write(f"{cancelled}\n" if str(cancelled) else "Cancelled.\n")
-        return EXIT_CANCELLED
+        say(str(cancelled) or "Cancelled.", err=True)
+        return cancelled.exit_code if isinstance(cancelled, StoppedBySignal) else EXIT_CANCELLED
     except Exception as error:
         if is_help(error):
             sys.stdout.write(f"{error}\n")
             return 0
         if is_usage(error):
             return tell(usage_facts(error), words)
-        if (own := _own_folder(error)) is not None:
+        if (own := _own_folder(error) or _lost_output(error)) is not None:
             return tell(own, words)
         with kept_log():
             log.exception("halftone %s failed", words[0] if words else "")
@@ -77,6 +82,22 @@ def _own_folder(error: Exception) -> ErrorFacts | None:
     return ErrorFacts(code="data-read-only", facts={"path": error.filename})
 
 
+def _lost_output(error: Exception) -> ErrorFacts | None:
+    """Words of a command that could not be written to where stdout goes, as to a full disk; None for any other error."""
+    if not isinstance(error, OSError) or error.errno not in _NO_ROOM or error.filename is not None:
+        return None
+    _drop_stdout()
+    return ErrorFacts(code="output-failed", facts={"path": "What the command prints", "detail": (error.strerror or "").lower()})
+
+
+def _drop_stdout() -> None:
+    """What is left in its buffer goes nowhere: Python would fail once more at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def kept_hint(error: HalftoneError) -> str:
     """How to save a picture that was made and could not be written; empty for every other error."""
     if "latents" not in error.facts:
@@ -88,9 +109,10 @@ def kept_hint(error: HalftoneError) -> str:
 def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:
     """Say what happened on stderr, and as an object on stdout if objects are wanted. kept: a line more for the person."""
     todo = remedy_here(error, words)
-    sys.stderr.write(f"{sentence(error)} {todo}{kept}\n")
+    say(f"{sentence(error)} {todo}{kept}", err=True)
     if "--json" in words:
         facts = {name: str(fact) if fact in _NO_JSON or fact != fact else fact for name, fact in error.facts.items()}
         content = {"code": error.code, "message": sentence(error), "remedy": todo, "facts": facts}
-        sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
+        with contextlib.suppress(OSError):  # where it is stdout that takes nothing
+            sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
     return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

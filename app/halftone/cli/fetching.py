@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 import halftone.cli.flags as given
+from halftone.cli.terminal import say
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.library.models import describe
@@ -37,16 +38,16 @@ def fetch(
         put({"schema": SCHEMA, "missing": [str(file.place) for file in lacking(facts)], "fetched": fetched})
         return
     if not files:
-        typer.echo("Nothing is missing that could be fetched.")
+        say("Nothing is missing that could be fetched.")
         return
     for file in files:
-        typer.echo(f"{fetching.hub()}/{file.repository}  {file.path}  {size_text(file.size)}  →  {file.place}")
+        say(f"{fetching.hub()}/{file.repository}  {file.path}  {size_text(file.size)}  →  {file.place}")
     if not yes and not _agreed():
-        typer.echo("Nothing was fetched.")
+        say("Nothing was fetched.")
         return
     for file in files:
         place = fetching.fetch(file, _as_words if sys.stderr.isatty() else _silent)
-        typer.echo(f"{place} is here now.")
+        say(f"{place} is here now.")
 
 
 def _silent(_done: int, _whole: int) -> None:
@@ -67,10 +68,10 @@ def _as_words(done: int, whole: int) -> None:
 
 def _agreed() -> bool:
     """The answer to the question. Raises HalftoneError usage where nobody can give one."""
-    typer.echo("Fetch this? [y/N]: ", nl=False)
+    say("Fetch this? [y/N]: ", end="")
     answer = sys.stdin.readline()
     if not answer:
-        typer.echo()
+        say()
         hint = "Add --yes to fetch without a question. "
         raise HalftoneError(
             "usage", problem="Nothing was fetched, because nobody answered", hint=hint, command=command_line("fetch")

@@ -4,6 +4,7 @@ import functools
 import inspect
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -202,7 +203,7 @@ def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
 def _halves(text: str) -> tuple[str, str]:
     """ControlNet and picture: at the first = that has a file or folder before it, else at the first one."""
     places = [index for index, letter in enumerate(text) if letter == "="]
-    place = next((index for index in places if Path(text[:index]).exists()), places[0] if places else len(text))
+    place = next((index for index in places if os.path.exists(text[:index])), places[0] if places else len(text))
     return text[:place], text[place + 1 :]
 
 
@@ -239,7 +240,7 @@ def absolute(path: str) -> str:
 def _is_file(path: str) -> bool:
     """Not so for what cannot be the name of a file, one that is too long for instance."""
     try:
-        return Path(path).is_file()
+        return os.path.isfile(path)
     except (OSError, ValueError):
         return False
 

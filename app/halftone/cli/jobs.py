@@ -1,12 +1,16 @@
 """Runs one job in this process: events to a listener, Ctrl+C to the job, its report back."""
 
+import contextlib
 import io
 import signal
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import FrameType
 from typing import Final, TypeVar
 
+from halftone.cli.stopped import StoppedBySignal
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_path
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import DeviceFacts
@@ -29,6 +33,8 @@ from halftone.contract.messages import (
     TrainSaved,
     Upscale,
 )
+from halftone.settings.store import load
+from halftone.settings.tidying import tidy_places
 from halftone.worker.runner import JobRunner
 
 Listener = Callable[[AnyEvent, bytes], None]
@@ -52,13 +58,14 @@ def run_job(
         if isinstance(event, TrainCaught) and event.asks:
             runner.submit(Decide(job=JOB, choice="stop"))  # nobody can be asked here: what was learnt is kept
 
+    tidy_once()
     with kept_log(), kept_stdout():
         runner = JobRunner(tools.make_engine, hear, log_path=log_path())
         runner.submit(command)
         _work(runner, stop, told)
     end = ended[-1]
     if end.outcome == "cancelled":
-        raise JobCancelled(told.cancelled())
+        raise told.ending()
     if end.error is not None:
         raise HalftoneError(end.error.code, end.error.details, **end.error.facts)
     if not isinstance(end.report, kind):
@@ -81,6 +88,12 @@ def list_devices(tools: Tools) -> tuple[DeviceFacts, ...]:
     return ()
 
 
+@cache
+def tidy_once() -> None:
+    """Tidy Halftone's folders before the first job of this process."""
+    tidy_places(load().pictures_folder)
+
+
 class _Told:
     """What a job has said so far, for the words of its being cancelled."""
 
@@ -88,6 +101,8 @@ class _Told:
         self._command = command
         self._step: StepDone | None = None
         self._kept = 0
+        self.signal: int | None = None
+        """Which of the system's signals asked the job to stop, None where it was Ctrl+C."""
 
     def hear(self, event: AnyEvent) -> None:
         if isinstance(event, StepDone):
@@ -101,6 +116,10 @@ class _Told:
     def stopping(self) -> str:
         """A check and a repair have no steps to end."""
         return "Stopping after this step." if isinstance(self._command, Generate | Train) else "Stopping."
+
+    def ending(self) -> JobCancelled:
+        """The exception of a job that was stopped."""
+        return JobCancelled(self.cancelled()) if self.signal is None else StoppedBySignal(self.cancelled(), self.signal)
 
     def cancelled(self) -> str:
         """Only what is true: a check keeps nothing, and of a copy nothing is left before it is whole."""
@@ -120,29 +139,30 @@ class _Nowhere(io.StringIO):
 
 
 def _work(runner: JobRunner, stop: type[Cancel] | type[Keep], told: _Told) -> None:
-    """The first Ctrl+C asks the job to stop after its step, a second one leaves at once. What keeps what it has does so as well
-    where the system ends the program or the terminal is closed.
+    """The first Ctrl+C asks the job to stop after its step, a second one leaves at once. So does a signal to end, or a terminal
+    that is closed, but these may come more than once.
     """
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.stderr.write(f"\n{told.stopping()} Press Ctrl+C again to leave at once.\n")
+        say(f"\n{told.stopping()} Press Ctrl+C again to leave at once.", err=True)
         runner.submit(stop(job=JOB))
 
     def end(number: int, _frame: FrameType | None) -> None:
         if number == _CLOSED:  # a terminal that is gone takes no words
             sys.stdout = sys.stderr = _Nowhere()
-        sys.stderr.write(f"\n{told.stopping()}\n")
+        with contextlib.suppress(OSError):
+            say(f"\n{told.stopping()}", err=True)
+        told.signal = number
         runner.submit(stop(job=JOB))
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt)}
-    if stop is Keep:
-        wanted = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]  # nohup has one ignored
-        before |= {number: signal.signal(number, end) for number in wanted}
+    wanted = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]  # nohup has one ignored
+    before |= {number: signal.signal(number, end) for number in wanted}
     try:
         runner.run_until_idle()
     except KeyboardInterrupt:
-        raise JobCancelled(told.cancelled()) from None
+        raise told.ending() from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

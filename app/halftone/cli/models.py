@@ -2,13 +2,14 @@
 
 from typing import Any, Final
 
-import typer
-
 import halftone.cli.flags as given
+from halftone.cli.terminal import say
+from halftone.contract.echoes import echo
 from halftone.contract.errors import sentence
 from halftone.contract.words import DTYPE_NAMES
 from halftone.library.homes import home
 from halftone.library.listing import Listed, listed
+from halftone.library.models import closed_folders
 from halftone.library.why import UNETS
 from halftone.settings.disk import size_text
 from halftone.settings.places import settings_file
@@ -23,15 +24,18 @@ def models(json: given.Json = False) -> None:
     The folders are those of the window's settings: add one in Settings, Folders, or to models under [folders] in the file
     settings.toml. Any of these can be given to --model.
     """
-    found = listed(load().model_folders)
+    folders = load().model_folders
+    found = listed(folders)
     if json:
         from halftone.cli.objects import SCHEMA, put
 
         put({"schema": SCHEMA, "models": [_object(one) for one in found]})
         return
     for one in found:
-        typer.echo(f"{one.facts.id}\n  {_line(one)}")
-    typer.echo(f"To add a folder: Settings, Folders in the window, or models under [folders] in {settings_file()}.", err=True)
+        say(f"{one.facts.id}\n  {_line(one)}")
+    for folder in closed_folders(folders):
+        say(f"{echo(folder)} cannot be read and was left out. Give yourself the right to read it, or take it out.", err=True)
+    say(f"To add a folder: Settings, Folders in the window, or models under [folders] in {settings_file()}.", err=True)
 
 
 def _line(one: Listed) -> str:

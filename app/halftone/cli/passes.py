@@ -1,5 +1,6 @@
 """The options of `generate` for pictures that are made in more than one pass."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -100,14 +101,14 @@ def refiner_of(model: str | None, at: float | None) -> Refiner | None:
 
 def _upscaler(text: str, saved: Settings) -> str:
     """A way, or a model."""
-    return text.lower() if text.lower() in (LATENT, LANCZOS) and not Path(text).exists() else upscaler_file(text, saved)
+    return text.lower() if text.lower() in (LATENT, LANCZOS) and not os.path.exists(text) else upscaler_file(text, saved)
 
 
 def upscaler_file(text: str, saved: Settings) -> str:
     """An upscale model: a file from anywhere, or the name of one in the folders of the settings."""
     path = absolute(text)
     named = Path(text).name == text
-    return known_upscalers(saved).get(model_stem(text), path) if named and not Path(path).exists() else path
+    return known_upscalers(saved).get(model_stem(text), path) if named and not os.path.exists(path) else path
 
 
 def passes_words(picture: PictureFacts) -> str:

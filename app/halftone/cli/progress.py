@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from halftone.cli.terminal import say
+from halftone.contract.echoes import harmless
 from halftone.contract.messages import (
     AnyEvent,
     LayersMeasured,
@@ -83,7 +85,7 @@ class Progress:
             self._lines.begin()
 
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:  # noqa: ARG002 - previews are not shown here
-        text = _words(event, self._phases)
+        text = None if (words := _words(event, self._phases)) is None else harmless(words)
         if isinstance(event, TrainBegins):
             self._left = TimeLeft(event.first - 1)
         elif isinstance(event, TrainStep) and (left := self._left.after(event.step, event.steps)):
@@ -112,9 +114,9 @@ class Progress:
     def note(self, text: str) -> None:
         """A line of its own, above the bar."""
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(harmless(text), markup=False, highlight=False, soft_wrap=True)
         else:
-            sys.stderr.write(f"{text}\n")
+            say(text, err=True)
 
 
 def _words(event: AnyEvent, phases: Mapping[Phase, str]) -> str | None:
@@ -179,8 +181,7 @@ class _Lines:
 
     def _run(self) -> None:
         while not self._over.wait(self._every):
-            sys.stderr.write(f"{self.words}, {duration(int(time.monotonic() - self._started))} so far\n")
-            sys.stderr.flush()
+            say(f"{self.words}, {duration(int(time.monotonic() - self._started))} so far", err=True)
 
 
 def _bar() -> "rich.progress.Progress":

@@ -10,11 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from halftone.cli.console import HarmlessConsole
 from halftone.cli.events import cure_command, event_line, how_to_finish, repaired_name, what_to_do
 from halftone.cli.passes import passes_words
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.remedies import finding_remedy, say_here
 from halftone.cli.typed import command_line, extra_words
+from halftone.contract.echoes import harmless
 from halftone.contract.facts import (
     CheckReport,
     DeviceFacts,
@@ -177,7 +179,7 @@ def _layer_table(report: CheckReport) -> Table:
         room = headroom_bits(layer.peak, report.precision)
         style = "" if room is None or room >= 2 else "yellow" if room >= 0 else "red"
         name = f"{layer.component}.{layer.module}" if layer.module else layer.component
-        table.add_row(name, layer.kind, number(layer.peak), "" if room is None else bits(room), style=style)
+        table.add_row(harmless(name), layer.kind, number(layer.peak), "" if room is None else bits(room), style=style)
     return table
 
 
@@ -306,4 +308,4 @@ def _is_faster(report: DTypeReport) -> bool:
 
 
 def _console() -> Console:
-    return Console(highlight=False)
+    return HarmlessConsole(highlight=False)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator
 from typing import Final, cast
 
+from halftone.cli.terminal import say
 from halftone.contract.engine import Engine
 from halftone.settings.places import log_dir
 
@@ -13,7 +14,6 @@ JOB: Final = "command-line"
 """The one job of this process."""
 
 _LOG_NAME: Final = "command-line.log"
-_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Tools:
@@ -56,6 +56,16 @@ def log_path() -> str:
         return f"no file, because its folder cannot be made ({error.strerror})"
 
 
+_told_lost: set[str] = set()
+
+
+def _say_lost(why: str) -> None:
+    """Once in a process: each part of a command opens the log anew."""
+    if not _told_lost:
+        _told_lost.add(why)
+        say(f"The log cannot be written ({why[:1].lower()}{why[1:]}), and Halftone goes on without it.", err=True)
+
+
 @contextlib.contextmanager
 def kept_stdout() -> Generator[None]:
     """What libraries print meanwhile, even native ones, goes to stderr: stdout belongs to the one object."""
@@ -73,15 +83,15 @@ def kept_stdout() -> Generator[None]:
 @contextlib.contextmanager
 def kept_log() -> Generator[None]:
     """Everything goes into the log file meanwhile, so that stderr stays for what the user should read."""
-    import logging.handlers
+    import logging
+
+    from halftone.settings.streams import LogFile
 
     root, level = logging.getLogger(), logging.getLogger().level
     try:
-        file = log_dir() / _LOG_NAME
-        handler = logging.handlers.RotatingFileHandler(file, maxBytes=2**20, backupCount=2, encoding="utf-8")
+        handler = LogFile(log_dir() / _LOG_NAME, most=2**20, backups=2, lost=_say_lost)
     except OSError:
         handler = logging.NullHandler()  # a disk that takes no log is no reason to refuse the work
-    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)

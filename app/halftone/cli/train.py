@@ -1,5 +1,6 @@
 """The command that trains a LoRA: settings from a TOML file, what the guard stopped a line each, Ctrl+C stops and keeps."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -7,6 +8,7 @@ import msgspec
 import typer
 
 import halftone.cli.flags as given
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools
 from halftone.cli.train_config import example as example_file
 from halftone.cli.train_config import read_config
@@ -37,7 +39,7 @@ def train(
     from halftone.library.training_checks import check_before
 
     if example:
-        typer.echo(example_file(), nl=False)
+        say(example_file(), end="")
         return
     if resume is not None:
         resume = _run_folder(resume)
@@ -51,9 +53,9 @@ def train(
     else:
         from halftone.cli.train_words import end_lines
 
-        typer.echo("\n".join(end_lines(report, wanted)))
+        say("\n".join(end_lines(report, wanted)))
         if report.not_kept:
-            typer.echo(f"Not everything lies where it was to be saved: {report.not_kept}", err=True)
+            say(f"Not everything lies where it was to be saved: {report.not_kept}", err=True)
     raise typer.Exit(_STOPPED if _ended_badly(report) else 0)
 
 
@@ -66,7 +68,7 @@ def _ended_badly(report: TrainReport) -> bool:
 def _run_folder(given_path: str) -> str:
     """Of the run: also where the LoRA is named that it was to become, which lies beside it."""
     path = Path(given.absolute(given_path))
-    return str(path.with_suffix("") if path.suffix == ".safetensors" and not path.is_dir() else path)
+    return str(path.with_suffix("") if path.suffix == ".safetensors" and not os.path.isdir(path) else path)
 
 
 def _wanted(config: str | None, resume: str | None) -> TrainConfig:

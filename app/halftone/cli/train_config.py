@@ -2,17 +2,18 @@
 
 import codecs
 import difflib
+import os
 import tomllib
-from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-import typer
 
 import halftone.cli.flags as given
+from halftone.cli.terminal import say
 from halftone.cli.typed import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig
+from halftone.settings.regular_files import read_regular
 
 EXAMPLE: Final = """\
 # A LoRA training. Run it with:  {command}
@@ -84,7 +85,7 @@ def read_config(place: str) -> TrainConfig:
     known = {name: value for name, value in settings_for(content["model"]).items() if name not in content}
     if known:
         told = ", ".join(f"{name} = {value:g}" for name, value in known.items())
-        typer.echo(f"From the model's own note, as the file leaves it open: {told}.", err=True)
+        say(f"From the model's own note, as the file leaves it open: {told}.", err=True)
     try:
         config = msgspec.convert({**known, **content}, TrainConfig)
     except msgspec.ValidationError as error:
@@ -95,9 +96,9 @@ def read_config(place: str) -> TrainConfig:
 
 def _content(place: str) -> dict[str, Any]:
     try:
-        raw = Path(place).read_bytes()
+        raw = read_regular(place)
     except OSError as error:
-        why = "it is a folder" if Path(place).is_dir() else (error.strerror or "unknown").lower()
+        why = "it is a folder" if os.path.isdir(place) else (error.strerror or "unknown").lower()
         raise _refused(place, f"it cannot be read ({why})") from error
     coding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
     try:

@@ -7,6 +7,7 @@ import typer
 from halftone.cli import flags as given
 from halftone.cli.inputs import known_device
 from halftone.cli.passes import upscaler_file
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Upscale
@@ -49,27 +50,12 @@ def upscale(
 
     from halftone.cli.work import pictures_of
 
-    report = pictures_of(tools, Upscale(job=JOB, request=request), _remember, as_json=json)
+    report = pictures_of(tools, Upscale(job=JOB, request=request), as_json=json)
     if json:
         put({"schema": SCHEMA, "pictures": [_object(picture) for picture in report.images]})
         return
     for picture in report.images:
-        typer.echo(f"{picture.path}\n  {_line(picture)}")
-
-
-def _remember(made: list[tuple[PictureFacts, bytes]]) -> None:
-    import sqlite3
-
-    from halftone.cli.work import tell_notes
-    from halftone.gallery.history import History
-    from halftone.gallery.upscaled import list_larger
-
-    try:
-        with History() as history:
-            for facts, thumbnail in made:
-                list_larger(history, facts, thumbnail)
-    except (OSError, sqlite3.Error) as error:
-        tell_notes((f"The history could not be kept ({error}).",))
+        say(f"{picture.path}\n  {_line(picture)}")
 
 
 def _line(picture: PictureFacts) -> str:

@@ -1,6 +1,7 @@
 """The options of `generate` that are about its words and its seeds: styles, wildcards, variations."""
 
 import inspect
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ def asked_words(given: Mapping[str, Any], saved: Settings) -> dict[str, Any]:
     """Fields of the request. Raises style*, words-unreadable, output-folder-missing, setting-bad-value."""
     folders = tuple(str(Path(folder).expanduser().absolute()) for folder in given.get("wildcards", ()))
     for folder in folders:
-        if not Path(folder).is_dir():
+        if not os.path.isdir(folder):
             raise no_folder(Path(folder))
     asked: dict[str, Any] = {name: given[name] for name in ("draws", "variation_strength") if name in given}
     asked["wildcards"] = tuple(dict.fromkeys((*folders, *saved.wildcard_folders)))

@@ -3,8 +3,7 @@
 import logging
 import os
 import sqlite3
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ from halftone.cli.hardware import most_memory
 from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.precision import ChosenPrecision
 from halftone.cli.progress import Progress
+from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import (
@@ -27,7 +27,7 @@ from halftone.contract.facts import (
     SelfTestReport,
 )
 from halftone.contract.messages import AnyEvent, Examine, Generate, PictureReady, Repair, SelfTest, Upscale
-from halftone.contract.request import Extras, Numerics, PictureRequest
+from halftone.contract.request import Extras, Numerics, PictureRequest, UpscaleRequest
 from halftone.contract.words import DType, Precision, either
 from halftone.gallery.timed import Conditions, names_of
 from halftone.health.forecast import Next, forecast
@@ -166,33 +166,32 @@ def write_report(report: CheckReport, path: Path, *, overwrite: bool) -> None:
     _note(f"Report written: {path}")
 
 
-Made = list[tuple[PictureFacts, bytes]]
-"""Pictures that are on the disk, each with its thumbnail (webp)."""
-
-
 def make_pictures(tools: Tools, request: PictureRequest, *, as_json: bool) -> GenerateReport:
     """Make the pictures and list them in the history."""
-    command = Generate(job=JOB, request=request)
-    return pictures_of(tools, command, lambda made: _remember(request, made), as_json=as_json)
+    return pictures_of(tools, Generate(job=JOB, request=request), as_json=as_json)
 
 
-def pictures_of(tools: Tools, command: Generate | Upscale, remember: Callable[[Made], None], *, as_json: bool) -> GenerateReport:
-    """Those that were finished before the job failed or was cancelled are told and remembered, too."""
-    made: Made = []
+def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> GenerateReport:
+    """Make pictures and list each in the history as soon as it is saved. Those that were finished before the job failed or was
+    cancelled are told, too.
+    """
+    made: list[PictureFacts] = []
+    lost: set[str] = set()
 
     def listen(event: AnyEvent, blob: bytes) -> None:
         if isinstance(event, PictureReady):
-            made.append((event.facts, blob[: event.thumbnail_size]))
+            made.append(event.facts)
+            lost.update(_remember(command.request, event.facts, blob[: event.thumbnail_size]))
         progress(event, blob)
 
     try:
         with Progress(wanted=not as_json) as progress:
             return run_job(tools, command, GenerateReport, listen)
     except (HalftoneError, JobCancelled):
-        tell_notes(f"Finished before that: {facts.path}" for facts, _thumbnail in made if facts.path)
+        tell_notes(f"Finished before that: {facts.path}" for facts in made if facts.path)
         raise
     finally:
-        remember(made)
+        tell_notes(f"The history could not be kept ({why})." for why in sorted(lost))
 
 
 def repair_model(tools: Tools, command: Repair, *, as_json: bool) -> RepairReport:
@@ -234,20 +233,22 @@ def _chosen(listed: tuple[DeviceFacts, ...], device: str) -> DeviceFacts:
     raise HalftoneError("device-unknown", device=device, known=either(["auto", *(facts.id for facts in listed)]))
 
 
-def _remember(request: PictureRequest, made: list[tuple[PictureFacts, bytes]]) -> None:
-    """The history and the last used model; a picture is worth more than its entry, so a failure is only told."""
+def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> list[str]:
+    """The history and the last used model; why they could not be kept, which is no reason to lose the picture."""
+    why: list[str] = []
     try:
         saved = load()
-        if made and saved.last_model != request.model:
+        if isinstance(request, PictureRequest) and saved.last_model != request.model:
             save(replace(saved, last_model=request.model))
-        from halftone.gallery.history import History
+    except OSError as error:
+        why.append(f"settings: {error.strerror or error}")
+    try:
+        from halftone.gallery.made import list_made
 
-        with History() as history:
-            for facts, thumbnail in made:
-                if facts.path:
-                    history.add(facts, request, thumbnail)
+        list_made(request, facts, thumbnail)
     except (OSError, sqlite3.Error) as error:
-        _note(f"The history could not be kept ({error}).")
+        why.append(str(error))
+    return why
 
 
 def _because(reason: str) -> str:
@@ -256,4 +257,4 @@ def _because(reason: str) -> str:
 
 def _note(text: str) -> None:
     log.info("%s", text)
-    sys.stderr.write(text + "\n")
+    say(text, err=True)

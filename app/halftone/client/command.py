@@ -9,7 +9,7 @@ from typing import Final
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
-def worker_command(log: Path, *options: str) -> list[str]:
+def worker_command(log: Path | str, *options: str) -> list[str]:
     """Program and arguments. log: the file that the worker's stderr will go to; options: of the worker, such as `--engine`.
 
     -P keeps the current folder out of the module search, so that no file lying there is taken for a library; -u keeps stray

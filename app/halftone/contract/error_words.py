@@ -84,6 +84,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "wildcard-empty": ("The wildcard {name} has no lines: {path}.", "Write one word or more into it, each on a line of its own."),
     "wildcard-endless": ("The wildcard {name} leads to itself, or to too much text.", "Take it out of the lines that it names."),
     "words-unreadable": ("{path} cannot be read: {detail}.", "Save it as text in UTF-8."),
+    "style-too-long": (
+        "The style {name} makes the prompt longer than {most} characters.",
+        "Choose fewer styles, or let the style repeat the prompt less often.",
+    ),
     "style-unknown": ("There is no style {name}.", "Choose {known}."),
     "styles-missing": ("There is no file of styles at {path}.", "Choose a styles.csv, as A1111 writes it."),
     "styles-not-one": (
@@ -140,6 +144,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Put the old one back, or make the picture again.",
     ),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
+    "picture-too-large": (
+        "The picture {path} has more than {most} million pixels, which is more than Halftone opens.",
+        "Make it smaller in an image editor, or choose another one.",
+    ),
     "latents-missing": ("There are no kept latents at {path}.", "Check the path, or make the picture again with its seed."),
     "latents-unreadable": (
         "{path} holds no latents that Halftone kept, or the file is damaged.",

@@ -1,9 +1,11 @@
 """Errors are built from facts; the sentence and the remedy of each code stand in one table and are composed at the edge."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
+from halftone.contract.echoes import MOST, MOST_OF_LIST, echo
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.error_words import WORDS
 
@@ -42,9 +44,17 @@ class _Known(dict[str, Fact]):
         return f"({key})"
 
 
+_LISTS: Final = frozenset({"allowed", "command", "detail", "fetch", "files", "folders", "found", "known", "missing", "near"})
+"""Facts that may name several things, or hold a command."""
+
+
 def filled(words: str, facts: Mapping[str, Fact]) -> str:
-    """Words with the facts in their places."""
-    return words.format_map(_Known(facts))
+    """Words with the facts in their places, each made harmless and of a bounded length."""
+    return words.format_map(_Known({name: _shown(name, fact) for name, fact in facts.items()}))
+
+
+def _shown(name: str, fact: Fact) -> Fact:
+    return echo(fact, MOST_OF_LIST if name in _LISTS else MOST) if isinstance(fact, str) else fact
 
 
 def sentence(error: ErrorFacts) -> str:

@@ -2,17 +2,20 @@
 
 import contextlib
 import logging
+import os
 import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.settings.places import data_dir
+from halftone.settings.private import make_private
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,13 @@ CREATE TABLE IF NOT EXISTS picture (
 """
 _facts = msgspec.msgpack.Decoder(PictureFacts)
 _request = msgspec.msgpack.Decoder(PictureRequest)
+
+
+Row = tuple[str, str, bytes, bytes, bytes]
+"""Path, moment, facts, request, thumbnail."""
+_ROW_TYPES: Final = (str, str, bytes, bytes, bytes)
+_MOST_ROWS: Final = 1_000_000
+Found = TypeVar("Found")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +66,8 @@ class NewerHistoryError(sqlite3.OperationalError):
 
 
 class History:
-    """Opens or makes the list. Several programs may use it at once. A damaged file is set aside and a new one begun.
+    """Opens or makes the list. Several programs may use it at once. A damaged file is set aside, whenever the damage shows, and a
+    new one is begun with the pictures that can still be read.
 
     Raises sqlite3.OperationalError when the list cannot be opened, NewerHistoryError when it is not ours to write.
     """
@@ -65,12 +76,10 @@ class History:
         self._path = path or data_dir() / "history.sqlite"
         try:
             self._database = _opened(self._path)
-        except sqlite3.OperationalError:  # locked for too long, no right to write: the list itself is sound
-            raise
         except sqlite3.DatabaseError as error:
-            aside = _set_aside(self._path)
-            log.warning("The picture history was damaged (%s). It was set aside as %s.", error, aside.name)
-            self._database = _opened(self._path)
+            if not _is_damage(error):  # locked for too long, no right to write: the list itself is sound
+                raise
+            self._database = _begun_anew(self._path, error)
 
     def __enter__(self) -> Self:
         return self
@@ -85,15 +94,13 @@ class History:
         """Remember a picture; the same path again replaces what was remembered. Raises sqlite3.Error."""
         made_at = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         row = (facts.path, made_at, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(request), thumbnail)
-        with self._database:
-            statement = "INSERT OR REPLACE INTO picture (path, made_at, facts, request, thumbnail) VALUES (?, ?, ?, ?, ?)"
-            number = self._database.execute(statement, row).lastrowid
+        number = self._try(lambda database: _insert(database, row))
         return Entry(id=number or 0, made_at=made_at, facts=facts, request=request, thumbnail=thumbnail)
 
     def find(self, path: str) -> Entry | None:
         """The picture that lies there, None where it is not on the list."""
         statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE path = ?"
-        row = self._database.execute(statement, (path,)).fetchone()
+        row = self._try(lambda database: database.execute(statement, (path,)).fetchone())
         return None if row is None else _entry(row)
 
     def recent(self, limit: int = 200, *, after: int = 0) -> list[Entry]:
@@ -101,28 +108,111 @@ class History:
         `Entry.gone` tells.
         """
         statement = "SELECT id, made_at, facts, request, thumbnail FROM picture WHERE id > ? ORDER BY id DESC LIMIT ?"
-        rows = self._database.execute(statement, (after, limit))
+        rows = self._try(lambda database: database.execute(statement, (after, limit)).fetchall())
         return [entry for row in rows if (entry := _entry(row)) is not None]
 
     def requests(self) -> list[bytes]:
         """Of all pictures, as they are written, those too that this version does not understand."""
-        return [request for (request,) in self._database.execute("SELECT request FROM picture")]
+        rows = self._try(lambda database: database.execute("SELECT request FROM picture").fetchall())
+        return [request for (request,) in rows]
 
     def forget_missing(self) -> int:
         """Take pictures off the list whose file is gone."""
-        rows = self._database.execute("SELECT id, path FROM picture").fetchall()
-        gone = [(number,) for number, path in rows if is_gone(Path(path))]
-        with self._database:
-            self._database.executemany("DELETE FROM picture WHERE id = ?", gone)
+        rows = self._try(lambda database: database.execute("SELECT id, path FROM picture").fetchall())
+        gone = [(number,) for number, path in rows if isinstance(path, str) and is_gone(Path(path))]
+        self._try(lambda database: _delete(database, gone))
         return len(gone)
+
+    def _try(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
+        """Work on the list. Where a page of it turns out to be damaged: on what is left of it."""
+        try:
+            return work(self._database)
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            self._database.close()
+            self._database = self._mended(work, error)
+            return work(self._database)
+
+    def _mended(self, work: Callable[[sqlite3.Connection], object], error: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """Another program may have begun a new list by now: then that is used."""
+        try:
+            database = _opened(self._path)
+        except sqlite3.DatabaseError as again:
+            if not _is_damage(again):
+                raise
+            return _begun_anew(self._path, again)
+        try:
+            work(database)
+        except sqlite3.DatabaseError:
+            database.close()
+            return _begun_anew(self._path, error)
+        return database
 
 
 def is_gone(path: Path) -> bool:
     """Whether the file is not there although its folder is (a drive that is away is no loss)."""
-    return path.parent.is_dir() and not path.exists()
+    return os.path.isdir(path.parent) and not os.path.exists(path)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file is damaged, or no list at all; https://www.sqlite.org/rescode.html."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _insert(database: sqlite3.Connection, row: Row) -> int | None:
+    with database:
+        statement = "INSERT OR REPLACE INTO picture (path, made_at, facts, request, thumbnail) VALUES (?, ?, ?, ?, ?)"
+        return database.execute(statement, row).lastrowid
+
+
+def _delete(database: sqlite3.Connection, numbers: Sequence[tuple[int]]) -> None:
+    with database:
+        database.executemany("DELETE FROM picture WHERE id = ?", numbers)
+
+
+def _begun_anew(path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+    """A new list with the rows that can still be read; the damaged one stays beside it under another name. Raises OSError."""
+    aside = _set_aside(path)
+    database = _opened(path)
+    saved = 0
+    for row in _readable(aside):
+        _insert(database, row)
+        saved += 1
+    log.warning("The picture history was damaged (%s). It was set aside as %s; %d pictures were saved.", error, aside.name, saved)
+    return database
+
+
+def _readable(path: Path) -> Iterator[Row]:
+    """The rows of a damaged list, each asked for by its number, so that one that cannot be read stops no other."""
+    try:
+        database = sqlite3.connect(path)
+    except sqlite3.Error:
+        return
+    with contextlib.closing(database):
+        for number in range(1, _newest(database) + 1):
+            statement = "SELECT path, made_at, facts, request, thumbnail FROM picture WHERE id = ?"
+            try:
+                row = database.execute(statement, (number,)).fetchone()
+            except sqlite3.Error:
+                continue
+            if row is not None and tuple(map(type, row)) == _ROW_TYPES:
+                yield row
+
+
+def _newest(database: sqlite3.Connection) -> int:
+    """The highest number in a damaged list, 0 where nothing can be read."""
+    for statement in ("SELECT seq FROM sqlite_sequence WHERE name = 'picture'", "SELECT MAX(id) FROM picture"):
+        with contextlib.suppress(sqlite3.Error):
+            found = database.execute(statement).fetchone()
+            if found is not None and isinstance(found[0], int):
+                return min(found[0], _MOST_ROWS)
+    return 0
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    with contextlib.suppress(OSError):  # SQLite itself says why
+        make_private(path)
     database = sqlite3.connect(path, timeout=_BUSY_SECONDS)
     try:
         version = database.execute("PRAGMA user_version").fetchone()[0]
@@ -145,7 +235,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _set_aside(path: Path) -> Path:
     """Move the file away with its write-ahead log, in which the latest pictures stand until SQLite tidies up."""
     number = 1
-    while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
+    while os.path.exists(aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")):
         number += 1
     for companion in ("-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
@@ -161,7 +251,7 @@ def _entry(row: tuple[int, str, bytes, bytes, bytes]) -> Entry | None:
         found = Entry(
             id=number, made_at=made_at, facts=_facts.decode(facts), request=_request.decode(request), thumbnail=thumbnail
         )
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         log.info("picture %d of the history is left out: %s", number, error)
         return None
     return found

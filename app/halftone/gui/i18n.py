@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 from PySide6.QtCore import QCoreApplication, QLibraryInfo, QLocale, QTranslator
 
+from halftone.contract.echoes import harmless
 from halftone.settings.places import resources
 
 CONTEXT = "halftone"
@@ -14,10 +15,11 @@ LanguageChoice = Literal["system", "en", "zh_CN"]
 
 
 def tr(text: str, *values: object) -> str:
-    """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`."""
+    """`text` in the language in force, its numbered placeholders {0}, {1} filled with `values`, which are made harmless."""
     translated = QCoreApplication.translate(CONTEXT, text)
     if not values:
         return translated
+    values = tuple(harmless(value) if isinstance(value, str) else value for value in values)
     return translated.format(*(_spaced(translated, values) if _language.startswith("zh") else values))
 
 

@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     window.painted.connect(window.keep_on_screen)
     opening = Opening(window)
     window.show()
-    waker = _listen_to_signals(app, window)
+    waker = _listen_to_signals(app, window, opening)
     code = app.exec()
     waker.stop()
     opening.close()
@@ -85,6 +85,7 @@ class Opening(QObject):
         super().__init__(window)
         self._window = window
         self._ends: list[Callable[[], object]] = []
+        self._leave: Callable[[Callable[[], object]], object] = lambda then: then()
         self._steps = self._open()
         self._timer = QTimer(self)
         self._timer.setInterval(0)
@@ -107,11 +108,7 @@ class Opening(QObject):
         """A window that stays empty helps nobody: say what to do, and end."""
         from PySide6.QtWidgets import QMessageBox
 
-        from halftone.settings import places
-
-        box = QMessageBox(
-            QMessageBox.Icon.Critical, "Halftone", _BROKEN.format(places.log_dir() / "window.log"), parent=self._window
-        )
+        box = QMessageBox(QMessageBox.Icon.Critical, "Halftone", _BROKEN.format(_log_name()), parent=self._window)
         box.finished.connect(lambda: QCoreApplication.exit(1))
         box.open()
 
@@ -123,10 +120,13 @@ class Opening(QObject):
         from halftone.gui.i18n import set_language
         from halftone.gui.process import WorkerLink
         from halftone.settings import store
+        from halftone.settings.tidying import tidy_places
 
         settings = store.load()
         controller = Controller(WorkerLink(), settings, early=True)
         self._ends.append(controller.stop)
+        self._leave = controller.leave
+        controller.background.run(lambda: tidy_places(settings.pictures_folder), lambda _done: None)
         controller.start()
         yield
         yield from _imported(_AFTERWARDS)
@@ -139,11 +139,25 @@ class Opening(QObject):
         yield from Workspace(self._window, controller).move_in()
         _log.info("window open, version %s", __version__)
 
+    def leave(self, then: Callable[[], object]) -> None:
+        """Ask the worker, if there is one, to leave, with a little time for it; `then` is called in any case."""
+        self._leave(then)
+
     def close(self) -> None:
         """Stop building, and end the worker if it runs."""
         self._timer.stop()
         while self._ends:
             self._ends.pop()()
+
+
+def _log_name() -> str:
+    """The window's log, as a message names it."""
+    from halftone.settings import places
+
+    try:
+        return str(places.log_dir() / "window.log")
+    except OSError:
+        return "the log"
 
 
 def _imported(names: tuple[str, ...]) -> Iterator[None]:
@@ -152,18 +166,26 @@ def _imported(names: tuple[str, ...]) -> Iterator[None]:
         yield
 
 
-def _listen_to_signals(app: QApplication, window: MainWindow) -> QTimer:
-    """Ctrl+C in the terminal, or a polite kill, ends the program in order, without a question: there may be nobody to answer.
+def _listen_to_signals(app: QApplication, window: MainWindow, opening: Opening) -> QTimer:
+    """Ctrl+C in the terminal, a polite kill, or the end of that terminal ends the program in order, without a question: there may
+    be nobody to answer. Jobs stop after their step, and a training saves what it has learnt; the second signal does not wait.
 
     The timer lets Python look at signals while Qt waits.
     """
+    asked: list[int] = []
 
-    def end(*_given: object) -> None:
+    def end(number: int, _frame: object) -> None:
+        asked.append(number)
         window.leaving()
-        app.exit(0)
+        if len(asked) > 1:
+            app.exit(0)
+        else:
+            opening.leave(lambda: app.exit(0))
 
-    for name in ("SIGINT", "SIGTERM"):
-        signal.signal(getattr(signal, name), end)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores one
+            signal.signal(number, end)
     timer = QTimer(app)
     timer.setInterval(_SIGNALS_MS)
     timer.timeout.connect(lambda: None)
@@ -173,16 +195,14 @@ def _listen_to_signals(app: QApplication, window: MainWindow) -> QTimer:
 
 def start_log() -> None:
     """Everything that is logged, unexpected errors and Qt's own messages too, goes to a rotating file."""
-    import logging.handlers
-
     from halftone.settings import places
+    from halftone.settings.streams import LogFile
 
-    handler = logging.handlers.RotatingFileHandler(
-        places.log_dir() / "window.log", maxBytes=2 * 2**20, backupCount=3, encoding="utf-8", delay=True
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
-    root.addHandler(handler)
+    try:
+        root.addHandler(LogFile(places.log_dir() / "window.log", most=2 * 2**20, backups=3))
+    except OSError:
+        root.addHandler(logging.NullHandler())  # a disk that takes no log is no reason to stay closed
     root.setLevel(logging.INFO)
     sys.excepthook = _log_exception
     qInstallMessageHandler(_log_qt)

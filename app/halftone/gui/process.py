@@ -8,7 +8,7 @@ from typing import Final
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from halftone.client.command import worker_command, worker_environment
-from halftone.client.logs import last_lines, worker_log
+from halftone.client.logs import NO_LOG, last_lines, worker_log
 from halftone.client.session import GRACE_SECONDS, Session
 from halftone.contract.messages import AnyCommand, Quit
 
@@ -66,7 +66,7 @@ class WorkerLink(Link):
         self.session = Session(grace=grace)
         self._options = options
         self._environment = environment
-        self._log = Path()
+        self._log: Path | None = None
         self._process: QProcess | None = None
         self._stopping = False
         self._watch = QTimer(self)
@@ -92,10 +92,13 @@ class WorkerLink(Link):
             return
         self._stopping = False
         self._log = worker_log()
-        program, *arguments = worker_command(self._log, "--give-way", *self._options)
+        program, *arguments = worker_command(self._log or NO_LOG, "--give-way", *self._options)
         process = QProcess(self)
         process.setProcessEnvironment(to_qt(worker_environment(self._environment)))
-        process.setStandardErrorFile(str(self._log), QProcess.OpenModeFlag.Append)
+        if self._log is None:
+            process.setStandardErrorFile(QProcess.nullDevice())
+        else:
+            process.setStandardErrorFile(str(self._log), QProcess.OpenModeFlag.Append)
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._finished)
         process.errorOccurred.connect(self._error)
@@ -165,7 +168,8 @@ class WorkerLink(Link):
         if process is None:
             return
         process.deleteLater()
-        owed = self.session.died(code, signal_name, str(self._log), details or last_lines(self._log))
+        end = details or ("" if self._log is None else last_lines(self._log))
+        owed = self.session.died(code, signal_name, str(self._log or NO_LOG), end)
         may_restart = self.session.may_restart and not self._stopping
         for event in owed:
             self.arrived.emit(event, b"")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from halftone.contract.error_words import WORDS
-from halftone.contract.errors import ErrorFacts, Fact
+from halftone.contract.errors import ErrorFacts, Fact, filled
 from halftone.contract.facts import SelfTestReport
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
@@ -23,25 +23,18 @@ _LETTERS = 22
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
-class _Known(dict[str, Fact]):
-    """Leaves a missing fact visible instead of failing inside an error message."""
-
-    def __missing__(self, key: str) -> str:
-        return f"({key})"
-
-
-def _facts(error: ErrorFacts) -> _Known:
-    return _Known({key: reasons.fragment(value) if isinstance(value, str) else value for key, value in error.facts.items()})
+def _facts(error: ErrorFacts) -> dict[str, Fact]:
+    return {key: reasons.fragment(value) if isinstance(value, str) else value for key, value in error.facts.items()}
 
 
 def error_sentence(error: ErrorFacts) -> str:
     """What happened, in the user's language."""
-    return tr(WORDS[error.code][0]).format_map(_facts(error))
+    return filled(tr(WORDS[error.code][0]), _facts(error))
 
 
 def error_remedy(error: ErrorFacts) -> str:
     """What the user can do, in the user's language."""
-    return tr(WORDS[error.code][1]).format_map(_facts(error))
+    return filled(tr(WORDS[error.code][1]), _facts(error))
 
 
 def component_name(component: str) -> str:

@@ -15,6 +15,7 @@ from halftone.library.header import file_stamp, read_header
 from halftone.library.models import describe
 from halftone.library.upscalers import is_upscale_model
 from halftone.library.vaes import vae_version
+from halftone.settings.regular_files import open_regular
 
 RECORD = "halftone"
 """Under this name the record stands in the metadata of the safetensors file."""
@@ -73,7 +74,7 @@ def _pictures(request: PictureRequest) -> tuple[str, ...]:
 
 def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
@@ -142,7 +143,7 @@ def _left_to_decode(request: PictureRequest, kept: Kept) -> PictureRequest:
 def _check_same(pictures: tuple[str, ...], given: dict[str, str], kept: Kept) -> None:
     """Raise image-gone for a picture that is not there, input-changed for a file that is another one now."""
     for path in pictures:
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise HalftoneError("image-gone", path=path)
     for path, found in given.items():
         if found and found != kept.given.get(path, found):

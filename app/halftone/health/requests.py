@@ -1,5 +1,6 @@
 """Refusals before anything heavy is loaded: what can be told from the request and the model's headers alone."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -223,7 +224,7 @@ def _range(name: str, value: float, low: float, high: float) -> None:
 def _check_image(path: str | None) -> None:
     if path is None:
         return
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise HalftoneError("image-missing", path=path)
     if Path(path).suffix.lower() not in _IMAGE_ENDINGS:
         raise HalftoneError("image-unreadable", path=path)

@@ -90,7 +90,7 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
 def denoiser_config(model: ModelFacts) -> Config | None:
     """How the model's denoiser is built; None where that cannot be told."""
     path = Path(model.path)
-    if path.is_dir():
+    if os.path.isdir(path):
         file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
         return None if file is None else read_json(file)
     return configs(model.family, read_header(path)).get("unet") if model.family in SINGLES else None
@@ -98,13 +98,13 @@ def denoiser_config(model: ModelFacts) -> Config | None:
 
 def folder_config(path: Path) -> Config | None:
     """Of a ControlNet's folder; None for a file."""
-    return read_json(path / "config.json") if path.is_dir() else None
+    return read_json(path / "config.json") if os.path.isdir(path) else None
 
 
 def weight_files(path: str) -> tuple[Path, ...]:
     """Its files, a divided one in order. Raises as `check_controls`."""
     place = Path(path)
-    if not place.is_dir():
+    if not os.path.isdir(place):
         return (place,)
     try:
         return tuple(file for file, _ in read_part(place.parent, place.name).files)
@@ -161,7 +161,7 @@ def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
     """(class, what must be as the model's denoiser has it). Raises as `check_controls`."""
     place = Path(path)
     try:
-        if place.suffix.lower() in PICKLES and place.exists():
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
             raise _pickle(path)
         return _of_folder(place) if os.path.isdir(place) else _of_file(place)
     except FileNotFoundError as error:
@@ -171,9 +171,9 @@ def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
 
 
 def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
-    if (folder / INDEX).is_file():
+    if os.path.isfile(folder / INDEX):
         raise _no_net(str(folder), "it is a whole model")
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         raise _no_net(str(folder), "it is a folder without a config.json")
     config = read_json(folder / "config.json")
     kind = config.get("_class_name")

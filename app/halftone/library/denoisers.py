@@ -102,9 +102,9 @@ def _read(path: str) -> tuple[Header, Recognised]:
     try:
         if os.path.isdir(place):
             raise _no_transformer(path, "it is a folder; choose the file inside it")
-        if place.suffix.lower() in PICKLES and place.exists():
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
             raise _no_transformer(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
-        if place.suffix.lower() not in ENDINGS and place.exists():
+        if place.suffix.lower() not in ENDINGS and os.path.exists(place):
             raise _no_transformer(path, "it is neither a .gguf nor a .safetensors file")
         header = read_any(place)
     except FileNotFoundError as error:
@@ -140,7 +140,7 @@ def _difference(header: Header, found: Recognised, model: ModelFacts) -> str | N
 def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """(name, shape) of the model's own denoiser; of one file under the names that it has there."""
     path = Path(model.path)
-    if path.is_dir():
+    if os.path.isdir(path):
         return tuple((tensor.name, tensor.shape) for _, header in read_part(path, component).files for tensor in header.tensors)
     if model.family not in SINGLES:
         return ()

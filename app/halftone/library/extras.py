@@ -1,5 +1,6 @@
 """What numbers that were learned belong to beside the model: LoRAs, VAE, ControlNets and so on, as their files are now."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -108,7 +109,7 @@ def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
             continue
         path = Path(facts.path)
         if path.name.startswith(_PLAIN_NAME):
-            if not (path.parent / "config.json").is_file():
+            if not os.path.isfile(path.parent / "config.json"):
                 continue
             path = path.parent
         found[path.name] = str(path)

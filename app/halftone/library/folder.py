@@ -9,6 +9,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.library.header import Header, TensorInfo, read_header
+from halftone.settings.regular_files import read_json_bytes
 
 INDEX: Final = "model_index.json"
 _MAX_JSON: Final = 16 * 2**20
@@ -46,9 +47,14 @@ def read_json(path: Path) -> dict[str, object]:
     try:
         if path.stat().st_size > _MAX_JSON:
             raise HalftoneError("model-bad-header", path=str(path), detail="it is larger than any such file")
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        return msgspec.json.decode(read_json_bytes(path), type=dict[str, object])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise HalftoneError("model-bad-header", str(error), path=str(path), detail="it is not valid JSON") from error
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files right in a folder. Raises OSError where it cannot be listed."""
+    return [folder / name for name in os.listdir(folder) if os.path.isfile(folder / name)]
 
 
 def component_names(index: dict[str, object]) -> tuple[str, ...]:
@@ -68,35 +74,35 @@ def component_names(index: dict[str, object]) -> tuple[str, ...]:
 def read_part(root: Path, name: str) -> Part:
     """One component of the folder. Raises HalftoneError model-incomplete, model-pickle or what a header raises."""
     folder = root / name
-    if os.sep in name or name in {".", ".."} or not folder.is_dir():
+    if os.sep in name or name in {".", ".."} or not os.path.isdir(folder):
         raise _missing(root, f"folder {name}")
     for kind, choices in _PLAIN_PARTS.items():
         if name.rstrip("0123456789_").endswith(kind):
             return _plain_part(root, name, choices)
     config = folder / "config.json"
-    if not config.is_file():
+    if not os.path.isfile(config):
         raise _missing(root, f"{name}/config.json")
     return Part(name, read_json(config), tuple(_weights(root, name)))
 
 
 def _plain_part(root: Path, name: str, choices: tuple[tuple[str, ...], ...]) -> Part:
     folder = root / name
-    if not any(all((folder / file).is_file() for file in files) for files in choices) and not _reads_bytes(folder):
+    if not any(all(os.path.isfile(folder / file) for file in files) for files in choices) and not _reads_bytes(folder):
         raise _missing(root, f"{name}/{choices[0][0]}")
     config = folder / f"{name.rstrip('0123456789_')}_config.json"
-    return Part(name, read_json(config) if config.is_file() else {}, ())
+    return Part(name, read_json(config) if os.path.isfile(config) else {}, ())
 
 
 def _reads_bytes(folder: Path) -> bool:
     """A tokenizer of bytes has no vocabulary."""
     config = folder / "tokenizer_config.json"
-    return config.is_file() and read_json(config).get("tokenizer_class") == "ByT5Tokenizer"
+    return os.path.isfile(config) and read_json(config).get("tokenizer_class") == "ByT5Tokenizer"
 
 
 def _weights(root: Path, name: str) -> list[tuple[Path, Header]]:
     """Weight files of a component: the plain ones before a variant such as fp16, a sharded set by its index."""
     folder = root / name
-    files = sorted(file.name for file in folder.iterdir() if file.is_file())
+    files = sorted(file.name for file in files_in(folder))
     ranked = sorted((variant, file.endswith(".safetensors"), file) for file in files if (variant := _variant(file)) is not None)
     if ranked:
         _, is_file, file = ranked[0]
@@ -128,7 +134,7 @@ def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
     shards: list[tuple[Path, Header]] = []
     for file, tensors in sorted(promised.items()):
         path = root / name / file
-        if path.parent != root / name or not path.is_file():
+        if path.parent != root / name or not os.path.isfile(path):
             raise _missing(root, f"{name}/{file}")
         header = read_header(path)
         if lost := tensors - {tensor.name for tensor in header.tensors}:

@@ -9,12 +9,16 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
-from halftone.library.header import MAX_HEADER, Header, TensorInfo, count_numbers, read_header
+from halftone.library.header import Header, TensorInfo, count_numbers, read_header
+from halftone.settings.regular_files import open_regular
 
 MAGIC: Final = b"GGUF"
 GGUF: Final = ".gguf"
 _VERSIONS: Final = (2, 3)
+_MAX_HEADER: Final = 100_000_000
+"""Bytes, of which most are a vocabulary that is passed over."""
 _MAX_TENSORS: Final = 100_000
 _MAX_PAIRS: Final = 200_000
 _MAX_WORDS: Final = 2_000_000
@@ -81,7 +85,7 @@ def read_any(path: Path) -> Header:
 
 def read_gguf(path: Path) -> Header:
     """The header of a GGUF file; errors as `parse_gguf`, and OSError if the file cannot be read at all."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return parse_gguf(file, os.fstat(file.fileno()).st_size, path)
 
 
@@ -128,8 +132,8 @@ class _Reader:
         self.at += length
         if self.at > self.size:
             raise self.short(self.at)
-        if self.at > MAX_HEADER:
-            raise self.bad(f"it is larger than {MAX_HEADER} bytes")
+        if self.at > _MAX_HEADER:
+            raise self.bad(f"it is larger than {_MAX_HEADER} bytes")
 
     def number(self, kind: str) -> int:
         return int(struct.unpack("<" + kind, self.take(struct.calcsize(kind)))[0])
@@ -266,6 +270,5 @@ def _placed(reader: _Reader, entries: dict[str, _Entry], alignment: int) -> tupl
 
 
 def _shown(name: str) -> str:
-    """A name from an untrusted file, printable and short."""
-    short = name if len(name) <= 80 else name[:79] + "…"
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in short)
+    """A name from an untrusted file, harmless and short."""
+    return echo(name, 80)

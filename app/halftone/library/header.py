@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +17,15 @@ from typing import Annotated, BinaryIO, Final, NoReturn, TypeVar
 
 import msgspec
 
+from halftone.contract.echoes import echo
 from halftone.contract.errors import HalftoneError
+from halftone.settings.regular_files import open_regular
 
-MAX_HEADER: Final = 100_000_000
-"""Bytes; the limit of the reference reader. Memory used here stays within a small multiple of the header."""
+MAX_HEADER: Final = 32_000_000
+"""Bytes of a header that is read; those of models have some hundred thousand, and the reference reader stops at 100 MB. Memory
+and time stay within a small multiple of the header."""
+MAX_TENSORS: Final = 100_000
+"""Tensors in one file; the largest models have some thousands."""
 
 ITEM_BITS: Final[dict[str, int]] = {
     "BOOL": 8,
@@ -45,6 +51,9 @@ ITEM_BITS: Final[dict[str, int]] = {
     "F64": 64,
     "C64": 64,
 }
+
+_SHOWN: Final = 80
+"""Characters of a name that an error shows."""
 
 _Kind = TypeVar("_Kind")
 _Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -84,7 +93,7 @@ def file_stamp(path: str) -> str:
 
 def read_header(path: Path) -> Header:
     """The header of a safetensors file; errors as `parse_header`, and OSError if the file cannot be read at all."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return parse_header(file, os.fstat(file.fileno()).st_size, path)
 
 
@@ -126,6 +135,8 @@ def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[st
         seen.add(name)
         if name == "__metadata__":
             metadata = _converted(path, name, value, dict[str, str])
+        elif len(tensors) == MAX_TENSORS:
+            raise _bad(path, f"it names more than the {MAX_TENSORS} tensors that Halftone reads")
         else:
             tensors.append(_tensor(path, name, _converted(path, name, value, _Entry), base))
     tensors.sort(key=lambda tensor: (tensor.start, tensor.end))
@@ -176,8 +187,8 @@ class _TwinError(Exception):
 def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _TwinError(next(name for name in names if names.count(name) > 1))
+        counted = Counter(name for name, _ in pairs)
+        raise _TwinError(next(name for name, count in counted.items() if count > 1))
     return found
 
 
@@ -259,7 +270,7 @@ def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
         raise _bad(path, "it is a text file under another name")
     exponent = math.log10(length)
     said = str(length) if exponent < 12 else f"10^{exponent:.0f}"
-    raise _bad(path, f"it claims to be {said} bytes long")
+    raise _bad(path, f"it claims to be {said} bytes long, and Halftone reads headers of up to {MAX_HEADER}")
 
 
 def _too_short(path: Path, first: bytes, size: int) -> HalftoneError:
@@ -280,9 +291,8 @@ def _bad(path: Path, detail: str) -> HalftoneError:
 
 
 def _quoted(name: str) -> str:
-    """A name from an untrusted file, printable and short."""
-    shown = name if len(name) <= 80 else name[:79] + "…"
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)
+    """A name from an untrusted file, harmless and short."""
+    return echo(name, _SHOWN)
 
 
 def _short(error: BaseException) -> str:

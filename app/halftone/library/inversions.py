@@ -58,7 +58,7 @@ def inversion_name(path: str) -> str:
 def read_inversion(path: str) -> Inversion:
     """What its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
     file = Path(path)
-    if file.suffix.lower() in PICKLES and file.exists():
+    if file.suffix.lower() in PICKLES and os.path.exists(file):
         raise _not_one(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
     try:
         header = read_header(file)
@@ -147,7 +147,7 @@ def encoder_widths(model: ModelFacts) -> tuple[int, ...]:
         return _WIDTHS.get(model.family, ())
     files = (Path(model.path) / name / "config.json" for name in ("text_encoder", "text_encoder_2"))
     try:
-        widths = [read_json(file).get("hidden_size") for file in files if file.is_file()]
+        widths = [read_json(file).get("hidden_size") for file in files if os.path.isfile(file)]
     except (OSError, HalftoneError):
         return ()
     return tuple(width for width in widths if isinstance(width, int))

@@ -1,5 +1,6 @@
 """IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; told from headers alone."""
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -150,9 +151,9 @@ def adapter_facts(path: str) -> Facts:
     """Of a file. Raises HalftoneError ip-adapter-missing, ip-adapter-not-one, and what a header raises."""
     file = Path(path)
     try:
-        if file.is_dir():
+        if os.path.isdir(file):
             raise _not_one(path, "it is a folder")
-        if file.suffix.lower() in PICKLES and file.exists():
+        if file.suffix.lower() in PICKLES and os.path.exists(file):
             raise _not_one(path, "it is a pickle file, which can run code when it is opened, so Halftone does not open it")
         header = read_header(file)
     except FileNotFoundError as error:
@@ -210,7 +211,7 @@ def _folder(path: str) -> Path | None:
     for place in _PLACES:
         folder = Path(path).parent / place / ENCODER
         config = folder / "config.json"
-        if config.is_file() and _gives(read_json(config), facts):
+        if os.path.isfile(config) and _gives(read_json(config), facts):
             return folder
     return None
 

@@ -19,6 +19,7 @@ from halftone.library.extras import extras_key
 from halftone.library.records import changed_setting, same_driver
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
+from halftone.settings.regular_files import read_json_bytes
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numer
     others now.
     """
     try:
-        found = msgspec.json.decode(_file(model, device, dtype, extras).read_bytes(), type=Learned)
+        found = msgspec.json.decode(read_json_bytes(_file(model, device, dtype, extras)), type=Learned)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:

@@ -1,5 +1,6 @@
 """LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -45,12 +46,12 @@ def check_loras(loras: Iterable[Lora]) -> None:
 
 def _check_file(path: Path) -> None:
     try:
-        folder = path.is_dir()
+        folder = os.path.isdir(path)
     except OSError as error:  # a name that is too long, for instance
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=error.strerror or "it cannot be read") from error
     if folder:
         raise HalftoneError("lora-not-a-lora", path=str(path), detail="it is a folder")
-    if path.suffix.lower() in PICKLES and path.exists():
+    if path.suffix.lower() in PICKLES and os.path.exists(path):
         detail = "it is a pickle file, which can run code when it is opened, so Halftone does not open it"
         raise HalftoneError("lora-not-a-lora", path=str(path), detail=detail)
     try:

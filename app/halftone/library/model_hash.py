@@ -3,10 +3,10 @@
 import hashlib
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from halftone.library.header import file_stamp
+from halftone.settings.regular_files import open_regular
 
 _OLD: Final = 8
 """Signs of the hash that A1111 wrote before 2023: of 64 kB from the second megabyte on."""
@@ -41,7 +41,7 @@ def model_hash(path: str, signs: int, stop: Callable[[], bool]) -> str:
 
 
 def _part(path: str) -> str:
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         file.seek(_AT)
         return hashlib.sha256(file.read(_LENGTH)).hexdigest()
 
@@ -49,7 +49,7 @@ def _part(path: str) -> str:
 def _whole(path: str, stop: Callable[[], bool]) -> str:
     """ "" where it was stopped."""
     digest = hashlib.sha256()
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         while piece := file.read(_PIECE):
             if stop():
                 return ""

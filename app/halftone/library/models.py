@@ -16,7 +16,7 @@ from halftone.library.denoiser_files import unreadable
 from halftone.library.families import BY_NAME
 from halftone.library.family import Family
 from halftone.library.fit import misfit
-from halftone.library.folder import INDEX, Part, component_names, native_edges, read_json, read_part
+from halftone.library.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part
 from halftone.library.gguf_header import read_any
 from halftone.library.header import Header
 from halftone.library.homes import home
@@ -30,6 +30,7 @@ from halftone.library.tasks import only_a_stage
 from halftone.library.why import SCALED, listed_as, why_not
 from halftone.settings.disk import no_right
 from halftone.settings.places import resources
+from halftone.settings.regular_files import is_folder
 
 POCKET: Final = "pocket"
 _POCKET_NOTE: Final = "halftone.json"
@@ -97,7 +98,7 @@ def runnable(facts: ModelFacts) -> None:
 def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
     """(component, file) of every weight file that a run reads; component "model" for a single file."""
     root = Path(facts.path)
-    if not root.is_dir():
+    if not os.path.isdir(root):
         return (("model", root),)
     return tuple((name, path) for name in facts.components for path, _ in read_part(root, name).files)
 
@@ -117,31 +118,56 @@ def list_models(folders: Iterable[str]) -> list[ModelFacts]:
 
 def model_files(folders: Iterable[str]) -> list[str]:
     """Paths of every diffusers folder and every file below the folders that may hold a model, or a part of one; what is none is
-    taken as it is.
+    taken as it is. A folder that cannot be read is left out, and the log names it.
     """
-    return [path for folder in folders for path in _candidates(Path(folder).expanduser(), _DEPTH)]
+    closed: list[str] = []
+    found = [path for folder in folders for path in _candidates(_home(folder), _DEPTH, closed)]
+    for folder in closed:
+        log.info("left out of the models: the folder %s cannot be read", folder)
+    return found
 
 
-def _candidates(folder: Path, depth: int) -> list[str]:
-    if (folder / INDEX).is_file() or (folder.is_file() and folder.name.lower().endswith(_ENDINGS)):
+def closed_folders(folders: Iterable[str]) -> tuple[str, ...]:
+    """The folders among these and below them that cannot be read, and so are left out."""
+    closed: list[str] = []
+    for folder in folders:
+        _candidates(_home(folder), _DEPTH, closed)
+    return tuple(closed)
+
+
+def _home(folder: str) -> Path:
+    """The folder with ~ for the home folder; as it is where its `~` names nobody."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:
+        return Path(folder)
+
+
+def _candidates(folder: Path, depth: int, closed: list[str]) -> list[str]:
+    """closed: gets the folders that cannot be read."""
+    if os.path.isfile(folder / INDEX) or (os.path.isfile(folder) and folder.name.lower().endswith(_ENDINGS)):
         return [str(folder)]
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
+        names = sorted(os.listdir(folder))
+    except PermissionError:
+        closed.append(str(folder))
+        return []
+    except (OSError, ValueError):
         return []
     found: list[str] = []
-    for entry in entries:
-        if entry.name.startswith("."):
+    for name in names:
+        path = folder / name
+        if name.startswith("."):
             continue
-        if entry.is_dir() and depth:
-            found += _candidates(Path(entry.path), depth - 1)
-        elif entry.name.lower().endswith(_ENDINGS):
-            found.append(entry.path)
+        if is_folder(path) and depth:
+            found += _candidates(path, depth - 1, closed)
+        elif name.lower().endswith(_ENDINGS):
+            found.append(str(path))
     return found
 
 
 def _folder(model: str, path: Path) -> ModelFacts:
-    if not (path / INDEX).is_file():
+    if not os.path.isfile(path / INDEX):
         if not any(path.iterdir()):
             raise HalftoneError("model-empty-folder", path=str(path))
         raise _no_pipeline(path)
@@ -162,7 +188,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         format="diffusers",
         stored_dtype=found.dtype,
         size_bytes=sum(file.stat().st_size for part in parts.values() for file, _ in part.files),
-        fingerprint=_fingerprint(path, [file for name in ("", *names) for file in (path / name).iterdir() if file.is_file()]),
+        fingerprint=_fingerprint(path, [file for name in ("", *names) for file in files_in(path / name)]),
         native_width=width,
         native_height=height,
         default_steps=found.steps or family.steps,
@@ -200,7 +226,7 @@ def _read_parts(path: Path, names: Iterable[str]) -> dict[str, Part]:
 def _no_pipeline(path: Path) -> HalftoneError:
     """A folder without an index of its parts may be one part itself."""
     config = path / "config.json"
-    kind = read_json(config).get("_class_name") if config.is_file() else None
+    kind = read_json(config).get("_class_name") if os.path.isfile(config) else None
     if not isinstance(kind, str):
         return HalftoneError("model-not-a-model", path=str(path))
     detail = f"it is only one part of a model ({kind}); choose the folder above it, which holds model_index.json"
@@ -210,7 +236,7 @@ def _no_pipeline(path: Path) -> HalftoneError:
 def _scheduler(path: Path) -> dict[str, object]:
     """The configuration of a model's own scheduler; empty without one."""
     file = path / "scheduler" / "scheduler_config.json"
-    return read_json(file) if file.is_file() else {}
+    return read_json(file) if os.path.isfile(file) else {}
 
 
 def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:
@@ -227,7 +253,7 @@ def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:
 
 def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
     """A model may carry its own name and defaults in halftone.json, as Pocket does."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return facts
     note = {_NOTE_FIELDS[key]: value for key, value in read_json(path).items() if key in _NOTE_FIELDS}
     try:
@@ -239,7 +265,7 @@ def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
 def _file(model: str, path: Path) -> ModelFacts:
     if path.suffix.lower() in PICKLES:
         raise HalftoneError("model-pickle", path=str(path))
-    if path.suffix.lower() not in _ENDINGS or not path.is_file():
+    if path.suffix.lower() not in _ENDINGS or not os.path.isfile(path):
         raise HalftoneError("model-not-a-model", path=str(path))
     header = read_any(path)
     if not header.tensors:

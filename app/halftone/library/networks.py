@@ -1,5 +1,6 @@
 """What the memory of a model's networks depends on, from configurations and headers alone: sizes, channels, tokens."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
@@ -77,7 +78,9 @@ def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...
     replaced = None if extras.transformer is None else denoiser_name(model)
     own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
     found = [
-        one for one in (_in_folder(path, own) if path.is_dir() else _in_file(model, path, extras.loras)) if one.name != replaced
+        one
+        for one in (_in_folder(path, own) if os.path.isdir(path) else _in_file(model, path, extras.loras))
+        if one.name != replaced
     ]
     if extras.transformer is not None and replaced is not None:
         found.append(_of_file(replaced, denoiser_config(model) or {}, extras.transformer, extras.loras))

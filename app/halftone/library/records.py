@@ -20,6 +20,7 @@ from halftone.library.extras import extras_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
 from halftone.settings.places import checks_dir
+from halftone.settings.regular_files import read_json_bytes
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +179,7 @@ def _spelled(value: Any) -> Any:
 
 def _load(name: str, kind: type[_Record]) -> _Record | None:
     try:
-        content: Any = json.loads((checks_dir() / name).read_bytes())
+        content: Any = json.loads(read_json_bytes(checks_dir() / name))
         return msgspec.convert(content, kind, strict=False)  # reads "inf" where a number is due
     except FileNotFoundError:
         return None

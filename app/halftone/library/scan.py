@@ -30,6 +30,7 @@ from halftone.library.models import weight_files
 from halftone.library.scan_blocks import BOUNDS, tally_blocks, whole_blocks
 from halftone.library.single import SINGLES, module_names
 from halftone.settings.disk import no_right
+from halftone.settings.regular_files import open_regular
 
 CHUNK: Final = 2**20
 """Bytes looked at in one go: they stay in the processor's cache between the passes."""
@@ -208,7 +209,7 @@ def _look_at(data: NDArray[np.uint8], dtype: str) -> _Tally:
 
 def _mapped(path: Path, start: int, end: int) -> mmap.mmap:
     """These bytes of a file, to be read only; unmapped when nothing refers to them any more."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if sys.platform == "linux":  # all pages in one go: a fault for each 64 KiB would cost 7 % of the scan
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             return mmap.mmap(file.fileno(), end - start, flags=flags, prot=mmap.PROT_READ, offset=start)

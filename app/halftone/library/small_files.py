@@ -15,6 +15,7 @@ from halftone.library.families import FLUX, SD3
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import size_text
 from halftone.settings.places import small_files_dir
+from halftone.settings.regular_files import read_regular
 
 
 class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ def _is_here(file: SmallFile) -> bool:
 def _is_fit(path: str, _changed: int, size: int) -> bool:
     """Looked into once as long as the file is the same: models are listed often."""
     try:
-        return size <= LARGEST and not unfit(Path(path).read_bytes())
+        return size <= LARGEST and not unfit(read_regular(path))
     except OSError:
         return False
 
@@ -123,7 +124,7 @@ def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
 def take(file: SmallFile, source: str) -> Path:
     """Copy a user's own file to its place. Raises HalftoneError small-file-unfit; the user's file stays as it is."""
     try:
-        data = Path(source).read_bytes() if Path(source).stat().st_size <= LARGEST else b""
+        data = read_regular(source) if Path(source).stat().st_size <= LARGEST else b""
         why = f"it {said}" if (said := unfit(data)) else ""
         if not why:
             file.place.parent.mkdir(parents=True, exist_ok=True)

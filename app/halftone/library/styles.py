@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Style
 from halftone.contract.words import either
-from halftone.library.wildcards import read_words
+from halftone.library.wildcards import LONGEST, read_words
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
 
@@ -36,7 +37,7 @@ def own_file() -> Path:
 
 def read_styles(path: Path) -> StyleBook:
     """Of two with one name the last counts, as in A1111. Raises styles-missing, styles-not-one, words-unreadable."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise HalftoneError("styles-missing", path=str(path))
     reader = csv.reader(io.StringIO(read_words(path), newline=""))
     try:
@@ -64,7 +65,7 @@ def read_styles(path: Path) -> StyleBook:
 def known_styles(chosen: str | None) -> StyleBook:
     """Those of the user's file, then those that were saved here. Raises as `read_styles`, for the user's file."""
     book = read_styles(Path(chosen)) if chosen else StyleBook(())
-    own = read_styles(own_file()).styles if own_file().is_file() else ()
+    own = read_styles(own_file()).styles if os.path.isfile(own_file()) else ()
     both = {style.name: style for style in (*own, *book.styles)}
     order = dict.fromkeys(style.name for style in (*book.styles, *own))
     return StyleBook(tuple(both[name] for name in order), book.broken)
@@ -87,7 +88,7 @@ def styles_named(names: Sequence[str], book: StyleBook) -> tuple[Style, ...]:
 def save_style(style: Style) -> None:
     """Put a style into our own file, in the place of one with its name. Raises HalftoneError as `read_styles`, and OSError."""
     path = own_file()
-    before = read_styles(path).styles if path.is_file() else ()
+    before = read_styles(path).styles if os.path.isfile(path) else ()
     written = io.StringIO(newline="")
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -97,14 +98,19 @@ def save_style(style: Style) -> None:
 
 
 def styled(prompt: str, negative: str, styles: Sequence[Style]) -> tuple[str, str]:
-    """The prompts with all styles, one after the other."""
+    """The prompts with all styles, one after the other. Raises style-too-long."""
     for style in styles:
-        prompt, negative = _joined(prompt, style.prompt), _joined(negative, style.negative)
+        prompt, negative = _joined(prompt, style.prompt, style.name), _joined(negative, style.negative, style.name)
     return prompt, negative
 
 
-def _joined(words: str, style: str) -> str:
-    """As A1111 does it."""
-    if PLACE in style:
+def _joined(words: str, style: str, name: str) -> str:
+    """As A1111 does it. A style may repeat the prompt, and several that do double it again and again: no text is made that is
+    longer than a prompt may be.
+    """
+    places = style.count(PLACE)
+    if places and len(style) + places * (len(words) - len(PLACE)) > max(LONGEST, len(words)):
+        raise HalftoneError("style-too-long", name=name, most=LONGEST)
+    if places:
         return style.replace(PLACE, words)
     return ", ".join(part for part in (words.strip(), style.strip()) if part)

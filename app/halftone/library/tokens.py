@@ -1,5 +1,6 @@
 """How much of a prompt a model reads, counted with the model's own tokenizer; no torch."""
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -85,7 +86,7 @@ def _own_tokenizer(model: ModelFacts) -> "Tokenizer | None":
         file = next((one.place for one in needed(model)), Path())  # where T5 reads a prompt, it reads all of it
     else:
         file = Path(model.path) / "tokenizer" / "tokenizer.json"
-    if not file.is_file():
+    if not os.path.isfile(file):
         return None
     from tokenizers import Tokenizer
 

@@ -1,5 +1,6 @@
 """What no training can be made with, told before anything is loaded."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ def check_before(config: TrainConfig, *, new: bool) -> None:
     if new:
         check_size(config, model)
     folder = check_folder(config.pictures)
-    strange = next((name for name in config.left_out if not (folder / name).exists()), None)
+    strange = next((name for name in config.left_out if not os.path.exists(folder / name)), None)
     if new and strange is not None:
         raise HalftoneError("setting-bad-value", name="left_out", value=strange, allowed="names of pictures in that folder")
 

@@ -1,6 +1,7 @@
 """The folder of pictures that a LoRA learns from: read before the start, with captions, problems and the shapes they come to."""
 
 import math
+import os
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.library import families as of
 from halftone.library.families import reads_in_chunks
 from halftone.library.tokens import make_plain_counter, reading_length
+from halftone.settings.picture_files import opened_picture
+from halftone.settings.regular_files import read_regular
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -24,6 +27,8 @@ ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".g
 """Also of what may not be readable here: a picture that is not used is told, and not passed over."""
 _CAPTIONS: Final = (".txt", ".caption")
 """Endings of captions; the first that is there counts."""
+_LONGEST_CAPTION: Final = 1_000_000
+"""Bytes of a caption that are read."""
 _RATIOS: Final = (1.0, 4 / 3, 3 / 4, 16 / 9, 9 / 16, 3 / 2, 2 / 3, 2.0, 1 / 2, 5 / 4, 4 / 5)
 """Width over height of the shapes, in the order in which they come to be used."""
 _LEAST: Final = 8
@@ -94,11 +99,11 @@ def read_pictures(config: TrainConfig, shapes: Shapes, reading: Reading | None =
 def check_folder(pictures: str) -> Path:
     """The folder, if it holds any. Raises HalftoneError train-no-folder, train-no-pictures or train-pictures-inside."""
     folder = Path(pictures).expanduser()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise HalftoneError("train-no-folder", folder=str(folder))
     if any(_names_in(folder)):
         return folder
-    inside = next((path.name for path in sorted(folder.iterdir()) if path.is_dir() and any(_names_in(path))), None)
+    inside = next((path.name for path in sorted(folder.iterdir()) if os.path.isdir(path) and any(_names_in(path))), None)
     if inside is not None:
         raise HalftoneError("train-pictures-inside", folder=str(folder), inside=inside)
     raise HalftoneError("train-no-pictures", folder=str(folder))
@@ -107,7 +112,7 @@ def check_folder(pictures: str) -> Path:
 def _names_in(folder: Path) -> Iterator[str]:
     """Of its pictures, without hidden files (a Mac puts one beside each picture)."""
     for path in folder.iterdir():
-        if path.suffix.lower() in ENDINGS and not path.name.startswith(".") and path.is_file():
+        if path.suffix.lower() in ENDINGS and not path.name.startswith(".") and os.path.isfile(path):
             yield path.name
 
 
@@ -145,7 +150,7 @@ def _size(edge: int, ratio: float, step: int) -> Size:
 
 def _read(path: Path, shapes: Shapes) -> TrainPicture:
     beside = (path.with_suffix(ending) for ending in _CAPTIONS)
-    caption, note = _caption(next((one for one in beside if one.exists()), path.with_suffix(_CAPTIONS[0])))
+    caption, note = _caption(next((one for one in beside if os.path.exists(one)), path.with_suffix(_CAPTIONS[0])))
     made = partial(TrainPicture, name=path.name, caption=caption)
     try:
         picture = _on_white(str(path))
@@ -175,7 +180,7 @@ def _notes(*notes: str) -> str:
 def _caption(path: Path) -> tuple[str, str]:
     """(caption in one line, note)."""
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, _LONGEST_CAPTION)
         text = " ".join(raw.decode("utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig").split())
     except FileNotFoundError:
         return "", "no-caption"
@@ -185,18 +190,15 @@ def _caption(path: Path) -> tuple[str, str]:
 
 
 def _on_white(path: str) -> "Image.Image":
-    """Raises image-unreadable."""
+    """Raises image-unreadable, picture-too-large."""
     from PIL import Image, ImageOps
 
-    try:
-        with Image.open(path) as opened:
-            turned = ImageOps.exif_transpose(opened)
-            if not turned.has_transparency_data:
-                return turned.convert("RGB")
-            whole = Image.new("RGBA", turned.size, "white")
-            return Image.alpha_composite(whole, turned.convert("RGBA")).convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise HalftoneError("image-unreadable", str(error), path=path) from error
+    with opened_picture(path) as opened:
+        turned = ImageOps.exif_transpose(opened)
+        if not turned.has_transparency_data:
+            return turned.convert("RGB")
+        whole = Image.new("RGBA", turned.size, "white")
+        return Image.alpha_composite(whole, turned.convert("RGBA")).convert("RGB")
 
 
 def _uniform(picture: "Image.Image") -> str:

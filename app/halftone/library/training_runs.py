@@ -1,5 +1,6 @@
 """Runs that can be gone on with: trainings that saved something to go on from, and never came to their last step."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.training import TrainConfig
 from halftone.library.header import read_header
 from halftone.settings.folders import is_claimed
+from halftone.settings.regular_files import read_json_bytes
 
 _RUN: Final = "run.json"
 _STATE: Final = "state.safetensors"
@@ -59,7 +61,7 @@ def config_in(folder: str) -> TrainConfig:
     """The settings that a run was begun with. Raises HalftoneError train-no-run, and train-state-unreadable of a damaged one."""
     path = Path(folder) / _RUN
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Run).config
+        return msgspec.json.decode(read_json_bytes(path), type=_Run).config
     except OSError as error:
         raise HalftoneError("train-no-run", str(error), folder=folder) from error
     except msgspec.MsgspecError as error:
@@ -68,13 +70,13 @@ def config_in(folder: str) -> TrainConfig:
 
 def _read(folder: Path) -> BrokenRun | None:
     try:
-        run = msgspec.json.decode((folder / _RUN).read_bytes(), type=_Run)
+        run = msgspec.json.decode(read_json_bytes(folder / _RUN), type=_Run)
         note = msgspec.json.decode(read_header(folder / _STATE).metadata[_NOTE], type=_Note)
     except (OSError, KeyError, msgspec.MsgspecError, HalftoneError):
         return None
     if not 0 < note.step < run.config.steps or is_claimed(folder / RUNNING):
         return None
-    return BrokenRun(str(folder), run.config, note.step, kept=(folder.parent / run.file).exists())
+    return BrokenRun(str(folder), run.config, note.step, kept=os.path.exists(folder.parent / run.file))
 
 
 def _written(folder: str) -> float:

@@ -1,6 +1,7 @@
 """Upscale models: one safetensors file each; what can be told of one before anything is loaded."""
 
 import logging
+import os
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -33,9 +34,9 @@ def check_upscaler(upscaler: str) -> None:
     if not is_upscale_model(upscaler):
         return
     path = Path(upscaler)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise HalftoneError("upscaler-not-one", path=upscaler, detail="it is a folder")
-    if path.suffix.lower() in PICKLES and path.exists():
+    if path.suffix.lower() in PICKLES and os.path.exists(path):
         raise HalftoneError("upscaler-not-one", path=upscaler, detail=_PICKLE)
     try:
         read_header(path)

@@ -47,7 +47,7 @@ def vae_version(path: str) -> str:
     """Changes when a file of the VAE is rewritten; "" if it cannot be read."""
     place = Path(path)
     try:
-        files = sorted(file for file in place.iterdir() if file.is_file()) if place.is_dir() else [place]
+        files = sorted(file for file in place.iterdir() if os.path.isfile(file)) if os.path.isdir(place) else [place]
         facts = [(file.name, file.stat()) for file in files]
     except (OSError, ValueError):
         return ""
@@ -86,7 +86,7 @@ def model_config(model: ModelFacts) -> Config | None:
     if VAE not in model.components:
         return None
     path = Path(model.path)
-    if path.is_dir():
+    if os.path.isdir(path):
         return read_json(path / VAE / "config.json")
     return configs(model.family, read_header(path)).get(VAE) if model.family in SINGLES else None
 
@@ -94,7 +94,7 @@ def model_config(model: ModelFacts) -> Config | None:
 def vae_file(path: str) -> Path:
     """The file of its weights. Raises as `check_vae`."""
     place = Path(path)
-    if not place.is_dir():
+    if not os.path.isdir(place):
         return place
     try:
         ((file, _),) = read_part(place.parent, place.name).files
@@ -112,7 +112,7 @@ def vae_file(path: str) -> Path:
 def names_in(path: str) -> dict[str, str]:
     """Tensor of the VAE's file -> its name in diffusers; in a folder of diffusers that is its own. Raises as `check_vae`."""
     header = read_header(vae_file(path))
-    return {tensor.name: _modern(tensor.name) for tensor in header.tensors} if Path(path).is_dir() else parameter_names(header)
+    return {tensor.name: _modern(tensor.name) for tensor in header.tensors} if os.path.isdir(path) else parameter_names(header)
 
 
 def parameter_names(header: Header) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _config(path: str, own: Mapping[str, Any]) -> Config:
     """own: of the model's VAE, for what a file does not tell. Raises as `check_vae`."""
     place = Path(path)
     try:
-        if place.suffix.lower() in PICKLES and place.exists():
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
             raise _pickle(path)
         return _folder_config(place) if os.path.isdir(place) else _file_config(place, own)
     except FileNotFoundError as error:
@@ -139,9 +139,9 @@ def _config(path: str, own: Mapping[str, Any]) -> Config:
 
 
 def _folder_config(folder: Path) -> Config:
-    if (folder / INDEX).is_file():
+    if os.path.isfile(folder / INDEX):
         raise _no_vae(str(folder), "it is a whole model; choose the folder of its VAE inside it")
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         raise _no_vae(str(folder), "it is a folder without a config.json")
     config = read_json(folder / "config.json")
     kind = config.get("_class_name")

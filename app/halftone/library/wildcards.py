@@ -7,6 +7,8 @@ there. Empty lines and those that begin with # are left out, and a line may be w
 is drawn from the picture's seed. Variables (`${x=...}`), samplers by name (`{@a|b}`, `{~a|b}`) and Jinja are not followed.
 """
 
+import logging
+import os
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +20,15 @@ from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import either
+from halftone.settings.regular_files import read_text
+
+log = logging.getLogger(__name__)
 
 _DEEPEST: Final = 20
 """Wildcards inside wildcards."""
 _MOST: Final = 10_000
 """Draws for one prompt."""
-_LONGEST: Final = 200_000
+LONGEST: Final = 200_000
 """Letters that a prompt may come to."""
 _NEAR: Final = 3
 _NAME: Final = r"__((?:(?!__)[\w\-./*])+)__"
@@ -174,7 +179,7 @@ class Book:
         if self._found is None:
             self._found = {}
             for folder in map(Path, self._folders):
-                for path in sorted(folder.rglob("*.txt")):
+                for path in sorted(_texts_below(folder)):
                     self._found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
         return self._found
 
@@ -198,6 +203,16 @@ class Book:
         return HalftoneError("wildcard-missing", name=name, near=either(near or known[:_NEAR]))
 
 
+def _texts_below(folder: Path) -> Iterator[Path]:
+    """A folder that cannot be read is left out, and the log names it."""
+    for inside, folders, names in os.walk(folder, onerror=_left_out):
+        yield from (Path(inside, name) for name in (*folders, *names) if name.endswith(".txt"))
+
+
+def _left_out(error: OSError) -> None:
+    log.info("left out of the wildcards: %s", error)
+
+
 @lru_cache(maxsize=256)
 def _lines(path: Path, _changed: int) -> tuple[tuple[float, Row], ...]:
     """Of one file."""
@@ -216,7 +231,7 @@ def _changed_at(path: Path) -> int:
 def read_words(path: Path) -> str:
     """The text of a file that a user wrote. Raises words-unreadable."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_text(path)
     except OSError as error:
         raise HalftoneError("words-unreadable", path=str(path), detail=(error.strerror or "it cannot be read").lower()) from error
     except UnicodeDecodeError as error:
@@ -237,7 +252,7 @@ class _Draw:
     def row(self, row: Row, within: tuple[str, ...] = ()) -> str:
         parts = [piece if isinstance(piece, str) else self._piece(piece, within) for piece in row]
         text = "".join(parts)
-        if len(text) > _LONGEST:
+        if len(text) > LONGEST:
             raise HalftoneError("wildcard-endless", name=within[0] if within else "{…}")
         return text
 

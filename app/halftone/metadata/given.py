@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from halftone.contract.errors import HalftoneError
-from halftone.settings.disk import no_right
+from halftone.settings.picture_files import opened_picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ _ALIKE: Final = 0.01
 
 
 def read_picture(path: str) -> "Image.Image":
-    """In RGB, turned as its camera noted. Raises image-unreadable."""
+    """In RGB, turned as its camera noted. Raises image-unreadable, picture-too-large."""
     from PIL import ImageOps
 
     return _opened(path, lambda picture: ImageOps.exif_transpose(picture).convert("RGB"))
@@ -55,7 +55,7 @@ def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[str
     """(mask of that size in L: 255 where something new is to be, notes). size: of its picture. What is transparent counts as
     black.
 
-    Raises image-unreadable, mask-other-shape, mask-empty.
+    Raises image-unreadable, picture-too-large, mask-other-shape, mask-empty.
     """
     from PIL import Image, ImageOps
 
@@ -86,12 +86,5 @@ def check_shape(path: str, own: tuple[int, int], size: tuple[int, int]) -> None:
 
 
 def _opened(path: str, look: "Callable[[Image.Image], Found]") -> Found:
-    from PIL import Image
-
-    try:
-        with Image.open(path) as picture:
-            return look(picture)
-    except PermissionError as error:
-        raise no_right(error, path) from error
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise HalftoneError("image-unreadable", str(error), path=path) from error
+    with opened_picture(path) as picture:
+        return look(picture)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.words import either
 from halftone.settings.atomic import create_atomically, write_atomically
-from halftone.settings.disk import free_bytes, need_room, no_folder, no_right, size_text
+from halftone.settings.disk import free_bytes, need_room, no_folder, size_text
+from halftone.settings.picture_files import opened_picture
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -92,16 +93,9 @@ def save_picture(image: "Image.Image", path: Path, parameters: str, receipt: str
 
 
 def check_picture(path: Path) -> None:
-    """Raise HalftoneError image-unreadable unless the whole picture can be decoded."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            image.load()
-    except PermissionError as error:
-        raise no_right(error, path) from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
+    """Raise HalftoneError image-unreadable or picture-too-large unless the whole picture can be decoded."""
+    with opened_picture(path) as image:
+        image.load()
 
 
 def next_name(folder: Path, seed: int, ending: str = ".png") -> Path:

@@ -2,16 +2,14 @@
 
 import json
 import re
-import struct
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from halftone.contract.errors import HalftoneError
 from halftone.metadata.parameters import NEGATIVE
 from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECEIPT_KEY, UNICODE, USER_COMMENT
-from halftone.settings.disk import no_right
+from halftone.settings.picture_files import opened_picture
 
 _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
 """Begins only where a word does, without the spaces before it: a long run of either is walked through once."""
@@ -40,19 +38,12 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_picture(path: Path) -> Found:
-    """Of a PNG, JPEG or WebP. Raises HalftoneError image-unreadable."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            exif = image.getexif().get_ifd(EXIF_FOLDER)
-            comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
-            parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
-            graph = image.info.get("prompt") or image.getexif().get(_CAMERA)
-    except PermissionError as error:
-        raise no_right(error, path) from error
-    except (OSError, ValueError, SyntaxError, TypeError, KeyError, struct.error, Image.DecompressionBombError) as error:
-        raise HalftoneError("image-unreadable", str(error), path=str(path)) from error
+    """Of a PNG, JPEG or WebP. Raises HalftoneError image-unreadable, picture-too-large."""
+    with opened_picture(path) as image:
+        exif = image.getexif().get_ifd(EXIF_FOLDER)
+        comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
+        parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
+        graph = image.info.get("prompt") or image.getexif().get(_CAMERA)
     if isinstance(comment, bytes):
         parameters = _decoded_comment(comment)
     elif isinstance(comment, str):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from halftone.metadata.picture import VIDEOS, absolute, exif_of, output_error, refuse_type
 from halftone.settings.atomic import create_atomically, write_atomically
+from halftone.settings.regular_files import open_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +122,7 @@ def _mp4_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     import av
     import numpy as np
 
-    with path.open("rb") as file, av.open(file, "r") as container:
+    with open_regular(path) as file, av.open(file, "r") as container:
         rate = container.streams.video[0].average_rate
         seconds = 1 / float(rate) if rate else 1.0
         for frame in container.decode(video=0):
@@ -132,7 +133,7 @@ def _webp_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     import numpy as np
     from PIL import Image
 
-    with Image.open(path) as image:
+    with open_regular(path) as file, Image.open(file) as image:
         for index in range(getattr(image, "n_frames", 1)):
             image.seek(index)
             yield np.asarray(image.convert("RGB")), float(image.info.get("duration", 0)) / 1000

@@ -2,22 +2,30 @@
 
 import contextlib
 import os
+import re
 import secrets
+import stat
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+from halftone.settings.locks import lock
+from halftone.settings.private import FILE, is_private
 
 Content = bytes | Callable[[BinaryIO], object]
 """What a file is to hold, or what writes it into a file that is open."""
+_USUAL: Final = 0o666
+_PART: Final = re.compile(r"\..{0,40}\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
-def write_atomically(path: Path, data: Content) -> None:
+def write_atomically(path: Path, data: Content, *, private: bool = False) -> None:
     """Write `data` to `path`, replacing what was there in one step. Raises OSError; then the old file is untouched.
 
-    A link stays one: the file that it leads to is replaced.
+    A link stays one: the file that it leads to is replaced. private: for its owner alone, as all files in a folder that only
+    its owner may enter.
     """
     path = Path(os.path.realpath(path))
-    with _temporary(path, data) as temporary:
+    with _temporary(path, data, private=private) as temporary:
         os.replace(temporary, path)
     _flush_folder(path.parent)
 
@@ -30,21 +38,67 @@ def create_atomically(path: Path, data: Content) -> None:
 
 
 @contextlib.contextmanager
-def _temporary(path: Path, data: Content) -> Generator[Path]:
-    """A file beside `path`, already on the disk; gone afterwards unless it was renamed."""
-    temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(4)}.part")
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
+def _temporary(path: Path, data: Content, *, private: bool = False) -> Generator[Path]:
+    """A file beside `path`, already on the disk; gone afterwards unless it was renamed. A lock on it says that we are at it."""
+    clear_once(path.parent)
+    temporary, file = _new_part(path, FILE if private or is_private(path.parent) else _USUAL)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             if isinstance(data, bytes):
                 file.write(data)
             else:
                 data(file)
             file.flush()
             os.fsync(file.fileno())
-        yield temporary
+            if os.name == "posix":
+                yield temporary
+                return
+        yield temporary  # Windows renames no open file
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _new_part(path: Path, mode: int) -> tuple[Path, BinaryIO]:
+    """Once more where another process took it for left over between its making and its lock."""
+    while True:
+        temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(4)}.part")
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
+        file = os.fdopen(handle, "wb")
+        with contextlib.suppress(OSError):  # a file system without locks: then nobody clears its parts either
+            lock(file)
+        if os.name != "posix" or os.fstat(handle).st_nlink:
+            return temporary, file
+        file.close()
+
+
+_cleared: set[Path] = set()
+
+
+def clear_once(folder: Path) -> None:
+    """Clear the left-over parts of a folder, the first time that this process has to do with it."""
+    if folder not in _cleared:
+        _cleared.add(folder)
+        clear_parts(folder)
+
+
+def clear_parts(folder: Path) -> None:
+    """Remove the half-written files of processes that were killed; one that somebody writes now has a lock, and stays."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if _PART.fullmatch(name):
+                _clear(folder / name)
+
+
+def _clear(part: Path) -> None:
+    with contextlib.suppress(OSError):  # held, or where there are no locks: it stays
+        if not stat.S_ISREG(os.lstat(part).st_mode):
+            return
+        with part.open("r+b") as file:
+            lock(file)
+            if os.name == "posix":
+                part.unlink()
+        if os.name != "posix":
+            part.unlink()
 
 
 def rename_new(temporary: Path, path: Path) -> None:

@@ -1,24 +1,20 @@
 """New folders appear whole or not at all; what a run that was killed left behind, the next one clears away."""
 
 import contextlib
-import errno
 import secrets
 import shutil
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from halftone.settings.atomic import rename_new
+from halftone.settings.locks import is_held, lock
 
 _ENDING: Final = ".halftone-part"
 _MARK: Final = ".halftone-part"
 """A file in each unfinished folder: what has none is not ours to remove. Whoever fills the folder holds a lock on it, which dies
 with its process, on another machine and in another container too; once the folder is whole, the file is empty."""
-
-
-_HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-"""What a system answers for a lock that somebody else holds: POSIX, then Windows."""
 
 
 @contextlib.contextmanager
@@ -56,7 +52,7 @@ def _unfinished(target: Path, finish: Callable[[Path], None]) -> Generator[Path]
     try:
         with (part / _MARK).open("xb") as mark:
             with contextlib.suppress(OSError):  # a file system without locks: then nobody else gets one either
-                _lock(mark)
+                lock(mark)
             mark.write(b"half-done")
             mark.flush()
             yield part
@@ -85,7 +81,7 @@ def claimed(mark: Path) -> Generator[bool]:
         yield True
         return
     with file:
-        held = _is_held(file)
+        held = is_held(file)
         try:
             yield not held
         finally:
@@ -101,37 +97,15 @@ def is_claimed(mark: Path) -> bool:
     """Whether a process that lives has what this file stands for."""
     try:
         with mark.open("r+b") as file:
-            return _is_held(file)
+            return is_held(file)
     except OSError:
         return False
-
-
-def _is_held(file: IO[bytes]) -> bool:
-    """Whether somebody else has the lock; else it is ours until the file is closed."""
-    try:
-        _lock(file)
-    except OSError as error:
-        return error.errno in _HELD
-    return False
 
 
 def _is_abandoned(mark: Path) -> bool:
     try:
         with mark.open("r+b") as file:
-            _lock(file)
+            lock(file)
             return file.read(1) != b""
     except OSError:
         return False
-
-
-def _lock(file: IO[bytes]) -> None:
-    """Hold the system's lock until the file is closed. Raises OSError if somebody has it, or if there are no locks here."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

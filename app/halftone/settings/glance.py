@@ -4,6 +4,7 @@ import tomllib
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from halftone.settings.places import settings_file
+from halftone.settings.regular_files import read_text
 
 ThemeChoice = Literal["system", "dark", "light"]
 
@@ -24,7 +25,7 @@ class Glance(NamedTuple):
 def glance() -> Glance:
     """A look into the settings file. Never raises: `store.load` tells what is wrong with it."""
     try:
-        content = tomllib.loads(settings_file().read_bytes().decode())
+        content = tomllib.loads(read_text(settings_file()))
     except (OSError, ValueError, RecursionError):
         return Glance()
     theme = _entry(content, "appearance", "theme")

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from halftone.settings.private import private_folder
+
 OVERRIDE: Final = "HALFTONE_DATA"
 _APP: Final = "halftone"
 
@@ -26,17 +28,17 @@ def is_own(path: Path) -> bool:
 
 def data_dir() -> Path:
     """Check reports, the self-test and the picture history."""
-    return _made(_override("data") or _platform("user_data_path"))
+    return _own("data", "user_data_path")
 
 
 def cache_dir() -> Path:
     """What can be made again at any time."""
-    return _made(_override("cache") or _platform("user_cache_path"))
+    return _own("cache", "user_cache_path")
 
 
 def log_dir() -> Path:
     """Logs of the window, the worker and the command line."""
-    return _made(_override("logs") or _platform("user_log_path"))
+    return _own("logs", "user_log_path")
 
 
 def pictures_dir() -> Path:
@@ -50,27 +52,29 @@ def pictures_dir() -> Path:
 
 def checks_dir() -> Path:
     """Stored check reports and self-tests."""
-    return _made(data_dir() / "checks")
+    return private_folder(data_dir() / "checks")
 
 
 def latents_dir() -> Path:
     """Latents of pictures that could not be decoded or saved; each goes once its picture was."""
-    return _made(data_dir() / "latents")
+    return private_folder(data_dir() / "latents")
 
 
 def masks_dir() -> Path:
     """Masks that were painted in the window, named by what they hold: pictures of the history go on finding theirs."""
-    return _made(data_dir() / "masks")
+    return private_folder(data_dir() / "masks")
 
 
 def small_files_dir() -> Path:
     """Small files of models (tokenizers) that a user fetched or chose, a folder for each kind."""
-    return _made(data_dir() / "small-files")
+    return private_folder(data_dir() / "small-files")
 
 
 def settings_file() -> Path:
     """The settings file; it does not exist until something differs from its default."""
-    return _made(_override("") or _platform("user_config_path")) / "settings.toml"
+    if (moved := _override("")) is not None:  # the user's own folder: its rights stay
+        return _made(moved) / "settings.toml"
+    return private_folder(_platform("user_config_path")) / "settings.toml"
 
 
 def _override(name: str) -> Path | None:
@@ -93,3 +97,8 @@ def _platform(kind: str) -> Path:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _own(kind: str, platform: str) -> Path:
+    """A folder of Halftone's own, for its owner alone."""
+    return private_folder(_override(kind) or _platform(platform))

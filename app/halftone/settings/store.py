@@ -11,6 +11,7 @@ import msgspec
 from halftone.contract.request import Numerics
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import settings_file
+from halftone.settings.regular_files import read_text
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def load_with_problems(path: Path | None = None) -> Loaded:
     except OSError as error:
         return Loaded(Settings(), (f"The settings folder cannot be made ({error.strerror}). The defaults are used.",))
     try:
-        content = tomllib.loads(path.read_bytes().decode())
+        content = tomllib.loads(read_text(path))
     except FileNotFoundError:
         return Loaded(Settings())
     except OSError as error:
@@ -104,7 +105,7 @@ def save(settings: Settings, path: Path | None = None) -> None:
 
     path = path or settings_file()
     try:
-        document = tomlkit.parse(path.read_bytes().decode())
+        document = tomlkit.parse(read_text(path))
     except FileNotFoundError:
         document = tomlkit.document()
     except ValueError as error:
@@ -123,7 +124,7 @@ def save(settings: Settings, path: Path | None = None) -> None:
         if not isinstance(document.get(table), dict):
             document[table] = tomlkit.table()
         document[table][key] = value
-    write_atomically(path, tomlkit.dumps(document).encode())
+    write_atomically(path, tomlkit.dumps(document).encode(), private=True)
 
 
 def _from_content(content: dict[str, Any]) -> Loaded:

@@ -14,9 +14,11 @@ from typing import Final, cast
 
 from halftone.contract.engine import Engine
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.messages import Quit
+from halftone.contract.messages import AnyEvent, JobEnded, JobStarted, Keep, Quit
 from halftone.contract.wire import WireError, command_reader
+from halftone.gallery.made import Recorder
 from halftone.measure.giving_back import give_back, importing
+from halftone.settings.streams import LOG_FORMAT, unfailing
 from halftone.worker.environment import give_way, prepare
 from halftone.worker.pipes import FrameWriter, chunks, claim_pipes
 from halftone.worker.runner import MEMORY_SECONDS, JobRunner
@@ -27,7 +29,6 @@ GRACE_SECONDS: Final = 10.0
 EXIT_DEVICE_LOST: Final = 70
 EXIT_BAD_COMMANDS: Final = 65
 _FLUSH_SECONDS: Final = 5.0
-_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +51,15 @@ class _Worker:
         self._log_path = str(options.log)
         self._commands_broke = False
         self._writer = FrameWriter(frames_out, on_broken=self._leave)
+        self._recorder = Recorder()
+        self._training: str | None = None
+        """The job that runs, if it is a training."""
+        self._ending = False
+        """Whether we leave as soon as that is saved."""
+        self._ended = False
         self._runner = JobRunner(
             _maker(str(options.engine)),
-            self._writer.send,
+            self._send,
             log_path=self._log_path,
             is_behind=self._writer.is_behind,
             watch_memory=MEMORY_SECONDS,
@@ -61,19 +68,44 @@ class _Worker:
     def run(self) -> int:
         """The exit status."""
         log.info("worker %d starts", os.getpid())
+        signal.signal(signal.SIGTERM, self._end)
         threading.Thread(target=self._read, name="halftone-commands", daemon=True).start()
         self._runner.run(give_back)
         self._writer.close(_FLUSH_SECONDS)
         log.info("worker %d leaves", os.getpid())
+        if self._ended:  # whoever started us is to see what ended us
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
         if self._commands_broke:
             return EXIT_BAD_COMMANDS
         return EXIT_DEVICE_LOST if self._runner.device_lost else 0
+
+    def _send(self, event: AnyEvent, blob: bytes) -> None:
+        """A picture is on the list before the window hears of it: the window may be gone by then."""
+        self._recorder.hear(event, blob)
+        if isinstance(event, JobStarted):
+            self._training = event.job if event.kind == "train" else None
+        elif isinstance(event, JobEnded):
+            self._training = None
+        self._writer.send(event, blob)
+        if isinstance(event, JobEnded) and self._ending:
+            self._leave()
+
+    def _end(self, _number: int, _frame: object) -> None:
+        """The system ends us: as where nobody listens any more, but a training first saves what it has learnt."""
+        self._ended = True
+        if self._training is None or self._ending:
+            self._leave()
+            return
+        self._ending = True
+        self._runner.submit(Keep(job=self._training))
 
     def _read(self) -> None:
         reader = command_reader()
         with contextlib.suppress(WireError):  # the reader keeps it
             for data in chunks(self._frames_in):
                 for command, _ in reader.feed(data):
+                    self._recorder.expect(command)
                     self._runner.submit(command)
                     if isinstance(command, Quit):
                         self._leave_in_time()
@@ -129,10 +161,12 @@ def _maker(place: str) -> Callable[[], Engine]:
 
 def _keep_house() -> None:
     """Log to stderr, tell crashes there, leave Ctrl+C to the window, and set what libraries read when they are imported."""
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
+    sys.stdout, sys.stderr = unfailing(1), unfailing(2)  # their disk may be full: that ends no job
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "SIGHUP"):  # of the window's terminal: the window says what is to be done
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "win32":
         import ctypes
 

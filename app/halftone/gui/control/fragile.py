@@ -1,6 +1,7 @@
 """The fragile twin of the demo model: made on demand, by a process of its own."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class FragileMaker(QObject):
         if self._process is not None:
             return
         folder = _models_folder() / "pocket-fragile"
-        if folder.is_dir():
+        if os.path.isdir(folder):
             self._models.select(str(folder))
             return
         try:

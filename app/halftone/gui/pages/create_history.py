@@ -1,6 +1,7 @@
 """Pictures made before: read from the list and decoded off the UI thread."""
 
 import logging
+import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,9 +94,16 @@ def read_listed(known: Mapping[str, Made], after: int = 0) -> Listed:
 
 
 def remember(facts: PictureFacts, request: PictureRequest, thumbnail: bytes, failed: bytes) -> Made:
-    """Put a picture on the list. Runs on another thread."""
-    with History() as history:
-        entry = history.add(facts, request, thumbnail)
+    """A picture that was just made, from the list, where the worker put it; put there now if it is not. One that cannot be listed
+    is shown all the same. Runs on another thread.
+    """
+    try:
+        with History() as history:
+            found = history.find(facts.path)
+            entry = found if found is not None and found.facts == facts else history.add(facts, request, thumbnail)
+    except (OSError, sqlite3.Error) as error:
+        _log.warning("The history could not be kept: %s", error)
+        entry = Entry(id=0, made_at="", facts=facts, request=request, thumbnail=thumbnail)
     return _made(entry, failed)
 
 

@@ -1,5 +1,6 @@
 """Fields of the part Start picture: the picture's well, what is set of its mask, and by how much it is extended."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,7 @@ class Seen:
 
 def look_at(path: str) -> Seen:
     """Runs on another thread. Raises image-missing, image-unreadable."""
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise HalftoneError("image-missing", path=path)
     width, height = picture_size(path)
     factor = 2 * WELL / max(width, height)

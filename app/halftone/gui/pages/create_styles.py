@@ -7,10 +7,12 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QInputDialog, QWidget
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest, Style
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages.create_folded import FoldedPart, below
+from halftone.gui.text import error_remedy, error_sentence
 from halftone.gui.widgets.common import ElidedLabel, button, clear, column, icon_button, label, row
 from halftone.library.loras import has_tags
 from halftone.library.styles import StyleBook, known_styles, save_style, styled
@@ -59,8 +61,11 @@ class StylePart(FoldedPart):
         self._show_result()
 
     def said(self) -> tuple[str, str]:
-        """What the prompts come to with the styles."""
-        return styled(*self._words, self._styles)
+        """What the prompts come to with the styles; the prompts alone where that would be too long."""
+        try:
+            return styled(*self._words, self._styles)
+        except HalftoneError:
+            return self._words
 
     def take_tags(self, take: Callable[[str], str | None]) -> bool:
         """Hand the LoRAs that styles name on; False where one is not known. take: the text without them, or None."""
@@ -100,12 +105,16 @@ class StylePart(FoldedPart):
 
     def _show_result(self) -> None:
         """What the prompt comes to."""
-        prompt, negative = self.said()
-        told = [tr("Becomes: {0}", prompt)]
-        if negative:
-            told.append(tr("Negative prompt: {0}", negative))
-        self.result.setText("\n".join(told))
+        self.result.setText(self._result())
         self.result.setVisible(bool(self._styles))
+
+    def _result(self) -> str:
+        try:
+            prompt, negative = styled(*self._words, self._styles)
+        except HalftoneError as error:
+            return sentences(error_sentence(error.as_facts()), error_remedy(error.as_facts()))
+        told = (tr("Becomes: {0}", prompt), tr("Negative prompt: {0}", negative) if negative else "")
+        return "\n".join(filter(None, told))
 
     def _remove(self, index: int) -> None:
         self._take((*self._styles[:index], *self._styles[index + 1 :]))

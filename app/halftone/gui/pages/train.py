@@ -1,5 +1,6 @@
 """The Train page: teach a model a style, and stop a bad number before it does harm."""
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -371,5 +372,5 @@ def _folder_of(event: QDropEvent) -> str:
     for url in event.mimeData().urls():
         if url.isLocalFile():
             path = Path(url.toLocalFile())
-            return str(path if path.is_dir() else path.parent)
+            return str(path if os.path.isdir(path) else path.parent)
     return ""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Literal, TypeVar
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from halftone.contract.echoes import harmless
 from halftone.gui import icons, theme
 from halftone.gui.i18n import tr
 
@@ -71,7 +73,7 @@ def set_tone(widget: QWidget, tone: str) -> None:
 
 def label(text: str = "", role: str = "body", tone: str = "", *, wrap: bool = False, numbers: bool = False) -> QLabel:
     """A label in a type role and a tone. numbers: figures of equal width."""
-    made = QLabel(text)
+    made = QLabel(harmless(text))
     made.setFont(theme.current().font(role, numbers=numbers))
     made.setProperty("tone", tone)
     made.setWordWrap(wrap)
@@ -81,6 +83,11 @@ def label(text: str = "", role: str = "body", tone: str = "", *, wrap: bool = Fa
         policy.setHeightForWidth(True)
         made.setSizePolicy(policy)
     return made
+
+
+def plain_tip(text: str) -> str:
+    """The words of a tooltip; Qt would read a name such as "<b>a</b>" as a page of its own."""
+    return f"<qt>{escape(text).replace(chr(10), '<br>')}</qt>" if "<" in text else text
 
 
 class ElidedLabel(QLabel):
@@ -97,15 +104,15 @@ class ElidedLabel(QLabel):
 
     def set_text(self, text: str, tip: str = "") -> None:
         """tip: the tooltip while there is room."""
-        self._text, self._tip = text, tip
-        self.setAccessibleName(text)
+        self._text, self._tip = harmless(text), harmless(tip)
+        self.setAccessibleName(self._text)
         self._fit()
 
     def _fit(self) -> None:
         line = re.sub("[ \t\n]+", " ", self._text)  # spaces that keep a number whole stay what they are
         shown = QFontMetrics(self.font()).elidedText(line, Qt.TextElideMode.ElideRight, max(0, self.width()))
         self.setText(shown)
-        self.setToolTip("\n".join(filter(None, (self._text if shown != line else "", self._tip))))
+        self.setToolTip(plain_tip("\n".join(filter(None, (self._text if shown != line else "", self._tip)))))
 
     def sizeHint(self) -> QSize:
         return QSize(QFontMetrics(self.font()).horizontalAdvance(self._text) + 2, super().sizeHint().height())

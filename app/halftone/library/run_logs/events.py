@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from halftone.library.run_logs.messages import BYTES, DOUBLE, FLOAT, INT32, INT64, MANY, STRING, Form, message_type
 from halftone.library.run_logs.records import Bytes, checksums, layout_of, masked_crc
 from halftone.library.run_logs.series import Collector, quantity_of
+from halftone.settings.regular_files import open_regular
 
 _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = 4
@@ -47,7 +48,7 @@ def is_events(path: Path) -> bool:
 
 def read_events(path: Path, into: Collector) -> None:
     """Scalars of an event file. What is broken is noted, and what stands before it kept. OSError if it cannot be read."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         walk = _Walk(file)
         seat = 0
         while walk.going:

@@ -61,7 +61,7 @@ def read_run(
         if not (is_checkpoint(path) or is_pickle(path)):
             progress(name, done, len(files))
             on_way = partial(_on_way, cancelled, progress, name, done, len(files))
-            read.append(_read(name, path, on_way, alone=place.is_file()))
+            read.append(_read(name, path, on_way, alone=os.path.isfile(place)))
     points = [(name, path) for name, path in files if is_checkpoint(path)]
     checkpoints, spoken = read_checkpoints(points, cancelled, lambda done, total: progress("", done, total))
     notes = [note for one in read for note in one.notes]
@@ -100,7 +100,7 @@ def _by_rank(read: list[Collector]) -> list[Setting]:
 
 def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:
     """(name from the folder on, path) of at most _MOST files, and whether there are more. Hidden folders are left out."""
-    if place.is_file():
+    if os.path.isfile(place):
         return [(place.name, place)], False
     found: list[tuple[str, Path]] = []
     for path in _walk(place):
@@ -114,7 +114,7 @@ def _walk(place: Path) -> Iterator[Path]:
     os.listdir(place)  # an error of the folder itself is told, of those inside it is not
     for folder, inside, names in os.walk(place):
         inside[:] = sorted(name for name in inside if not name.startswith(".") and name not in _NO_FOLDER)
-        yield from (path for name in sorted(names) if (path := Path(folder, name)).is_file())
+        yield from (path for name in sorted(names) if os.path.isfile(path := Path(folder, name)))
 
 
 def _read(name: str, path: Path, on_way: Callable[[float], None], *, alone: bool) -> Collector:

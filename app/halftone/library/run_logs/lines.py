@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from halftone.settings.regular_files import open_regular
+
 _CHUNK: Final = 2**18
 _LONGEST: Final = 2**16
 """Letters of a line that are looked at in one go; a longer one comes in pieces."""
@@ -56,7 +58,7 @@ def encoding_of(first: bytes) -> str | None:
 
 def is_text(path: Path) -> bool:
     """Whether a file begins as text does; OSError if it cannot be read."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return encoding_of(file.read(4096)) is not None
 
 
@@ -71,7 +73,7 @@ def pieces(path: Path) -> Iterator[Piece]:
 
 def blocks(path: Path) -> Iterator[Block]:
     """The same by many lines at once. OSError if it cannot be read."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = max(1, os.fstat(file.fileno()).st_size)
         number = 1
         rest = ""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from halftone.library.run_logs.series import Collector, Setting
 from halftone.library.run_logs.trainer import marks_in
+from halftone.settings.regular_files import read_regular
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
     "precision": (
@@ -139,7 +140,7 @@ def read_settings(path: Path, into: Collector) -> None:
     """Settings of a TOML, JSON or YAML file; a file that is none of a run gives none. OSError if it cannot be read."""
     if path.stat().st_size > _MOST:
         return
-    text = path.read_text("utf-8-sig", errors="replace")
+    text = read_regular(path).decode("utf-8-sig", errors="replace")
     if _is_model(path, text):
         return
     into.marks |= marks_in(text)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from halftone.library.run_logs.lines import PIECE, Piece, blocks
 from halftone.library.run_logs.series import Collector, Quantity, exact_scale, numbers_of, quantity_of
 from halftone.library.run_logs.text import WALLS, Reader, column_quantity
+from halftone.settings.regular_files import read_regular
 
 _STEPS: Final = ("global_step", "_step", "step", "iteration", "iter", "steps", "trainer/global_step", "epoch")
 _EXPORT: Final = {"wall time", "step", "value"}
@@ -139,7 +140,7 @@ def read_trainer_state(path: Path, into: Collector) -> bool:
     if path.stat().st_size > _MOST:
         into.note("too-large")
         return True
-    text = path.read_text("utf-8-sig", errors="replace")
+    text = read_regular(path).decode("utf-8-sig", errors="replace")
     begin = text.find('"log_history"')
     if begin < 0:
         return False

@@ -1,6 +1,7 @@
 """Numbers as MLflow keeps them in files, and ai-toolkit in a database."""
 
 import math
+import os
 import re
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ from typing import Final
 
 from halftone.library.run_logs.series import NUMBER, Collector, number_of, quantity_of
 from halftone.library.run_logs.settings import known_settings
+from halftone.settings.regular_files import open_regular
 
 _LINE: Final = re.compile(rf"(\d{{9,16}}) ({NUMBER})(?: (\d{{1,18}}))?\s*", re.IGNORECASE)
 _LARGEST: Final = 2**28
@@ -25,7 +27,7 @@ def is_metric(path: Path) -> bool:
     """A file of numbers of MLflow: metrics/NAME in the folder of a run, of lines "time number step"."""
     if "metrics" not in path.parts[:-1] or path.suffix in {".json", ".yaml", ".csv", ".tsv"}:
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return bool(_LINE.fullmatch(file.readline(200).decode("ascii", "replace")))
 
 
@@ -46,7 +48,7 @@ def read_metric(path: Path, into: Collector) -> None:
 
 def is_parameter(path: Path) -> bool:
     """A file of MLflow with one setting: params/NAME beside metrics."""
-    return path.parent.name == "params" and (path.parent.parent / "metrics").is_dir()
+    return path.parent.name == "params" and os.path.isdir(path.parent.parent / "metrics")
 
 
 def read_parameter(path: Path, into: Collector) -> None:
@@ -58,7 +60,7 @@ def read_parameter(path: Path, into: Collector) -> None:
 def is_database(path: Path) -> bool:
     if path.suffix.lower() not in {".db", ".sqlite", ".sqlite3"}:
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(_SQLITE)) == _SQLITE
 
 

@@ -16,6 +16,7 @@ from halftone.library.run_logs.messages import INT64, MANY, STRING, Form, messag
 from halftone.library.run_logs.series import Collector
 from halftone.library.run_logs.settings import known_settings
 from halftone.library.run_logs.text import Reader
+from halftone.settings.regular_files import open_regular
 
 _START: Final = b":W&B\xe1\xbe\x00"
 _BLOCK: Final = 2**15
@@ -43,7 +44,7 @@ def read_wandb(path: Path, into: Collector) -> None:
     """History and configuration. What is broken is noted, and what stands before it kept. OSError if it cannot be read."""
     record_type, broken = message_type("Record", _FORM)
     reader = Reader(into)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(len(_START)) != _START:
             return into.note("unknown-form", "export the history as CSV and give that")
         for seat, data in enumerate(_records(file, into)):

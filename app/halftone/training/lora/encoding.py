@@ -23,6 +23,7 @@ from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, invoke
 from halftone.library.training_pictures import brought_to, caption_of, left_out
 from halftone.settings.atomic import write_atomically
+from halftone.settings.regular_files import open_regular
 from halftone.training.lora.bases import Base, Tensors
 
 _NO_WORDS: Final = ""
@@ -122,7 +123,7 @@ def _latents(
 
 def content_hash(path: Path) -> str:
     """Of a file's bytes. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

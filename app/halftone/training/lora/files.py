@@ -17,6 +17,7 @@ from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import no_folder
 from halftone.settings.places import data_dir
+from halftone.settings.regular_files import read_json_bytes
 from halftone.training.lora.bases import Base
 from halftone.training.lora.network import LoraNetwork, diffusers_names, kohya_names, weights_of
 
@@ -74,7 +75,7 @@ def write_run(folder: Path, run: Run) -> None:
 def read_run(folder: Path) -> Run:
     """Raises HalftoneError train-no-run where it is no folder of a run, and train-state-unreadable of a damaged one."""
     try:
-        return msgspec.json.decode((folder / RUN).read_bytes(), type=Run)
+        return msgspec.json.decode(read_json_bytes(folder / RUN), type=Run)
     except OSError as error:
         raise HalftoneError("train-no-run", str(error), folder=str(folder)) from error
     except msgspec.MsgspecError as error:

@@ -1,5 +1,6 @@
 """A run as it is opened: a new one with a folder of its own, or one that was broken off, with the state it goes on from."""
 
+import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -105,7 +106,7 @@ def _new(config: TrainConfig, model: ModelFacts) -> Opened:
 def _from_anywhere(model: str) -> str:
     """A path that is the same wherever the run is gone on from; a model that is named as it is."""
     path = Path(model).expanduser()
-    return str(path.absolute()) if model != POCKET and path.exists() else model
+    return str(path.absolute()) if model != POCKET and os.path.exists(path) else model
 
 
 def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
@@ -115,7 +116,7 @@ def _broken_off(config: TrainConfig, folder: Path, model: ModelFacts) -> Opened:
     folder = folder.expanduser().absolute()
     run = read_run(folder)
     check_same(run, config, folder)
-    state = read_state(folder / STATE) if (folder / STATE).exists() else None
+    state = read_state(folder / STATE) if os.path.exists(folder / STATE) else None
     if model.fingerprint != run.model or (state is not None and state.note.model != run.model):
         detail = f"it was begun on another model than {model.name}, or that was changed"
         raise HalftoneError("train-other-run", folder=str(folder), detail=detail)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from PIL import Image
-
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.messages import AnyEvent, PictureReady, TestPicture
@@ -16,6 +14,7 @@ from halftone.engine.sampling.frames import thumbnail
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.training_pictures import Size
 from halftone.metadata.picture import output_error
+from halftone.settings.picture_files import opened_picture
 from halftone.settings.places import log_dir
 
 TESTS: Final = "test pictures"
@@ -68,9 +67,9 @@ class TestPictures:
         known = [(path, step) for path in sorted(self._folder.glob("*.png")) if (step := _step_of(path)) is not None]
         for path, step in [one for one in known if one[1] < before][-_SHOWN:]:
             try:
-                with Image.open(path) as picture:
+                with opened_picture(path) as picture:
                     small = thumbnail(picture.convert("RGB"))
-            except (OSError, SyntaxError, ValueError):
+            except HalftoneError:
                 log.info("%s cannot be read any more", path, exc_info=True)
                 continue
             self._emit(TestPicture(step=step, path=str(path), prompt=self._prompt, seed=self._config.test_seed), small)

@@ -1,0 +1,53 @@
+"""Opens the pictures that a user gives: of the kinds that photographs and drawings have, and of a bounded size."""
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.settings.disk import no_right
+from halftone.settings.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MOST_PIXELS: Final = 64_000_000
+"""Of one picture. Decoded and turned it takes up to three times four bytes for each: about 0.8 GB."""
+_KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
+"""Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
+
+
+@contextmanager
+def opened_picture(path: str | Path) -> "Generator[Image.Image]":
+    """The picture, decoded as far as the block asks. Raises HalftoneError image-unreadable, picture-too-large, no-right."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a library about odd metadata, and of sizes that are refused below
+            with open_regular(path) as file, Image.open(file, formats=_kinds()) as picture:
+                _check_size(picture, path)
+                yield picture
+    except HalftoneError:
+        raise
+    except PermissionError as error:
+        raise no_right(error, path) from error
+    except Image.DecompressionBombError as error:
+        raise HalftoneError("picture-too-large", str(error), path=str(path), most=MOST_PIXELS // 10**6) from error
+    except Exception as error:
+        raise HalftoneError("image-unreadable", f"{type(error).__name__}: {error}", path=str(path)) from error
+
+
+def _kinds() -> tuple[str, ...]:
+    """Those of them that this Pillow has."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(kind for kind in _KINDS if kind in Image.OPEN)
+
+
+def _check_size(picture: "Image.Image", path: str | Path) -> None:
+    if picture.width * picture.height > MOST_PIXELS:
+        raise HalftoneError("picture-too-large", path=str(path), most=MOST_PIXELS // 10**6)

@@ -1,0 +1,63 @@
+"""Keeps Halftone's own files for their owner alone: prompts, pictures of the history and logs are nobody else's business.
+
+On POSIX only. The user's pictures, models and trainings keep the rights that the system gives them.
+"""
+
+import contextlib
+import logging
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+FILE: Final = 0o600
+FOLDER: Final = 0o700
+_OTHERS: Final = 0o077
+
+log = logging.getLogger(__name__)
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made if it is not there, for its owner alone. Raises OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=FOLDER, exist_ok=True)
+    return folder
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file where there is none, so that whoever fills it does not let others read it. Raises OSError."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE))
+
+
+def is_private(folder: Path) -> bool:
+    """Whether its owner alone may enter a folder."""
+    try:
+        return os.name == "posix" and not stat.S_IMODE(os.stat(folder).st_mode) & _OTHERS
+    except OSError:
+        return False
+
+
+def close_to_others(places: Iterable[Path]) -> None:
+    """Take the rights of others from files and folders, with all that is in them, as an older version made them. What cannot be
+    changed is logged. Links are not followed.
+    """
+    if os.name != "posix":
+        return
+    for place in places:
+        _close(place)
+        for folder, folders, files in os.walk(place):
+            for name in (*folders, *files):
+                _close(Path(folder, name))
+
+
+def _close(path: Path) -> None:
+    try:
+        found = os.lstat(path)
+        if (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)) and found.st_mode & _OTHERS:
+            os.chmod(path, stat.S_IMODE(found.st_mode) & ~_OTHERS)
+    except FileNotFoundError:
+        pass  # a temporary file, or one that was never written
+    except OSError as error:
+        log.info("others may read %s: %s", path, error)

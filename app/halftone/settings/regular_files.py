@@ -1,0 +1,77 @@
+"""Opens the files that a user names: only regular ones, for a named pipe or a device would stop Halftone for ever."""
+
+import codecs
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+_KINDS: Final = (
+    (stat.S_ISFIFO, "it is a named pipe, not a file"),
+    (stat.S_ISSOCK, "it is a socket, not a file"),
+    (stat.S_ISCHR, "it is a device, not a file"),
+    (stat.S_ISBLK, "it is a device, not a file"),
+)
+
+
+class NotRegularError(OSError):
+    """A pipe, a socket or a device stands where a file is to be read; `strerror` says which, as a part of a sentence."""
+
+
+def open_regular(path: str | Path) -> io.BufferedReader:
+    """A regular file, opened to read bytes. Raises NotRegularError, IsADirectoryError and other OSErrors; never waits."""
+    return open(path, "rb", opener=_opened)
+
+
+def read_regular(path: str | Path, most: int | None = None) -> bytes:
+    """All bytes of a regular file, at most `most` of them. Raises OSError as `open_regular`."""
+    with open_regular(path) as file:
+        return file.read(-1 if most is None else most)
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a UTF-8 file, without the byte order mark of editors on Windows. Raises OSError, UnicodeDecodeError."""
+    return read_regular(path).decode("utf-8-sig")
+
+
+def read_json_bytes(path: str | Path) -> bytes:
+    """The bytes of a JSON file, without a byte order mark, which parsers of JSON refuse. Raises OSError."""
+    return read_regular(path).removeprefix(codecs.BOM_UTF8)
+
+
+def check_regular(path: str | Path) -> None:
+    """Raise what `open_regular` raises for a pipe, a socket, a device or a folder; for what opens a path by itself."""
+    _check_mode(os.stat(path).st_mode, os.fspath(path))
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder may be there: one that is closed to us counts, so that whoever lists it finds out."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _opened(path: str, flags: int) -> int:
+    """Looks before it opens, as opening alone can start a device, and once more at what was opened."""
+    check_regular(path)
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    try:
+        _check_mode(os.fstat(handle).st_mode, path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_mode(mode: int, path: str) -> None:
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    said = next((words for is_kind, words in _KINDS if is_kind(mode)), "it is not a file")
+    raise NotRegularError(errno.EINVAL, said, path)
