@@ -14,7 +14,7 @@ from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import EPSILON
 
-_SMALLEST_SCALE: Final = 1.0
+SMALLEST_SCALE: Final = 1.0
 """A loss scale that has to go below this one no longer scales up what is small."""
 _BACK: Final = 4.0
 _REGIONS: Final[dict[TrainCure, torch.dtype]] = {
@@ -79,7 +79,7 @@ class Curing:
         the factor's fault.
         """
         scale = self.scale
-        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < _SMALLEST_SCALE:
+        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < SMALLEST_SCALE:
             return None
         self._scale_before = self._scale_before or scale
         self._scaler.update(scale / _BACK)
@@ -104,13 +104,16 @@ class Curing:
                 return self._restore(good, tries)
             case "optimizer-epsilon" | "optimizer-overflow":
                 return self.cure_optimizer(problem, good)
-            case "activation-overflow" | "activation-nonfinite" | "gradient-overflow" | "loss-overflow":
+            case "activation-overflow" | "activation-nonfinite" | "gradient-overflow" | "gradient-nonfinite" | "loss-overflow":
                 return self._widen(problem)
             case _:
                 return False
 
     def cure_optimizer(self, problem: Problem, good: GoodState) -> bool:
-        """A larger epsilon; float32 masters and moments."""
+        """A larger epsilon; float32 masters and moments; moments as they were, where the update itself found them bad."""
+        if problem.cure == "put-back":
+            self.last, self.restored_to = "put-back", good.steps
+            return True
         if problem.cure == "epsilon-up" and not any(cure == "epsilon-up" for cure, _ in self._optimizers):
             for group in self._optimizer.param_groups:
                 if "eps" in group:
