@@ -165,7 +165,8 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     size: pixels of the longer edge of a square picture, 0: the model's own; shapes: how many shapes of that area pictures are
     brought to. learning_rate: of Prodigy, a factor. snr_gamma: 0: off (Min-SNR, arXiv 2303.09556). word: put before every
-    caption. left_out: names of pictures that are not used. alpha: the LoRA counts alpha / rank.
+    caption. left_out: names of pictures that are not used. alpha: the LoRA counts alpha / rank. stop_after: bad steps in a row
+    after which the training asks what to do.
     """
 
     model: str
@@ -190,6 +191,7 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     precision: Precision = "auto"
     loss_scale: LossScale = "auto"
     guard: Guarding = "every-step"
+    stop_after: int = 5
     checkpointing: bool = False
     snr_gamma: float = 5.0
     caption_dropout: float = 0.05

@@ -1,8 +1,8 @@
 """What the layers make, looked at while they run: one reduction per output, read when the step is judged.
 
 In float32 that is the 2-norm, which reads every number once: bad where a number is bad, and infinite too where finite ones are so
-large that their squares pass the limit. In 16 bits on a CPU it is the peak, which is taken there sooner. What a layer was found to
-make on purpose, and the layers behind it take away again, is not looked at any more.
+large that their squares pass the limit. In 16 bits on a CPU it is the peak, which is taken there sooner. What a layer was found
+to make on purpose, and the layers behind it take away again, is not looked at any more.
 """
 
 import math

@@ -145,6 +145,7 @@ class Attempts:
             self.updates.forget()
         if foreign and not math.isfinite(seen.foreign):
             gathered = self._without(gathered, foreign)
+            last = self._accumulation.ends(self._count + 1)
         self.gradients.give_back(gathered, add=problem is None)
         if problem is not None:
             return self._thrown_away(seen, problem)
@@ -306,7 +307,7 @@ class Attempts:
             return _problem_of(origin)
         if any_bad(targets):
             return Problem("data-nonfinite", "loss", "target")
-        if origin is not None:
+        if origin is not None and origin.cause != "data-nonfinite":
             return _problem_of(origin)
         if layers and not large:
             return Problem("activation-nonfinite", "activations", layers[0], further=tuple(layers[1:9]))

@@ -330,6 +330,7 @@ class TrainingGuard:
         caught = msgspec.structs.replace(caught, in_a_row=self._bad_in_a_row)
         self._file(caught, items)
         if stops:
+            self._bad_in_a_row = 0  # who goes on after it begins to count anew
             raise TrainingStopped(self.caught[-1])
 
     def _caught(self, problem: Problem, did: Deed, tries: int, spent: float) -> Caught:
@@ -413,8 +414,8 @@ def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) ->
     seen: set[int] = set()
     for one in members(optimizer):
         own = {id(parameter): names.get(id(parameter), "a parameter") for _, parameter in optimized(one)}
-        if shared := seen & own.keys():
-            raise ValueError(f"{own[min(shared)]} is in two optimizers; the guard takes several that train different parameters")
+        if shared := [name for key, name in own.items() if key in seen]:
+            raise ValueError(f"{shared[0]} is in two optimizers; the guard takes several that train different parameters")
         seen |= own.keys()
 
 

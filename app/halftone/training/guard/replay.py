@@ -196,7 +196,9 @@ class Calls:
                 made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
                 trained = [p for p in network.parameters() if p.requires_grad]
                 back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
-                found = torch.autograd.grad(made, trained, back, allow_unused=True) if made and trained else ()
+                found: Sequence[torch.Tensor | None] = ()
+                if made and trained:
+                    found = torch.autograd.grad(made, trained, back, allow_unused=True)
         finally:
             if region is not None:
                 region.remove()
@@ -205,7 +207,8 @@ class Calls:
     def _look(self, call: _Call, meant: Mapping[str, Kinds]) -> Origin | None:
         network = self._networks[call.network]
         left = kinds_in(_run(network, call)) - meant.get(call.network, NONE)
-        if bad := _bad_inputs(call):
+        bad = _bad_inputs(call)
+        if bad:
             clean = _with_mended(call, bad)
             if left - kinds_in(_run(network, clean)):
                 name = next((one for one in bad if left - kinds_in(_run(network, _with_mended(call, [one])))), bad[0])
@@ -216,6 +219,8 @@ class Calls:
         readings = probe.readings()
         failed = sorted((r for r in readings if r.failed_at is not None and r.inputs_finite), key=lambda r: r.failed_at or 0)
         failed = [r for r in failed if not r.weights_finite or self._is_news(call, r, meant)]
+        if not failed and bad:  # the gradients may tell of it, if what the network gives does not
+            return Origin("data-nonfinite", joined(call.network, bad[0]), call.network, reaches=False)
         if not failed:
             self.largest = max(self.largest, *(reading.peak for reading in readings))
             return None
@@ -337,7 +342,9 @@ def _bad_inputs(call: _Call) -> list[str]:
 
 def _with_mended(call: _Call, names: Collection[str]) -> _Call:
     """The call with these arguments made finite."""
-    args = [map_tensors(value, mended) if _POSITION.format(place + 1) in names else value for place, value in enumerate(call.args)]
+    args = [
+        map_tensors(value, mended) if _POSITION.format(place + 1) in names else value for place, value in enumerate(call.args)
+    ]
     kwargs = {name: map_tensors(value, mended) if name in names else value for name, value in call.kwargs.items()}
     return replace(call, args=tuple(args), kwargs=kwargs)
 

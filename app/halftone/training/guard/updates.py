@@ -168,7 +168,10 @@ class Updates:
         """Of each group, as it is where that can be; of one that lies on an accelerator not, since to read it would wait."""
         rates = [group.get("lr", 0.0) for group in self._optimizer.param_groups]
         before = [*self._rates, *rates[len(self._rates) :]]
-        return [old if isinstance(rate, torch.Tensor) or not math.isfinite(rate) else rate for rate, old in zip(rates, before)]
+        return [
+            old if isinstance(rate, torch.Tensor) or not math.isfinite(rate) else rate
+            for rate, old in zip(rates, before, strict=False)
+        ]
 
     def _next_rate(self) -> None:
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
