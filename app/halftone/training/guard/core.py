@@ -290,7 +290,7 @@ class TrainingGuard:
             if factor is None:
                 factor = self._curing.raise_scale()
                 first = first or problem
-                if self._on_bad != "cure" or tries >= TRIES or not self._curing.apply(problem, self._good, tries):
+                if self._on_bad != "cure" or tries >= TRIES or not self._cured(problem, tries):
                     self._attempts.rescale(factor)
                     break
                 tries += 1
@@ -306,8 +306,11 @@ class TrainingGuard:
         elif random is not None:
             self._curing.back_to(mark)
         if first is not None and tries:
-            first = _judged_by_cures(first, helped=attempt.problem is None)
+            first = _judged_by_cures(first, attempt.problem)
         return attempt, first or attempt.noticed, tries or attempt.tries, spent
+
+    def _cured(self, problem: Problem, tries: int) -> bool:
+        return self._curing.apply(problem, self._good, tries, last=tries == TRIES - 1)
 
     def _again(self, loss: Loss, before: Attempt, *, cured: bool) -> Attempt:
         """The step once more. Under a cure that the script's own code cannot take it is as bad as before."""
@@ -419,13 +422,19 @@ def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) ->
         seen |= own.keys()
 
 
-def _judged_by_cures(problem: Problem, *, helped: bool) -> Problem:
-    """A bad gradient that was tried again in wider types: what these hold was an overflow, NaN that they do not was none."""
-    if problem.cause == "gradient-nonfinite" and helped:
-        return replace(problem, cause="gradient-overflow")
-    if problem.cause == "gradient-overflow" and not helped and problem.peak is not None and math.isnan(problem.peak):
-        return replace(problem, cause="gradient-nonfinite")
-    return problem
+def _judged_by_cures(first: Problem, last: Problem | None) -> Problem:
+    """A bad gradient that was tried again in wider types: what these hold was an overflow, NaN that they do not was none. last:
+    what was wrong with the last try.
+    """
+    if first.cause == "gradient-nonfinite" and last is None:
+        return replace(first, cause="gradient-overflow")
+    if first.cause == "gradient-overflow" and last is not None and _is_nan(first.peak) and _is_nan(last.peak):
+        return replace(first, cause="gradient-nonfinite")
+    return first
+
+
+def _is_nan(peak: float | None) -> bool:
+    return peak is not None and math.isnan(peak)
 
 
 def _rewrote(noticed: Caught) -> bool:
