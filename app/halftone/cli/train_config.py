@@ -49,6 +49,7 @@ name = "my-style"                # the LoRA's file is called so
 # precision = "auto"             # auto, float16, bfloat16, float32; the LoRA's weights are always float32
 # loss_scale = "auto"            # auto, off
 # guard = "every-step"           # every-step, off
+# stop_after = 5                 # bad steps in a row that end the training; fewer are left out
 # checkpointing = false          # less memory, slower
 
 # save_every = 200               # steps; what is saved can be gone on from

@@ -39,6 +39,8 @@ Cause = Literal[
     "random-outside",
     "autocast-outside",
     "state-outside",
+    "gradient-outside",
+    "buffer-nonfinite",
 ]
 """Why a step was stopped, or what other code did between two steps.
 
@@ -49,7 +51,8 @@ finite outputs; gradient-*: the way back; loss-scale: only the factor of the los
 denominator of the update is zero in the dtype of the weights; optimizer-state: a moment was bad before the step; optimizer-
 overflow: a moment or the update leaves the range of its dtype; learning-rate: the update is too large by the rate alone;
 *-outside: dtype or place of parameters, train / eval mode, requires-grad, random numbers, autocast, moments changed
-between steps.
+between steps, or a gradient that is not finite left behind; buffer-nonfinite: a running mean or the like became bad, though loss
+and gradients did not.
 """
 
 Deed = Literal["warned", "skipped", "repeated", "restored", "stopped"]
@@ -128,7 +131,8 @@ class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: from 1. watched: the row of the strip it stands in. name: the module (forward) or the parameter (backward, optimizer).
     peak: the largest number seen where it arose, in a type that holds it; limit: of `dtype`. tries: repeats until it was good.
     seconds: what the repeats took; time_ratio: of later steps over earlier ones, None before it is known; memory: further bytes.
-    items: what was fed in this step (names of pictures), as far as the script told. was, now: of an interference.
+    items: what was fed in this step (names of pictures), as far as the script told. was, now: of an interference, or of
+    a learning rate that cannot be.
     """
 
     step: int
@@ -152,6 +156,8 @@ class Caught(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restored_to: int | None = None
     further: tuple[str, ...] = ()
     """More modules or parameters that were bad at the same time, in running order."""
+    in_a_row: int = 0
+    """Bad steps in a row that were left out, this one included."""
 
 
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -159,7 +165,8 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     size: pixels of the longer edge of a square picture, 0: the model's own; shapes: how many shapes of that area pictures are
     brought to. learning_rate: of Prodigy, a factor. snr_gamma: 0: off (Min-SNR, arXiv 2303.09556). word: put before every
-    caption. left_out: names of pictures that are not used. alpha: the LoRA counts alpha / rank.
+    caption. left_out: names of pictures that are not used. alpha: the LoRA counts alpha / rank. stop_after: bad steps in a row
+    after which the training asks what to do.
     """
 
     model: str
@@ -184,6 +191,7 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     precision: Precision = "auto"
     loss_scale: LossScale = "auto"
     guard: Guarding = "every-step"
+    stop_after: int = 5
     checkpointing: bool = False
     snr_gamma: float = 5.0
     caption_dropout: float = 0.05

@@ -42,7 +42,15 @@ _WHY: Final[dict[Cause, Words]] = {
     "random-outside": Words("Other code set the random numbers back to where an earlier step began: the same noise comes again."),
     "autocast-outside": Words("Other code changed the automatic choice of types: it was {4} and is {5}."),
     "state-outside": Words("Other code changed what the optimiser remembers of {0}."),
+    "gradient-outside": Words("Other code left NaN or infinity in the gradient of {0}."),
+    "buffer-nonfinite": Words("{0} became NaN or infinite, though loss and gradients did not."),
 }
+_IMPOSSIBLE_RATE: Final = Words("The learning rate was {5}, and no step can be made with it.")
+_RESTORED: Final[dict[Cause, Words]] = {
+    "gradient-outside": Words("The gathered gradients were thrown away, and training goes on."),
+    "buffer-nonfinite": Words("It was put back to its last good value, and training goes on."),
+}
+"""Where something other than weights and moments was put right."""
 _WHY_UNMEASURED: Final[dict[Cause, Words]] = {
     "activation-overflow": Words("{0} made a number too large for {2}."),
     "loss-overflow": Words("The loss became too large for {2}."),
@@ -83,6 +91,11 @@ CURES: Final[dict[TrainCure, Words]] = {
 
 def caught_title(caught: Caught, *, asks: bool = False) -> Words:
     """What happened. asks: the training waits for an answer."""
+    if caught.in_a_row > 1 and (asks or caught.did == "stopped"):
+        paused = Words("Training paused at step {0}: {1} bad steps in a row.", (caught.step, caught.in_a_row))
+        return (
+            paused if asks else Words("{1} bad steps in a row stopped the training at step {0}.", (caught.step, caught.in_a_row))
+        )
     if asks:
         return Words("Training paused at step {0}: the same bad number came back.", (caught.step,))
     if caught.cause.endswith("-outside"):
@@ -110,6 +123,8 @@ def why_words(caught: Caught) -> tuple[Words, ...]:
     """Why it happened: a sentence, and one that names the pictures of the step."""
     measured = caught.peak is not None and caught.limit is not None
     said = _WHY[caught.cause] if measured else _WHY_UNMEASURED.get(caught.cause, _WHY[caught.cause])
+    if caught.cause == "learning-rate" and caught.now:
+        said = _IMPOSSIBLE_RATE
     values = (
         place_words(caught.name),
         number(caught.peak or 0.0),
@@ -161,8 +176,17 @@ def did_words(caught: Caught) -> Words:
     match caught.did:
         case "warned":
             return Words("Halftone noted it and changed nothing.")
+        case "skipped" if caught.tries == 1:
+            return Words("Halftone tried one cure, which did not help, and left the step out before it touched the LoRA.")
+        case "skipped" if caught.tries:
+            return Words(
+                "Halftone tried {0} cures, none of which helped, and left the step out before it touched the LoRA.",
+                (caught.tries,),
+            )
         case "skipped":
             return Words("The step was left out before it touched the LoRA.")
+        case "restored" if caught.cause in _RESTORED:
+            return _RESTORED[caught.cause]
         case "repeated" if not _goes_back(caught):
             return _REPEATED[caught.cure]
         case "repeated" | "restored" if caught.restored_to is not None:

@@ -10,7 +10,7 @@ from halftone.contract.training import TrainConfig
 from halftone.library.models import describe
 from halftone.library.training_pictures import check_folder, shapes_for
 
-_POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate")
+_POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate", "stop_after")
 _NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
 _FRACTIONS: Final = ("alpha", "learning_rate")
 """Of those above 0 the ones that may lie below 1."""

@@ -89,7 +89,7 @@ def test_the_running_means_of_a_norm_are_put_back_with_the_step() -> None:
 def test_three_bad_steps_in_a_row_end_the_training_with_sound_weights() -> None:
     torch.manual_seed(0)
     network = nn.Linear(4, 1)
-    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1))
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.1), stop_after=3)
     before = network.weight.detach().clone()
     bad = torch.full((2, 4), torch.nan)
     for _ in range(2):

@@ -150,6 +150,13 @@ class TrainForm(QWidget):
                 tr("Stops a bad number before it reaches the LoRA, and repeats the step with a cure."),
                 (("every-step", tr("Every step")), ("off", tr("Off"))),
             ),
+            NumberRow(
+                "stop_after",
+                tr("Stop after"),
+                tr("Bad steps in a row after which training pauses and asks. Fewer are left out. 1 to 1000."),
+                (1, 1000),
+                unit=tr("steps"),
+            ),
             NumberRow("clip", tr("Clipping"), tr("Larger gradients are cut to this. 0: none is cut."), (0, 100), 2),
             NumberRow(
                 "save_every", tr("Save every"), tr("What is saved can be gone on from. 0: only at the end."), (0, 100_000),

@@ -1,11 +1,12 @@
 """What the layers make, looked at while they run: one reduction per output, read when the step is judged.
 
 In float32 that is the 2-norm, which reads every number once: bad where a number is bad, and infinite too where finite ones are so
-large that their squares pass the limit. In 16 bits on a CPU it is the peak, which is taken there sooner.
+large that their squares pass the limit. In 16 bits on a CPU it is the peak, which is taken there sooner. What a layer was found
+to make on purpose, and the layers behind it take away again, is not looked at any more.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -14,8 +15,9 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from halftone.measure.probe import floating_outputs
-from halftone.measure.stats import has_values, peak
-from halftone.training.guard.finite import norm, waits
+from halftone.measure.stats import has_values
+from halftone.training.guard.finite import looked_at
+from halftone.training.guard.kinds import ALL, NONE, Kinds, without
 from halftone.training.guard.networks import joined
 
 _PASS_ON: Final = (nn.Identity, nn.Dropout, nn.Flatten, nn.Unflatten)
@@ -38,16 +40,26 @@ class ActivationWatch:
                 self._names.append(joined(network, name))
                 self._handles.append(module.register_forward_hook(note))
         self._seen: list[tuple[int, torch.Tensor | float]] = []
-        self._masked: set[int] = set()
+        self._meant: dict[int, Kinds] = {}
+        self.narrow = False
+        """Whether a layer gave 16-bit numbers since `begin`: then infinity may stand for a number that was too large."""
         self.paused = False
 
-    def allow_masks(self, names: Collection[str]) -> None:
-        """These layers give -inf on purpose: from now on only other bad numbers of theirs count."""
-        self._masked |= {place for place, name in enumerate(self._names) if name in names}
+    def allow(self, kinds: Mapping[str, Kinds]) -> None:
+        """These layers give such numbers on purpose: from now on only others of theirs count."""
+        for place, name in enumerate(self._names):
+            if name in kinds:
+                self._meant[place] = self._meant.get(place, NONE) | kinds[name]
+
+    @property
+    def meant(self) -> dict[str, Kinds]:
+        """What each layer was found to give on purpose."""
+        return {self._names[place]: kinds for place, kinds in self._meant.items()}
 
     def begin(self) -> None:
         """Forget what was seen: a step begins."""
         self._seen.clear()
+        self.narrow = False
 
     def waiting(self) -> list[torch.Tensor]:
         """Scalars that are still to be read."""
@@ -74,16 +86,10 @@ class ActivationWatch:
         if self.paused:
             return
         for made in floating_outputs(output):
-            tensor = _without_masks(made) if place in self._masked else made
-            if tensor.itemsize < 4 and not waits(tensor.device):
-                self._seen.append((place, peak(tensor)))
-            elif has_values(tensor):
-                self._seen.append((place, norm(tensor)))
-
-
-def _without_masks(tensor: torch.Tensor) -> torch.Tensor:
-    values = tensor.detach()
-    return torch.where(values == -math.inf, torch.zeros_like(values), values)
+            self.narrow = self.narrow or made.itemsize < 4
+            meant = self._meant.get(place)
+            if meant != ALL and has_values(made):
+                self._seen.append((place, looked_at(made if meant is None else without(made, meant))))
 
 
 def _is_layer(module: nn.Module) -> bool:

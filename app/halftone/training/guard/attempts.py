@@ -1,18 +1,20 @@
 """One attempt at a step: forward where a function is given, backward, the optimizer's step, and the looks between."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import torch
 
-from halftone.contract.training import Cause, Omen
+from halftone.contract.training import Cause, Omen, Watched
+from halftone.training.guard.accumulation import Accumulation
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.backward import GradientWatch
-from halftone.training.guard.curing import Curing
-from halftone.training.guard.finite import read
+from halftone.training.guard.curing import SMALLEST_SCALE, Curing
+from halftone.training.guard.finite import bad_among, norms, read
 from halftone.training.guard.forecast import forecast
+from halftone.training.guard.kinds import ALL
 from halftone.training.guard.networks import Networks
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls, Origin
@@ -21,6 +23,7 @@ from halftone.training.guard.targets import any_bad, targets_of
 from halftone.training.guard.update import SAFE_GRADIENT
 from halftone.training.guard.updates import Ahead, Updates
 
+NARROW: Final = (torch.float16, torch.bfloat16)
 _SQUARES: Final = 1e15
 """Numbers beyond this one may be finite where the norm that was taken of them is not."""
 
@@ -42,15 +45,16 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one read told. norm: of the gradients that the optimizer uses, rest: of others that are watched; layers: those whose
-    outputs are suspected; update: numbers of one that was queued ahead.
+    """What one read told. norm: of the gradients that the optimizer uses; foreign: of those that other code left; layers: those
+    whose outputs are suspected; buffers: running means and the like that are; update: numbers of one that was queued ahead.
     """
 
     loss: float
     norm: float
-    rest: Sequence[float]
+    foreign: float
     scale: float | None
     layers: Sequence[str]
+    buffers: Sequence[str]
     update: Sequence[float]
 
     @property
@@ -61,7 +65,7 @@ class Seen:
     @property
     def finite(self) -> bool:
         """Whether loss and gradients are."""
-        return all(map(math.isfinite, (self.loss, self.norm, *self.rest)))
+        return math.isfinite(self.loss) and math.isfinite(self.norm)
 
 
 class Attempts:
@@ -77,7 +81,7 @@ class Attempts:
         optimizer: torch.optim.Optimizer,
         updates: Updates,
         *,
-        accumulate: int,
+        accumulation: Accumulation,
     ) -> None:
         self._activations = activations
         self._calls = calls
@@ -86,7 +90,9 @@ class Attempts:
         self._curing = curing
         self._optimizer = optimizer
         self.updates = updates
-        self._accumulate = accumulate
+        self._accumulation = accumulation
+        self.put_right: list[Problem] = []
+        """What was bad and is not any more, without the step being lost."""
         self.before_first: Callable[[], None] | None = None
         """Called once, when the first gradients are there and no weight was changed yet."""
         self._count = 0
@@ -111,10 +117,12 @@ class Attempts:
             self._begin()
 
     def _made(self, loss: torch.Tensor) -> Attempt:
+        self._accumulation.begin()
         targets = targets_of(loss)
         gathered = self.gradients.take()
+        foreign = self.gradients.foreign(gathered)
         try:
-            self._scaled(loss / self._accumulate).backward()
+            self._scaled(loss / self._accumulation.losses).backward()
         except BaseException as error:
             self.gradients.give_back(gathered, add=False)
             if not isinstance(error, Exception):
@@ -123,48 +131,73 @@ class Attempts:
             if problem is None:
                 raise  # bad numbers were not why
             return self._thrown_away(seen, problem)
-        last = self._count + 1 >= self._accumulate
+        last = self._accumulation.ends(self._count + 1)
         ready = last and not gathered and self.before_first is None
         certain = ready and not self._activations.known_bad
-        total = self.updates.prepare() if ready else self.gradients.norm()
-        rest = self.gradients.rest(self.updates.own()) if ready else []
-        ahead = self.updates.ahead(total, [_scalar(loss), *rest, *self._activations.waiting()]) if certain else None
-        seen = self._read(loss, total, rest, ahead)
+        total = self.updates.prepare() if ready else self.gradients.norm(self.updates.own())
+        ahead = self.updates.ahead(total, [_scalar(loss), *self._activations.waiting()]) if certain else None
+        seen = self._read(loss, total, foreign, ahead)
         if ahead is not None and not seen.sound:
             self.updates.take_back(seen.norm)
             ahead = None
         problem = self._forward_problem(loss, seen, targets) or self._backward_problem(seen)
         if problem is not None and ready:
             self.updates.forget()
+        if foreign and not math.isfinite(seen.foreign):
+            gathered = self._without(gathered, foreign)
+            last = self._accumulation.ends(self._count + 1)
         self.gradients.give_back(gathered, add=problem is None)
         if problem is not None:
             return self._thrown_away(seen, problem)
+        self._mend_buffers(seen)
         self._count += 1
         if not last:
             self._good.keep_forward()
             return Attempt(seen.loss, False, seen.norm / (seen.scale or 1.0), None, scale=seen.scale)
         return self._update(seen, total if ready else None, ahead)
 
+    def _without(self, gathered: Mapping[str, torch.Tensor], foreign: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """What was gathered, of which other code spoiled a part: none of it, and the step begins anew."""
+        bad = bad_among(foreign)
+        if not bad:
+            return gathered
+        self.put_right.append(Problem("gradient-outside", "gradients", bad[0], further=tuple(bad[1:9])))
+        self._count = 0
+        return {}
+
+    def _mend_buffers(self, seen: Seen) -> None:
+        if not seen.buffers or not (bad := self._good.bad_buffers(seen.buffers)):
+            return
+        self._good.put_buffers_back(bad)
+        self.put_right.append(Problem("buffer-nonfinite", "weights", bad[0], further=tuple(bad[1:9])))
+
     def _read(
         self,
         loss: torch.Tensor,
         total: torch.Tensor | None = None,
-        rest: Sequence[torch.Tensor] = (),
+        foreign: Mapping[str, torch.Tensor] | None = None,
         ahead: Ahead | None = None,
     ) -> Seen:
         """The one wait of most steps."""
-        lead = [_scalar(loss), *([] if total is None else [total, *rest])]
-        scale = self._curing.scale_now(loss.device)
-        layers = self._activations.waiting()
-        found = self._numbers([*lead, *scale, *layers], ahead)
-        behind = len(lead) + len(scale)
+        buffers = self._good.buffers()
+        parts: list[Sequence[torch.Tensor]] = [
+            [_scalar(loss)],
+            [] if total is None else [total],
+            norms(list(foreign.values())) if foreign else [],
+            self._curing.scale_now(loss.device),
+            self._activations.waiting(),
+            norms(list(buffers.values())),
+        ]
+        numbers = iter(self._numbers([one for part in parts for one in part], ahead))
+        (value, *_), norm, left, scale, layers, held = ([next(numbers) for _ in part] for part in parts)
         return Seen(
-            loss=found[0],
-            norm=found[1] if total is not None else 0.0,
-            rest=found[2 : len(lead)],
-            scale=found[len(lead)] if scale else None,
-            layers=self._activations.bad(found[behind : behind + len(layers)]),
-            update=found[behind + len(layers) :],
+            loss=value,
+            norm=norm[0] if norm else 0.0,
+            foreign=sum(left),
+            scale=scale[0] if scale else None,
+            layers=self._activations.bad(layers),
+            buffers=[name for name, number in zip(buffers, held, strict=True) if not math.isfinite(number)],
+            update=list(numbers),
         )
 
     def _numbers(self, scalars: Sequence[torch.Tensor], ahead: Ahead | None) -> list[float]:
@@ -195,12 +228,24 @@ class Attempts:
                 self.updates.take_back(norm)
                 ahead = None
         if not math.isfinite(norm):
-            norm = self.gradients.exact_norm()
+            if (problem := self._backward_problem(seen, of_sum=norm)) is not None:
+                self.updates.forget()
+                self.gradients.clear()
+                return self._thrown_away(seen, problem)
+            norm = self.gradients.exact_norm(self.updates.own())
+        self.updates.loss = seen.loss
         first, tries, good = self.updates.made(ahead, update) if ahead is not None else self.updates.make(norm, total)
         if not good:
             self._good.forget_forward()
             return Attempt(seen.loss, False, norm, first, scale=seen.scale)
         return Attempt(seen.loss, True, norm, None, first, tries, seen.scale)
+
+    def finished(self, attempt: Attempt) -> Attempt:
+        """After an attempt that was left out: where Accelerate ended the step with it, the step is made of the losses before."""
+        if not (self._accumulation.is_outside and self._count and self._accumulation.ends(self._count + 1)):
+            return attempt
+        seen = Seen(attempt.loss, 0.0, 0.0, attempt.scale, (), (), ())
+        return self._update(seen, None, None)
 
     def forecast(self, networks: Networks) -> tuple[Omen, ...]:
         """What is known to go wrong, from what there is by now: after the first way back also gradients and what was fed."""
@@ -241,63 +286,90 @@ class Attempts:
     # -- looks -----------------------------------------------------------------------------------------------------------------
 
     def _forward_problem(self, loss: torch.Tensor, seen: Seen, targets: Sequence[torch.Tensor]) -> Problem | None:
-        value, layers = seen.loss, seen.layers
-        if math.isfinite(value) and not layers:
+        finite, layers = math.isfinite(seen.loss), seen.layers
+        if finite and not layers:
             return None
         self._activations.paused = True
         after = self._good.running_means()
         try:
             self._good.forget_forward()
-            origin = self._calls.origin()
+            if finite and self._meant(seen):
+                after.put_back()
+                return None
+            origin = self._calls.origin(self._activations.meant)
             large = origin is None and self._calls.largest > _SQUARES
-            meant = large or (seen.finite and origin is not None and self._masks(origin, layers))
         finally:
             self._activations.paused = False
-        if math.isfinite(value) and meant:
+        if finite and large:
             after.put_back()
             return None
-        if origin is not None:
-            row = {"data-nonfinite": "loss", "weights-nonfinite": "weights"}.get(origin.cause, "activations")
-            return Problem(
-                origin.cause,
-                row,  # pyright: ignore[reportArgumentType]
-                origin.name,
-                origin.network,
-                origin.module,
-                origin.kind,
-                origin.dtype,
-                origin.peak,
-                origin.further,
-            )
-        if layers and not large:
-            return Problem("activation-nonfinite", "activations", layers[0], further=tuple(layers[1:9]))
+        if origin is not None and (origin.reaches or finite):
+            return _problem_of(origin)
         if any_bad(targets):
             return Problem("data-nonfinite", "loss", "target")
+        if origin is not None and origin.cause != "data-nonfinite":
+            return _problem_of(origin)
+        if layers and not large:
+            return Problem("activation-nonfinite", "activations", layers[0], further=tuple(layers[1:9]))
         narrow = loss.element_size() < 4
-        return Problem("loss-overflow" if narrow else "loss-nonfinite", "loss", "loss", dtype=loss.dtype, peak=abs(value))
+        return Problem("loss-overflow" if narrow else "loss-nonfinite", "loss", "loss", dtype=loss.dtype, peak=abs(seen.loss))
 
-    def _masks(self, origin: Origin, layers: Sequence[str]) -> bool:
-        """Whether what these layers make is not finite on purpose."""
-        if origin.cause != "activation-nonfinite" or not self._calls.only_masks(layers):
+    def _meant(self, seen: Seen) -> bool:
+        """Whether what layers make that is not finite does no harm: loss and gradients are finite, and no number was too large
+        for a 16-bit type. From now on it is not looked at.
+        """
+        if not math.isfinite(seen.norm) and self._bad_gradients():
             return False
-        self._activations.allow_masks(layers)
+        kinds = self._calls.same_when_wide(seen.layers) if self._activations.narrow else dict.fromkeys(seen.layers, ALL)
+        if kinds is None:
+            return False
+        self._activations.allow({name: kinds[name] for name in seen.layers})
         return True
 
-    def _backward_problem(self, seen: Seen) -> Problem | None:
-        if all(map(math.isfinite, (seen.norm, *seen.rest))):
+    def _bad_gradients(self) -> list[str]:
+        return self.gradients.bad(self.updates.own()) or self.updates.bad()
+
+    def _backward_problem(self, seen: Seen, of_sum: float = 0.0) -> Problem | None:
+        """of_sum: norm of the gradients of several losses, where they are added up."""
+        if math.isfinite(seen.norm) and math.isfinite(of_sum):
             return None
-        bad = self.gradients.bad() or self.updates.bad()
+        bad = self._bad_gradients()
         if not bad:
             return None  # in 16 bits, or where squares pass float32's limit, the norm of finite gradients can be infinite
         first = bad[0]
         network, module = self._calls.owner(first)
         dtype, peak = self._calls.computes_in(network, module), self.gradients.peak(first)
-        if self._curing.scaler is not None:
-            cause: Cause = "loss-scale"
-        else:
-            overflows = dtype in (torch.float16, torch.bfloat16) or peak == math.inf
-            cause = "gradient-overflow" if overflows else "gradient-nonfinite"
+        cause = self._cause_of_gradient(seen, dtype, peak, added=not math.isfinite(of_sum))
         return Problem(cause, "gradients", first, network, module, dtype=dtype, peak=peak, further=tuple(bad[1:9]))
+
+    def _cause_of_gradient(self, seen: Seen, dtype: torch.dtype | None, peak: float, *, added: bool) -> Cause:
+        if self._curing.scaler is not None and (seen.scale is None or seen.scale >= SMALLEST_SCALE):
+            return "loss-scale"
+        if peak == math.inf or (added and dtype in NARROW):
+            return "gradient-overflow"
+        if dtype not in NARROW:
+            return "gradient-nonfinite"
+        infinite = any(self.gradients.peak(name) == math.inf for name in self._bad_gradients())
+        self._activations.paused = True
+        try:
+            return "gradient-overflow" if self._calls.overflowed_back(infinite=infinite) else "gradient-nonfinite"
+        finally:
+            self._activations.paused = False
+
+
+def _problem_of(origin: Origin) -> Problem:
+    rows: dict[Cause, Watched] = {"data-nonfinite": "loss", "weights-nonfinite": "weights"}
+    return Problem(
+        origin.cause,
+        rows.get(origin.cause, "activations"),
+        origin.name,
+        origin.network,
+        origin.module,
+        origin.kind,
+        origin.dtype,
+        origin.peak,
+        origin.further,
+    )
 
 
 def _scalar(loss: torch.Tensor) -> torch.Tensor:

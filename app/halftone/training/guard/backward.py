@@ -1,7 +1,7 @@
 """The way back, watched: in which order the parameters got their gradients, and which of these are bad."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -18,6 +18,8 @@ class GradientWatch:
         self._frozen: list[torch.Tensor] = []
         self._order: list[torch.Tensor] = []
         self._handles: list[RemovableHandle] = []
+        self._left: dict[str, tuple[int, int]] = {}
+        """Identity and version of each gradient that waits for more of its step."""
         self._watch(list(parameters.values()))
 
     @property
@@ -36,18 +38,13 @@ class GradientWatch:
         self._all |= further
         self._watch([*self._frozen, *further.values()])
 
-    def norm(self) -> torch.Tensor:
-        """2-norm of all gradients. Does not wait."""
-        return torch.nn.utils.get_total_norm([plain(gradient) for gradient in self._gradients().values()])
+    def norm(self, own: Collection[int]) -> torch.Tensor:
+        """2-norm of the gradients of parameters with these identities. Does not wait."""
+        return torch.nn.utils.get_total_norm([plain(g) for p, g in self._pairs() if id(p) in own])
 
-    def rest(self, known: Collection[int]) -> list[torch.Tensor]:
-        """That norm of the gradients of parameters other than those with these identities, if there are any."""
-        others = [plain(p.grad) for p in self._parameters.values() if p.grad is not None and id(p) not in known]
-        return [torch.nn.utils.get_total_norm(others)] if others else []
-
-    def exact_norm(self) -> float:
+    def exact_norm(self, own: Collection[int]) -> float:
         """The norm of finite gradients whose squares pass the limit of their type. Waits for the device."""
-        return math.hypot(*(float(torch.linalg.vector_norm(plain(g).double())) for g in self._gradients().values()))
+        return math.hypot(*(float(torch.linalg.vector_norm(plain(g).double())) for p, g in self._pairs() if id(p) in own))
 
     def take(self) -> dict[str, torch.Tensor]:
         """The gradients gathered so far, taken away: the next way back begins with none."""
@@ -55,6 +52,10 @@ class GradientWatch:
         for parameter in self._parameters.values():
             parameter.grad = None
         return gathered
+
+    def foreign(self, gathered: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Of what was taken, what is not as `give_back` left it: other code wrote there."""
+        return {name: g for name, g in gathered.items() if self._left.get(name) != (id(g), g._version)}  # noqa: SLF001
 
     def give_back(self, gathered: Mapping[str, torch.Tensor], *, add: bool) -> None:
         """What was gathered, with what came in the meantime (`add`) or without it."""
@@ -64,14 +65,19 @@ class GradientWatch:
                 parameter.grad = before if not add or parameter.grad is None else before.add_(parameter.grad)
             elif not add:
                 parameter.grad = None
+        self._left = {name: (id(g), g._version) for name, g in self._gradients().items()}  # noqa: SLF001
 
     def scale(self, factor: float) -> None:
         """What was gathered, multiplied."""
-        for gradient in self._gradients().values():
+        for name, gradient in self._gradients().items():
+            known = self._left.get(name) == (id(gradient), gradient._version)  # noqa: SLF001
             gradient.mul_(factor)
+            if known:
+                self._left[name] = id(gradient), gradient._version  # noqa: SLF001
 
     def clear(self) -> None:
         """The gradients were used, or are not wanted."""
+        self._left.clear()
         for parameter in self._parameters.values():
             parameter.grad = None
 
@@ -80,9 +86,9 @@ class GradientWatch:
         gradient = self._gradients().get(name)
         return 0.0 if gradient is None else peak(plain(gradient))
 
-    def bad(self) -> list[str]:
-        """Parameters whose gradients are not finite, the first on the way back first."""
-        bad = set(bad_among(self._gradients()))
+    def bad(self, own: Collection[int]) -> list[str]:
+        """Of parameters with these identities those whose gradients are not finite, the first on the way back first."""
+        bad = set(bad_among({self._names[id(p)]: gradient for p, gradient in self._pairs() if id(p) in own}))
         arrived = [name for p in self._order if (name := self._names[id(p)]) in bad]
         return [*arrived, *(name for name in reversed(self._parameters) if name in bad and name not in arrived)]
 
@@ -98,6 +104,9 @@ class GradientWatch:
         waiting = {id(parameter) for parameter in self._frozen}
         self._parameters = {name: parameter for name, parameter in self._all.items() if id(parameter) not in waiting}
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+
+    def _pairs(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return ((p, p.grad) for p in self._parameters.values() if p.grad is not None)
 
     def _gradients(self) -> dict[str, torch.Tensor]:
         return {name: p.grad for name, p in self._parameters.items() if p.grad is not None}

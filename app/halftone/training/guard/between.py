@@ -10,14 +10,17 @@ from torch import nn
 from halftone.contract.training import Caught, Cause, Deed, TrainCure, Watched
 from halftone.measure.stats import peak
 from halftone.training.guard.networks import state_tensors
-from halftone.training.guard.outside import Fingerprint, Interference, Witness, differences, random_state
+from halftone.training.guard.outside import GONE, Fingerprint, Interference, Witness, differences, random_state
 from halftone.training.guard.state import GoodState
+from halftone.training.guard.update import is_bad_moment
 
 _ROWS: Final[dict[Cause, Watched]] = {"state-outside": "optimizer", "random-outside": "loss", "autocast-outside": "activations"}
 _MAY_BE_MEANT: Final[frozenset[Cause]] = frozenset(
-    {"weights-changed", "random-outside", "mode-outside", "frozen-outside", "autocast-outside"}
+    {"weights-changed", "random-outside", "mode-outside", "frozen-outside", "autocast-outside", "state-outside"}
 )
-"""A script may clamp its weights, thaw layers or train two networks in turn: told once, and left as it is."""
+"""A script may clamp its weights, thaw layers, train two networks in turn or begin its moments anew: told once, and left."""
+_WRITTEN: Final[frozenset[Cause]] = frozenset({"weights-changed", "state-outside"})
+"""Numbers that other code wrote, or took away."""
 _REMEMBERED: Final = 4096
 """Steps whose random numbers are known again."""
 
@@ -50,15 +53,26 @@ class Between:
         self._before = self._witness.take()
         self._end = random_state(self._device)
 
-    def look(self, good: GoodState, around: Mapping[str, str], *, put_back: bool) -> list[Caught]:
-        """What is not as the last step left it, each thing told once. around: what the last forward pass ran in."""
+    def look(self, good: GoodState, *, put_back: bool) -> list[Caught]:
+        """What is not as the last step left it, each thing told once, unless it spoils numbers."""
         found: list[Interference] = []
         if self._before is not None:
             found = differences(self._before, self._witness.take(), self._names)
-        found += self._reseeded(good.steps + 1) + self._changed(around)
-        fresh = [one for one in found if (one.cause, one.name) not in self._told]
-        self._told |= {(one.cause, one.name) for one in fresh if one.cause in _MAY_BE_MEANT}
-        return [self._answered(one, good, put_back=put_back) for one in fresh]
+        answers = [self._answered(one, good, put_back=put_back) for one in found + self._reseeded(good.steps + 1)]
+        return [one for one in answers if self._is_news(one)]
+
+    def passed(self, around: Mapping[str, str], step: int) -> list[Caught]:
+        """What the forward pass of a step ran in that the one before did not. around: what it ran in."""
+        return [one for one in (self._caught(change, step) for change in self._changed(around)) if self._is_news(one)]
+
+    def _is_news(self, one: Caught) -> bool:
+        """Whether it is to be told: what may be meant only once."""
+        key = one.cause, one.name
+        if one.did != "warned" or one.cause not in _MAY_BE_MEANT:
+            return True
+        known = key in self._told
+        self._told.add(key)
+        return not known
 
     def _reseeded(self, step: int) -> list[Interference]:
         """Random numbers that went on and then stand where an earlier step began: every such step draws the same noise."""
@@ -79,12 +93,18 @@ class Between:
         ]
 
     def _answered(self, one: Interference, good: GoodState, *, put_back: bool) -> Caught:
-        did: Deed = "warned"
-        cure: TrainCure = "none"
-        step = good.steps + 1
         names = (one.name, *one.further)
-        if put_back and self._put_back(one, names, good):
-            did, cure = "restored", "put-back"
+        step = good.steps + 1
+        if one.cause in _WRITTEN and not self._is_spoiled(one, names):
+            good.take_over()  # sound numbers that other code wrote may be meant; bad ones never are
+        elif put_back and self._put_back(one, names, good):
+            return self._caught(one, step, did="restored", cure="put-back", restored_to=good.steps)
+        return self._caught(one, step)
+
+    @staticmethod
+    def _caught(
+        one: Interference, step: int, did: Deed = "warned", cure: TrainCure = "none", restored_to: int | None = None
+    ) -> Caught:
         return Caught(
             step=step,
             cause=one.cause,
@@ -94,30 +114,21 @@ class Between:
             cure=cure,
             was=one.was,
             now=one.now,
-            restored_to=good.steps if did == "restored" else None,
+            restored_to=restored_to,
             further=one.further[:8],
         )
 
     def _put_back(self, one: Interference, names: tuple[str, ...], good: GoodState) -> bool:
-        match one.cause:
-            case "cast-outside":
-                self._put_types_back(names)
-                return good.put_back() is not None if good.exact else True
-            case "weights-changed":
-                bad = any(not math.isfinite(peak(self._parameters[name])) for name in names)
-                return self._restored_or_accepted(good, bad=bad)
-            case "state-outside":
-                bad = one.now != "changed" or any(not math.isfinite(peak(v)) for _, _, v in state_tensors(self._optimizer))
-                return self._restored_or_accepted(good, bad=bad)
-            case _:
-                return False
+        if one.cause == "cast-outside":
+            self._put_types_back(names)
+            return good.put_back() is not None if good.exact else True
+        return one.cause in _WRITTEN and good.put_back() is not None
 
-    def _restored_or_accepted(self, good: GoodState, *, bad: bool) -> bool:
-        """Sound numbers that other code wrote may be meant; bad ones never are."""
-        if bad:
-            return good.put_back() is not None
-        good.take_over()
-        return False
+    def _is_spoiled(self, one: Interference, names: tuple[str, ...]) -> bool:
+        """Whether what other code wrote cannot be meant: numbers that no step can be made with, moments of another type."""
+        if one.cause == "weights-changed":
+            return any(not math.isfinite(peak(self._parameters[name])) for name in names)
+        return one.now not in ("changed", GONE) or any(is_bad_moment(n, v) for _, n, v in state_tensors(self._optimizer))
 
     def _put_types_back(self, names: tuple[str, ...]) -> None:
         """Types and places; what a narrower type rounded away comes back only with the copy of a trained parameter."""

@@ -11,15 +11,16 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 import torch
 
-from halftone.contract.training import Caught, Deed, Omen, Remedy, TrainCure
+from halftone.contract.training import Caught, Deed, Foreseen, Omen, Remedy, TrainCure
 from halftone.engine.basics.tensors import NAMES
+from halftone.training.guard.accumulation import Accumulation
 from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.attempts import Attempt, Attempts
 from halftone.training.guard.backward import GradientWatch
@@ -27,6 +28,7 @@ from halftone.training.guard.between import Between
 from halftone.training.guard.curing import Curing
 from halftone.training.guard.forecast import CLIP, apply_to_optimizer, raise_norm_epsilons, schedule_for
 from halftone.training.guard.networks import Networks, named_networks, named_parameters, optimized
+from halftone.training.guard.optimizers import Schedules, as_one, members, scaler_of
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.randomness import RandomState, accelerators_of
 from halftone.training.guard.replay import Calls
@@ -39,13 +41,19 @@ OnBad = Literal["cure", "skip", "stop"]
 Loss = torch.Tensor | Callable[[], torch.Tensor]
 
 TRIES: Final = 3
-"""Repeats of one step, and bad steps in a row that are left out, before training is stopped."""
+"""Repeats of one step under cures, before it is left out."""
+STOP_AFTER: Final = 5
+"""Bad steps in a row that end a training, where the script says nothing else."""
+
+_KNOWN_BY_USE: Final[frozenset[Foreseen]] = frozenset({"weights-nonfinite", "data-nonfinite"})
 
 log = logging.getLogger(__name__)
 
 
 class TrainingStopped(Exception):  # noqa: N818 - what scripts catch by this name is an end, not always an error
-    """The same step went bad again and again. The weights are those after the last good step. caught: why."""
+    """Several steps in a row went bad, or one did and the guard was to stop there. The weights are those after the last good
+    step. caught: why.
+    """
 
     def __init__(self, caught: Caught) -> None:
         super().__init__(f"training was stopped at {told(caught)}")
@@ -71,32 +79,40 @@ class StepReport:
 class TrainingGuard:
     """Watches a training and stops bad numbers before they reach the weights.
 
-    model: a network, or several (a list, or by name). scaler: the GradScaler that the script uses, if it does. scheduler: of the
-    learning rate, stepped after each step of the optimizer. clip: largest norm of the gradients. accumulate: calls of `step` per
-    step of the optimizer; each loss counts 1 / accumulate. on_bad: "cure": the step is made again with what it needs, at most
-    three times; "skip": it is left out; "stop": training stops. keep_every, keep: good steps between two states that are kept on
-    the host, and how many. forecast: what is known to go wrong before the first step is told (in the log, and as `omens`), or
-    what certainly will is mended as well with its cheapest remedy. tell: called with each finding.
+    model: a network, or several (a list, or by name). optimizer: one, or several that train parts of it on the same loss.
+    scaler: the GradScaler that the script uses, if it does. scheduler: of the learning rate, one or several, stepped after each
+    step of the optimizer. clip: largest norm of the gradients. accumulate: calls of `step` per step of the optimizer; each loss
+    counts 1 / accumulate; None: as many as Accelerate gathers, else 1. on_bad: "cure": a bad step is made again with what it
+    needs, at most three times, and left out where nothing helps; "skip": it is left out; "stop": training stops. stop_after: so
+    many bad steps in a row end the training. keep_every, keep: good steps between two states that are kept on the host, and how
+    many. forecast: what is known to go wrong before the first step is told (in the log, and as `omens`), or what certainly will
+    is mended as well with its cheapest remedy. tell: called with each finding.
     """
 
     def __init__(
         self,
         model: Networks,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         scaler: torch.amp.GradScaler | None = None,
         scheduler: Any = None,
         clip: float | None = None,
-        accumulate: int = 1,
+        accumulate: int | None = None,
         on_bad: OnBad = "cure",
+        stop_after: int = STOP_AFTER,
         keep_every: int = 50,
         keep: int = 2,
         forecast: Forecast = "tell",
         tell: Callable[[Caught], None] | None = None,
     ) -> None:
-        _check(model, optimizer, clip=clip, accumulate=accumulate, on_bad=on_bad, forecast=forecast)
+        given = _listed(optimizer)
+        _check(model, given, clip=clip, accumulate=accumulate, on_bad=on_bad, stop_after=stop_after, forecast=forecast)
         networks = named_networks(model)
         parameters = named_parameters(networks)
+        scaler = scaler or next((held for one in given if (held := scaler_of(one)) is not None), None)
+        scheduler = Schedules(scheduler) if isinstance(scheduler, (list, tuple)) else scheduler
+        optimizer = as_one(given)
+        _check_shared(optimizer, {id(parameter): name for name, parameter in parameters.items()})
         known = {id(parameter) for parameter in parameters.values()}
         further = [p for _, p in optimized(optimizer) if id(p) not in known]
         parameters |= {f"parameter {place}": parameter for place, parameter in enumerate(further)}
@@ -115,12 +131,13 @@ class TrainingGuard:
             self._curing,
             optimizer,
             updates,
-            accumulate=accumulate,
+            accumulation=Accumulation(accumulate, given),
         )
         self._networks = networks
         self._accelerators = accelerators_of(networks)
         self._optimizer = optimizer
         self._forecast: Forecast = forecast
+        self._stop_after = stop_after
         self._bad_in_a_row = 0
         self._step = 1
         self.omens: tuple[Omen, ...] = ()
@@ -154,21 +171,32 @@ class TrainingGuard:
         started = time.perf_counter()
         before = len(self.caught)
         self._step = self._good.steps + 1
-        if further := self._good.follow():
-            self._between.know(further)
-            self._attempts.gradients.know(further)
-        for noticed in self._between.look(self._good, self._attempts.surroundings, put_back=self._on_bad == "cure"):
+        self._follow()
+        for noticed in self._between.look(self._good, put_back=self._on_bad == "cure"):
             self._file(noticed, items)
         if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
             return self._passed_over(loss, before, started)
         attempt, problem, tries, spent = self._try(loss)
+        self._tell_put_right(items)
         if attempt.problem is not None:
             self._leave_out(problem or attempt.problem, tries, spent, items)
+            attempt = self._attempts.finished(attempt)
         elif problem is not None:
             self._file(self._caught(problem, "repeated", tries, spent), items)
         if attempt.problem is None:
             self._bad_in_a_row = 0
         return self._report(attempt, before, started, tries)
+
+    def accept_changes(self) -> None:
+        """Declare as meant what the script changed since the last step: weights, moments (also cleared ones), types, modes, what
+        is trained, random numbers. It is no finding then, and nothing undoes it. Raises ValueError, and changes nothing, where a
+        weight or moment is not finite or a second moment is below zero.
+        """
+        self._follow()
+        if spoiled := self._good.spoiled():
+            raise ValueError(f"a change that is meant leaves finite numbers; these are not: {', '.join(spoiled[:3])}")
+        self._good.declare()
+        self._between.remember()
 
     def apply(self, remedy: Remedy, *, steps: int = 1000) -> bool:
         """Put a remedy of the forecast in force. steps: of the training, for a schedule. False: it is the script's to apply
@@ -205,9 +233,24 @@ class TrainingGuard:
         self._attempts.remove()
         self._curing.remove()
 
+    def _follow(self) -> None:
+        """What the script gave the optimizer since the last step is guarded too."""
+        if further := self._good.follow():
+            self._between.know(further)
+            self._attempts.gradients.know(further)
+
+    def _tell_put_right(self, items: Sequence[str]) -> None:
+        """What was found beside the step itself, and what it ran in."""
+        for problem in self._attempts.put_right:
+            self._file(self._caught(problem, "restored", 0, 0.0), items)
+        self._attempts.put_right.clear()
+        for noticed in self._between.passed(self._attempts.surroundings, self._step):
+            self._file(noticed, items)
+
     def _foresee(self) -> None:
         known = {omen.code for omen in self.omens}
-        self.omens = self._attempts.forecast(self._networks)
+        # NaN in a weight or an input does harm only where it is used: then the first step names it
+        self.omens = tuple(omen for omen in self._attempts.forecast(self._networks) if omen.code not in _KNOWN_BY_USE)
         for omen in self.omens:
             if omen.code not in known:
                 log.warning("%s", foreseen(omen))
@@ -245,9 +288,9 @@ class TrainingGuard:
         while (problem := attempt.problem) is not None:
             factor = self._curing.lower_scale(problem)
             if factor is None:
-                factor, problem = self._curing.raise_scale(), _beyond_scale(problem)
+                factor = self._curing.raise_scale()
                 first = first or problem
-                if self._on_bad != "cure" or tries >= TRIES or not self._curing.apply(problem, self._good, tries):
+                if self._on_bad != "cure" or tries >= TRIES or not self._cured(problem, tries):
                     self._attempts.rescale(factor)
                     break
                 tries += 1
@@ -262,7 +305,12 @@ class TrainingGuard:
             self._curing.keep_scale()
         elif random is not None:
             self._curing.back_to(mark)
+        if first is not None and tries:
+            first = _judged_by_cures(first, attempt.problem)
         return attempt, first or attempt.noticed, tries or attempt.tries, spent
+
+    def _cured(self, problem: Problem, tries: int) -> bool:
+        return self._curing.apply(problem, self._good, tries, last=tries == TRIES - 1)
 
     def _again(self, loss: Loss, before: Attempt, *, cured: bool) -> Attempt:
         """The step once more. Under a cure that the script's own code cannot take it is as bad as before."""
@@ -276,16 +324,16 @@ class TrainingGuard:
             return before
 
     def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
-        """The step is lost; three in a row, or as many repeats, end the training. A loss scale that only finds its place is no
-        finding.
-        """
+        """The step is lost; several in a row end the training. A loss scale that only finds its place is no finding."""
         if problem.cause == "loss-scale":
             return
         self._bad_in_a_row += 1
-        stops = self._on_bad == "stop" or tries >= TRIES or self._bad_in_a_row >= TRIES
+        stops = self._on_bad == "stop" or self._bad_in_a_row >= self._stop_after
         caught = self._caught(problem, "stopped" if stops else "skipped", tries, spent)
+        caught = msgspec.structs.replace(caught, in_a_row=self._bad_in_a_row)
         self._file(caught, items)
         if stops:
+            self._bad_in_a_row = 0  # who goes on after it begins to count anew
             raise TrainingStopped(self.caught[-1])
 
     def _caught(self, problem: Problem, did: Deed, tries: int, spent: float) -> Caught:
@@ -307,6 +355,8 @@ class TrainingGuard:
             seconds=spent,
             memory=self._curing.memory if did == "repeated" else 0,
             restored_to=self._curing.restored_to if did == "repeated" else None,
+            was=problem.was,
+            now=problem.now,
             further=problem.further,
         )
 
@@ -318,34 +368,73 @@ class TrainingGuard:
             self._tell(found)
 
 
+def _listed(optimizers: object) -> list[Any]:
+    """One optimizer or several as a list; an iterator of them too."""
+    several = isinstance(optimizers, Iterable) and not isinstance(optimizers, (torch.nn.Module, str))
+    return list(cast("Iterable[Any]", optimizers)) if several else [optimizers]
+
+
 def _check(
-    model: Networks, optimizer: torch.optim.Optimizer, *, clip: float | None, accumulate: int, on_bad: str, forecast: str
+    model: Networks,
+    optimizers: Sequence[torch.optim.Optimizer],
+    *,
+    clip: float | None,
+    accumulate: int | None,
+    on_bad: str,
+    stop_after: int,
+    forecast: str,
 ) -> None:
     """Raise TypeError or ValueError where something else was given than is meant: it would do harm long after."""
     if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
         raise ValueError("the guard decides for one process: in a group, a step that one leaves out keeps the others waiting")
-    if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts have no types
-        raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
+    if not optimizers:
+        raise ValueError("the guard needs an optimizer; the list of them is empty")
+    for optimizer in optimizers:
+        _check_optimizer(optimizer)
     if isinstance(model, torch.optim.Optimizer):
         raise TypeError("the model comes first: TrainingGuard(model, optimizer)")
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise TypeError(f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between")
     if clip is not None and not clip > 0:
         raise ValueError(f"clip is the largest norm of the gradients, above 0, or None; given was {clip}")
-    if accumulate < 1:
+    if stop_after < 1:
+        raise ValueError(f"stop_after is how many bad steps in a row end the training, at least 1; given was {stop_after}")
+    if accumulate is not None and accumulate < 1:
         raise ValueError(f"accumulate is how many losses make one step, at least 1; given was {accumulate}")
     for name, given, known in (("on_bad", on_bad, get_args(OnBad)), ("forecast", forecast, get_args(Forecast))):
         if given not in known:
             raise ValueError(f"{name} is one of {', '.join(known)}; given was {given!r}")
 
 
-def _beyond_scale(problem: Problem) -> Problem:
-    """Still bad with the loss as it is: the factor was not what made it so."""
-    if problem.cause != "loss-scale":
-        return problem
-    overflows = problem.peak == math.inf or problem.dtype in (torch.float16, torch.bfloat16)
-    return replace(problem, cause="gradient-overflow" if overflows else "gradient-nonfinite")
+def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    if not isinstance(optimizer, torch.optim.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance] - scripts have no types
+        raise TypeError(f"the optimizer comes second: TrainingGuard(model, optimizer); given was {type(optimizer).__name__}")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise TypeError(f"{type(optimizer).__name__} computes the loss itself, several times a step: no guard can look between")
+
+
+def _check_shared(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> None:
+    """Raise ValueError where two optimizers train one parameter: neither could be put back alone."""
+    seen: set[int] = set()
+    for one in members(optimizer):
+        own = {id(parameter): names.get(id(parameter), "a parameter") for _, parameter in optimized(one)}
+        if shared := [name for key, name in own.items() if key in seen]:
+            raise ValueError(f"{shared[0]} is in two optimizers; the guard takes several that train different parameters")
+        seen |= own.keys()
+
+
+def _judged_by_cures(first: Problem, last: Problem | None) -> Problem:
+    """A bad gradient that was tried again in wider types: what these hold was an overflow, NaN that they do not was none. last:
+    what was wrong with the last try.
+    """
+    if first.cause == "gradient-nonfinite" and last is None:
+        return replace(first, cause="gradient-overflow")
+    if first.cause == "gradient-overflow" and last is not None and _is_nan(first.peak) and _is_nan(last.peak):
+        return replace(first, cause="gradient-nonfinite")
+    return first
+
+
+def _is_nan(peak: float | None) -> bool:
+    return peak is not None and math.isnan(peak)
 
 
 def _rewrote(noticed: Caught) -> bool:

@@ -14,9 +14,11 @@ from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import EPSILON
 
-_SMALLEST_SCALE: Final = 1.0
+SMALLEST_SCALE: Final = 1.0
 """A loss scale that has to go below this one no longer scales up what is small."""
 _BACK: Final = 4.0
+_SHRUNK: Final = 2.0**-12
+"""First factor of a loss whose gradients float16 does not hold; the scaler raises it again."""
 _REGIONS: Final[dict[TrainCure, torch.dtype]] = {
     "float32-module": torch.float32,
     "float32-block": torch.float32,
@@ -42,6 +44,8 @@ class Curing:
         self._optimizers: list[tuple[TrainCure, str]] = []
         self._masters: Masters | None = None
         self._scale_before: float | None = None
+        self._shrunk = False
+        """Whether the loss was made to count less in this step, and it is not known yet whether that helps."""
         self.last: TrainCure = "none"
         self.restored_to: int | None = None
 
@@ -79,7 +83,7 @@ class Curing:
         the factor's fault.
         """
         scale = self.scale
-        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < _SMALLEST_SCALE:
+        if problem.cause != "loss-scale" or self._scaler is None or scale is None or scale < SMALLEST_SCALE:
             return None
         self._scale_before = self._scale_before or scale
         self._scaler.update(scale / _BACK)
@@ -96,21 +100,26 @@ class Curing:
     def keep_scale(self) -> None:
         """The factor of the loss has found its place."""
         self._scale_before = None
+        self._shrunk = False
 
-    def apply(self, problem: Problem, good: GoodState, tries: int) -> bool:
-        """Put the next cure in force. False: nothing helps."""
+    def apply(self, problem: Problem, good: GoodState, tries: int, *, last: bool = False) -> bool:
+        """Put the next cure in force. last: no other one will be tried in this step. False: nothing helps."""
         match problem.cause:
             case "weights-nonfinite" | "weights-changed" | "optimizer-state":
                 return self._restore(good, tries)
             case "optimizer-epsilon" | "optimizer-overflow":
                 return self.cure_optimizer(problem, good)
-            case "activation-overflow" | "activation-nonfinite" | "gradient-overflow" | "loss-overflow":
-                return self._widen(problem)
+            case "activation-overflow" | "activation-nonfinite" | "gradient-overflow" | "gradient-nonfinite" | "loss-overflow":
+                gradient = problem.watched == "gradients"
+                return (last and gradient and self._shrink_loss(problem, good)) or self._widen(problem, whole=last)
             case _:
                 return False
 
     def cure_optimizer(self, problem: Problem, good: GoodState) -> bool:
-        """A larger epsilon; float32 masters and moments."""
+        """A larger epsilon; float32 masters and moments; moments as they were, where the update itself found them bad."""
+        if problem.cure == "put-back":
+            self.last, self.restored_to = "put-back", good.steps
+            return True
         if problem.cure == "epsilon-up" and not any(cure == "epsilon-up" for cure, _ in self._optimizers):
             for group in self._optimizer.param_groups:
                 if "eps" in group:
@@ -153,6 +162,9 @@ class Curing:
 
     def back_to(self, mark: tuple[tuple[TrainCure, str], ...]) -> None:
         """No module computes in another type but those that did then: what was put since did not help."""
+        if self._shrunk:
+            self._shrunk, self._scaler = False, None
+            self._optimizers.pop()
         if mark != self.mark():
             self.remove()
             self._rungs.clear()  # of another step it may
@@ -173,12 +185,27 @@ class Curing:
         self.last = "put-back"
         return self.restored_to is not None
 
-    def _widen(self, problem: Problem) -> bool:
+    def _shrink_loss(self, problem: Problem, good: GoodState) -> bool:
+        """The loss counts less, and float32 masters make up for it: a gradient of a float16 weight has no wider type to go to."""
+        weights = [p for _, p in optimized(self._optimizer)]
+        if self._scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
+            return False
+        self.take_masters(good)
+        self._scaler = torch.amp.GradScaler(weights[0].device.type, init_scale=_SHRUNK)
+        self._shrunk = True
+        self.last = "loss-scale-down"
+        self._optimizers.append((self.last, problem.name))
+        return True
+
+    def _widen(self, problem: Problem, *, whole: bool) -> bool:
+        """whole: at once the widest type of the whole network."""
         if problem.module is None or problem.dtype is None:
             return False
         key = (problem.network, problem.module)
         if key not in self._rungs:
             self._rungs[key] = ladder(problem.module, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
+        if whole:
+            del self._rungs[key][:-1]
         while self._rungs[key]:
             cure, module, dtype = self._rungs[key].pop(0)
             if self._covered(problem.network, module, dtype):

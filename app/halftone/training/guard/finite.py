@@ -31,6 +31,13 @@ def norm(tensor: torch.Tensor) -> torch.Tensor:
     return torch.linalg.vector_norm(values, dtype=_wide(values))
 
 
+def looked_at(tensor: torch.Tensor) -> torch.Tensor | float:
+    """One reduction that says whether a tensor is finite: its norm as a scalar that is read later, or its peak at once, which in
+    16 bits is taken sooner on a CPU.
+    """
+    return peak(tensor) if tensor.itemsize < 4 and not waits(tensor.device) else norm(tensor)
+
+
 def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The 2-norm of each in order, as scalars on their devices: not finite where a number is not (or where the squares of finite
     ones pass float32's limit: `bad_among` looks again).

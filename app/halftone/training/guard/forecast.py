@@ -14,6 +14,7 @@ from halftone.measure.stats import peak
 from halftone.training.guard.finite import plain
 from halftone.training.guard.networks import Networks, joined, named_networks, named_parameters
 from halftone.training.guard.omens import GroupFacts, RunFacts, omens
+from halftone.training.guard.optimizers import members
 
 ADAPTIVE: Final = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adam8bit", "AdamW8bit", "RMSprop", "Adagrad"})
 """Optimizers whose updates are about as large as the rate."""
@@ -59,7 +60,9 @@ def run_facts(
     known = bool(fed) or any(dtype != torch.float32 for dtype in stored)  # before a pass, autocast may yet make it half
     computes = autocast or (max(set(stored), key=stored.count) if stored else torch.float32)
     return RunFacts(
-        groups=tuple(fact for group in optimizer.param_groups for fact in _group_facts(group, optimizer, names)),
+        groups=tuple(
+            fact for one in members(optimizer) for group in one.param_groups for fact in _group_facts(group, one, names)
+        ),
         computes=NAMES.get(computes, "float32"),
         clip=clip,
         scale=float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() and known else None,
@@ -74,11 +77,11 @@ def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy, schedul
     False: it is not one of these, or this optimizer has no such setting.
     """
     match remedy:
-        case "epsilon-1e-4" if all("eps" in group for group in optimizer.param_groups):
-            for group in optimizer.param_groups:
+        case "epsilon-1e-4" if any("eps" in group for group in optimizer.param_groups):
+            for group in _with(optimizer, "eps"):
                 group["eps"] = max(float(group["eps"]), EPSILON)
-        case "amsgrad" if all("amsgrad" in group for group in optimizer.param_groups):
-            for group in optimizer.param_groups:
+        case "amsgrad" if any("amsgrad" in group for group in optimizer.param_groups):
+            for group in _with(optimizer, "amsgrad"):
                 group["amsgrad"] = True
             _begin_amsgrad(optimizer)
         case "lower-rate":
@@ -92,10 +95,16 @@ def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy, schedul
     return True
 
 
+def _with(optimizer: torch.optim.Optimizer, setting: str) -> list[dict[str, Any]]:
+    """Groups that have a setting: of several optimizers not every one may."""
+    return [group for group in optimizer.param_groups if setting in group]
+
+
 def _begin_amsgrad(optimizer: torch.optim.Optimizer) -> None:
     """Moments that were begun without it have no maximum yet: the first is what they are."""
     states: Mapping[torch.Tensor, dict[str, Any]] = optimizer.state
-    for moments in states.values():
+    wanted = [p for group in _with(optimizer, "amsgrad") for p in group["params"]]
+    for moments in (states[parameter] for parameter in wanted if parameter in states):
         if "exp_avg_sq" in moments and "max_exp_avg_sq" not in moments:
             moments["max_exp_avg_sq"] = moments["exp_avg_sq"].detach().clone()
 

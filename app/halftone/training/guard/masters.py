@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import torch
 
+from halftone.training.guard.optimizers import members
+
 
 class Masters:
     """Puts masters in the place of an optimizer's 16-bit parameters. Its moments so far are carried over in float32."""
@@ -41,15 +43,16 @@ class Masters:
                 master.copy_(parameter)
 
     def _put(self) -> None:
-        for group in self._optimizer.param_groups:
-            group["params"] = [self._master(parameter) for parameter in group["params"]]
+        for optimizer in members(self._optimizer):
+            state = cast("dict[torch.Tensor, dict[str, Any]]", optimizer.state)
+            for group in optimizer.param_groups:
+                group["params"] = [self._master(parameter, state) for parameter in group["params"]]
 
-    def _master(self, parameter: torch.Tensor) -> torch.Tensor:
+    def _master(self, parameter: torch.Tensor, state: dict[torch.Tensor, dict[str, Any]]) -> torch.Tensor:
         if not is_narrow(parameter):
             return parameter
         master = parameter.detach().float().requires_grad_(parameter.requires_grad)
         self.pairs.append((parameter, master))
-        state = cast("dict[torch.Tensor, dict[str, Any]]", self._optimizer.state)
         if parameter in state:
             state[master] = {name: _wide(value) for name, value in state.pop(parameter).items()}
         return master

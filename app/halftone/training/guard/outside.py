@@ -16,6 +16,8 @@ from halftone.contract.training import Cause
 from halftone.training.guard.finite import waits
 from halftone.training.guard.networks import joined, state_tensors
 
+GONE: Final = "gone"
+"""Of a moment that was there after the step."""
 _SAMPLE: Final = 64
 """Numbers of each tensor that are held against those of before: what a write past the counters of versions changes."""
 
@@ -233,7 +235,7 @@ def _written(before: _Rows, after: _Rows, moved: set[str], other: set[Any]) -> l
 
 
 def _moments(before: _Rows, after: _Rows, names: Mapping[int, str], other: set[Any]) -> list[Interference]:
-    gone = [(names.get(key[0], key[1]), key[1], "gone") for key in before if key not in after]
+    gone = [(names.get(key[0], key[1]), key[1], GONE) for key in before if key not in after]
     changed = [
         (names.get(key[0], key[1]), key[1], "changed" if a.dtype == b.dtype else _spelled(b))
         for key, a, b in _pairs(before, after)

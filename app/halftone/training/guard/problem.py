@@ -10,7 +10,7 @@ from halftone.contract.training import Cause, TrainCure, Watched
 @dataclass(frozen=True)
 class Problem:
     """name: as people see it, of the module or parameter; network, module: to find a module by. cure: the one that its cause
-    asks for, where the optimizer alone can be cured.
+    asks for, where the optimizer alone can be cured. was, now: of a setting that cannot be.
     """
 
     cause: Cause
@@ -23,3 +23,5 @@ class Problem:
     peak: float | None = None
     further: tuple[str, ...] = ()
     cure: TrainCure = "none"
+    was: str = ""
+    now: str = ""

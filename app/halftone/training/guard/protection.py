@@ -1,12 +1,16 @@
 """The last good state: what is put back, bit by bit, when a step would have spoiled it."""
 
 import copy
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+
+from halftone.measure.stats import peak
+from halftone.training.guard.finite import plain
 
 Moments = dict[torch.Tensor, dict[str, Any]]
 
@@ -70,6 +74,16 @@ class LastGood:
                     now[name] = copy.deepcopy(value)
         for group, settings in zip(optimizer.param_groups, self._groups, strict=True):
             group.update(copy.deepcopy(settings))
+
+    @torch.no_grad()
+    def put_back_only(self, names: Sequence[str]) -> None:
+        """Of parameters or buffers these."""
+        for name in names:
+            _put(self._held[name], self._values[name])
+
+    def was_finite(self, tensor: torch.Tensor) -> bool:
+        """Whether one of them was finite when it was kept. Waits for the device."""
+        return math.isfinite(peak(plain(self.copy_of(tensor))))
 
     def copy_of(self, parameter: torch.Tensor) -> torch.Tensor:
         """One of the parameters as it was kept."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -12,22 +12,29 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from halftone.contract.training import Cause
-from halftone.engine.basics.tensors import peak_of, tensors_in
-from halftone.measure.probe import Probe, Reading, origin
+from halftone.engine.basics.tensors import map_tensors, peak_of, tensors_in
+from halftone.measure.probe import Probe, Reading, floating_outputs
 from halftone.training.guard.cures import WideRegion
+from halftone.training.guard.finite import looked_at, read
+from halftone.training.guard.kinds import NONE, Kinds, filled_kinds, kinds_in, mended
 from halftone.training.guard.networks import joined
 from halftone.training.guard.outside import surroundings
 from halftone.training.guard.randomness import TorchState, accelerators_of
 
 _LARGE: Final = 1e15
 """Numbers in float32 whose products come near its limit; infinity out of smaller ones is a division or a logarithm of nothing."""
+_POSITION: Final = "input {}"
+"""Name of an argument that is given by its place."""
+_MASK: Final[Kinds] = frozenset({"-inf"})
 _MOST: Final = 64
 """Calls of one step that are kept; further ones are not run again."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the way forward went wrong. name: as people see it; network, module: to find it; peak: in float32."""
+    """Where the way forward went wrong. name: as people see it; network, module: to find it; peak: in float32. reaches: whether
+    it is seen in what the network gives; else a loss may have taken it from inside.
+    """
 
     cause: Cause
     name: str
@@ -37,6 +44,7 @@ class Origin:
     dtype: torch.dtype | None = None
     peak: float | None = None
     further: tuple[str, ...] = ()
+    reaches: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,10 +72,13 @@ class Calls:
         for name, network in networks.items():
             note = cast("Any", partial(self._note, name))
             self._handles.append(network.register_forward_pre_hook(note, with_kwargs=True))
+            self._handles.append(network.register_forward_hook(self._gave))
+        self._arrived: list[torch.Tensor | float] = []
 
     def begin(self) -> None:
         """Forget the calls of the step before."""
         self._kept.clear()
+        self._arrived.clear()
 
     def remove(self) -> None:
         """Take the hooks off."""
@@ -85,6 +96,17 @@ class Calls:
                 name, args, kwargs, TorchState.now(self._accelerators), torch.get_autocast_dtype(device) if on else None, device
             )
         )
+
+    def _gave(self, _module: nn.Module, _args: object, output: object) -> None:
+        """Look at the gradient that comes back to what a network gave: the loss function made that one."""
+        if self.paused or not torch.is_grad_enabled():
+            return
+        for tensor in floating_outputs(output):
+            if tensor.requires_grad:
+                tensor.register_hook(self._came_back)
+
+    def _came_back(self, gradient: torch.Tensor) -> None:
+        self._arrived.append(looked_at(gradient))
 
     def fed(self) -> dict[str, Any]:
         """What the networks were called with in this step, by name; of several calls the first."""
@@ -118,47 +140,135 @@ class Calls:
         return {name for name, _ in network.named_parameters(remove_duplicate=False)}
 
     @torch.no_grad()
-    def origin(self) -> Origin | None:
-        """Runs the calls again until one goes wrong, and says where. None: all of them were finite."""
+    def origin(self, meant: Mapping[str, Kinds]) -> Origin | None:
+        """Runs the calls again until one gives bad numbers, and says where they came from; else where the first bad number
+        arose that is not seen from outside. None: all was finite. meant: what layers give on purpose.
+        """
         self.largest = 0.0
+        inside: Origin | None = None
         with self._quietly():
             for call in self._kept:
-                if (found := self._look(call)) is not None:
+                found = self._look(call, meant)
+                if found is not None and found.reaches:
                     return found
-        return None
+                inside = inside or found
+        return inside
 
     @torch.no_grad()
-    def only_masks(self, layers: Collection[str]) -> bool:
-        """Whether all that is not finite in the calls is -inf in these layers, and is so in float32 as well: scores that are
-        masked, which no number was too large for.
+    def same_when_wide(self, layers: Collection[str]) -> dict[str, Kinds] | None:
+        """What each layer gives that is not finite, where float32 gives the same: no number was too large for its type. None:
+        float32 gives something else, or these layers are not among those that were run.
         """
         with self._quietly():
             try:
-                narrow = [_masked_in(self._networks[call.network], call) for call in self._kept]
-                wide = [_masked_in(self._networks[call.network], call, wide=True) for call in self._kept]
+                narrow = [_kinds_made(self._networks[call.network], call) for call in self._kept]
+                wide = [_kinds_made(self._networks[call.network], call, wide=True) for call in self._kept]
             except (RuntimeError, TypeError, ValueError):
-                return False  # it does not run in float32
-        found = {name for names in narrow for name in names or ()}
-        return None not in narrow and narrow == wide and found >= set(layers)
+                return None  # it does not run in float32
+        found: dict[str, Kinds] = {}
+        for made in narrow:
+            found |= {name: found.get(name, NONE) | kinds for name, kinds in made.items()}
+        return found if narrow == wide and found.keys() >= set(layers) else None
 
-    def _look(self, call: _Call) -> Origin | None:
-        bad = _bad_input(call)
-        if bad:
-            return Origin("data-nonfinite", joined(call.network, bad), call.network)
+    def overflowed_back(self, *, infinite: bool) -> bool:
+        """Whether the way back went wrong only since a number passed the limit of a 16-bit type. infinite: whether a gradient
+        holds infinity. Makes the way back through the calls again, with gradients of the size of those that came from the loss.
+        """
+        arrived = [*read([one for one in self._arrived if isinstance(one, torch.Tensor)])]
+        arrived += [one for one in self._arrived if isinstance(one, float)]
+        if not all(map(math.isfinite, arrived)):
+            return not any(map(math.isnan, arrived))  # infinity passed the limit where it was cast; NaN the loss function made
+        size = max(arrived, default=1.0) or 1.0
+        with self._quietly():
+            try:
+                if not all(self._returns_finite(call, size, wide=True) for call in self._kept):
+                    return False
+                alone = all(self._returns_finite(call, size, wide=False) for call in self._kept)
+            except (RuntimeError, TypeError, ValueError):
+                return True  # it cannot be made again (a checkpoint that wants the whole way back, too little memory)
+        return infinite or not alone
+
+    def _returns_finite(self, call: _Call, size: float, *, wide: bool) -> bool:
         network = self._networks[call.network]
+        region = WideRegion(network, torch.float32, whole=True) if wide else None
+        try:
+            with torch.enable_grad():
+                made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
+                trained = [p for p in network.parameters() if p.requires_grad]
+                back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
+                found: Sequence[torch.Tensor | None] = ()
+                if made and trained:
+                    found = torch.autograd.grad(made, trained, back, allow_unused=True)
+        finally:
+            if region is not None:
+                region.remove()
+        return all(math.isfinite(peak_of(gradient)) for gradient in found if gradient is not None)
+
+    def _look(self, call: _Call, meant: Mapping[str, Kinds]) -> Origin | None:
+        network = self._networks[call.network]
+        left = kinds_in(_run(network, call)) - meant.get(call.network, NONE)
+        bad = _bad_inputs(call)
+        if bad:
+            clean = _with_mended(call, bad)
+            if left - kinds_in(_run(network, clean)):
+                name = next((one for one in bad if left - kinds_in(_run(network, _with_mended(call, [one])))), bad[0])
+                return Origin("data-nonfinite", joined(call.network, name), call.network)
+            call = clean  # a mask, or numbers that are missing and filled in
         with Probe(network, call.network, scores=False) as probe:
             _run(network, call)
         readings = probe.readings()
-        broken = next((r for r in readings if not r.weights_finite), None)
-        if broken is not None:
-            name = _bad_weight(network, broken.module)
-            return Origin("weights-nonfinite", joined(call.network, name), call.network, broken.module, broken.kind)
-        found = origin(readings)
-        if found is None:
+        failed = sorted((r for r in readings if r.failed_at is not None and r.inputs_finite), key=lambda r: r.failed_at or 0)
+        failed = [r for r in failed if not r.weights_finite or self._is_news(call, r, meant)]
+        if not failed and bad:  # the gradients may tell of it, if what the network gives does not
+            return Origin("data-nonfinite", joined(call.network, bad[0]), call.network, reaches=False)
+        if not failed:
             self.largest = max(self.largest, *(reading.peak for reading in readings))
             return None
+        found = self._culprit(call, failed, left) or failed[0]
+        if bad_weight := _bad_weight(network, found.module, {r.module for r in readings if r.finite}):
+            name = joined(call.network, bad_weight)
+            return Origin("weights-nonfinite", name, call.network, found.module, found.kind, reaches=bool(left))
         further = [joined(call.network, r.module) for r in readings if not r.finite and r.module != found.module]
-        return self._judged(call, found, tuple(further))
+        return replace(self._judged(call, found, tuple(further)), reaches=bool(left))
+
+    def _is_news(self, call: _Call, reading: Reading, meant: Mapping[str, Kinds]) -> bool:
+        """Whether a module that failed gave more than it gives on purpose."""
+        known = meant.get(joined(call.network, reading.module))
+        return known is None or bool(self._when_mended(call, reading.module)[0] - known)
+
+    def _culprit(self, call: _Call, failed: Sequence[Reading], left: Kinds) -> Reading | None:
+        """Of several that failed on their own, the first without which what the network gives gets better: what a mask makes, the
+        layers behind it take away again. Modules that hold another one come after those inside.
+        """
+        inner = [r for r in failed if not any(_holds(r.module, other.module) for other in failed)]
+        if len(failed) == 1 or not left:
+            return inner[0]
+        made: list[Kinds] = []
+        for reading in inner:
+            seen, given = self._when_mended(call, reading.module)
+            if left - given:
+                return reading
+            made.append(seen)
+        if any(kinds - {"-inf"} for kinds in made):
+            return None
+        outer = (r for r in failed if r not in inner)
+        return next((r for r in outer if left - self._when_mended(call, r.module)[1]), None)
+
+    def _when_mended(self, call: _Call, module: str) -> tuple[Kinds, Kinds]:
+        """(what a module gives that is not finite, what its network gives when that is made finite)."""
+        network = self._networks[call.network]
+        seen: list[Kinds] = []
+
+        def mend(_module: nn.Module, _args: object, output: Any) -> Any:
+            seen.append(kinds_in(output))
+            return map_tensors(output, mended)
+
+        handle = network.get_submodule(module).register_forward_hook(mend)
+        try:
+            given = kinds_in(_run(network, call))
+        finally:
+            handle.remove()
+        return NONE.union(*seen), given
 
     def _judged(self, call: _Call, found: Reading, further: tuple[str, ...]) -> Origin:
         network = self._networks[call.network]
@@ -191,27 +301,22 @@ class Calls:
             state.put_back()
 
 
-def _run(network: nn.Module, call: _Call) -> None:
+def _run(network: nn.Module, call: _Call) -> Any:
     call.random.put_back()
     if call.autocast is None:
-        network(*call.args, **call.kwargs)
-        return
+        return network(*call.args, **call.kwargs)
     with torch.autocast(call.device, dtype=call.autocast):
-        network(*call.args, **call.kwargs)
+        return network(*call.args, **call.kwargs)
 
 
-def _masked_in(network: nn.Module, call: _Call, *, wide: bool = False) -> set[str] | None:
-    """Modules that give -inf, by name; None where one gives another number that is not finite."""
-    found: set[str] = set()
-    bad: list[str] = []
+def _kinds_made(network: nn.Module, call: _Call, *, wide: bool = False) -> dict[str, Kinds]:
+    """What modules give that is not finite, by name."""
+    found: dict[str, Kinds] = {}
 
     def note(name: str, _module: nn.Module, _args: object, output: object) -> None:
-        for tensor in tensors_in(output):
-            infinite = tensor == -math.inf
-            if bool(infinite.any()):
-                found.add(joined(call.network, name))
-            if not bool((infinite | torch.isfinite(tensor)).all()):
-                bad.append(name)
+        if kinds := filled_kinds(list(floating_outputs(output))):
+            place = joined(call.network, name)
+            found[place] = found.get(place, NONE) | kinds
 
     region = WideRegion(network, torch.float32, whole=True) if wide else None
     handles = [part.register_forward_hook(cast("Any", partial(note, name))) for name, part in network.named_modules()]
@@ -222,24 +327,44 @@ def _masked_in(network: nn.Module, call: _Call, *, wide: bool = False) -> set[st
             handle.remove()
         if region is not None:
             region.remove()
-    return None if bad else found
+    return found
 
 
-def _bad_input(call: _Call) -> str:
-    """Name of an argument that is not finite; a mask may hold -inf."""
-    return next((name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))), "")
+def _holds(outer: str, inner: str) -> bool:
+    """Whether a module is inside another one, by their names."""
+    return outer != inner and (not outer or inner.startswith(f"{outer}."))
+
+
+def _bad_inputs(call: _Call) -> list[str]:
+    """Names of arguments that are not finite."""
+    return [name for name, value in _arguments(call).items() if not math.isfinite(peak_of(value))]
+
+
+def _with_mended(call: _Call, names: Collection[str]) -> _Call:
+    """The call with these arguments made finite."""
+    args = [
+        map_tensors(value, mended) if _POSITION.format(place + 1) in names else value for place, value in enumerate(call.args)
+    ]
+    kwargs = {name: map_tensors(value, mended) if name in names else value for name, value in call.kwargs.items()}
+    return replace(call, args=tuple(args), kwargs=kwargs)
 
 
 def _arguments(call: _Call) -> dict[str, Any]:
     """By name, masks left out: they hold -inf on purpose."""
-    named = {**{f"input {place + 1}": value for place, value in enumerate(call.args)}, **call.kwargs}
+    named = {**{_POSITION.format(place + 1): value for place, value in enumerate(call.args)}, **call.kwargs}
     return {name: value for name, value in named.items() if "mask" not in name}
 
 
-def _bad_weight(network: nn.Module, module: str) -> str:
+def _bad_weight(network: nn.Module, module: str, sound: Collection[str]) -> str:
+    """Name of a parameter of a module that is not finite, or of a buffer; a buffer may be a mask of -inf. "": none is. sound:
+    modules that gave finite numbers: what they hold did no harm.
+    """
     found = network.get_submodule(module)
-    bad = next((name for name, p in found.named_parameters() if not math.isfinite(peak_of(p.detach()))), "")
-    return joined(module, bad)
+    held = {joined(module, name): (p, NONE) for name, p in found.named_parameters()}
+    held |= {joined(module, name): (buffer, _MASK) for name, buffer in found.named_buffers()}
+    return next(
+        (name for name, (t, fine) in held.items() if name.rpartition(".")[0] not in sound and kinds_in(t.detach()) - fine), ""
+    )
 
 
 def _computes_in(network: nn.Module, module: nn.Module, call: _Call) -> torch.dtype:

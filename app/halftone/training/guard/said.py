@@ -4,15 +4,19 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.training import Caught, Deed, Omen, Remedy
+from halftone.contract.training import Caught, Cause, Deed, Omen, Remedy
 from halftone.health.training_words import CURES, omen_words, remedy_words, why_words
 
 _DID: Final[dict[Deed, str]] = {
     "warned": "It was noted, and nothing was changed.",
-    "skipped": "The step was left out before it touched the weights.",
+    "skipped": "{0}he step was left out before it touched the weights.",
     "repeated": "The step was made again and was good; what helped: {0}.",
     "restored": "What was changed is as it had been, and training goes on.",
     "stopped": "Training ends{0}; the weights are those after the last good step.",
+}
+_RESTORED: Final[dict[Cause, str]] = {
+    "gradient-outside": "What was gathered was thrown away, and training goes on.",
+    "buffer-nonfinite": "It was put back to its last good value, and training goes on.",
 }
 _THE_SCRIPTS: Final[frozenset[Remedy]] = frozenset({"bfloat16", "normalise", "mend-file"})
 """Remedies that no guard can put in force."""
@@ -24,12 +28,29 @@ def told(caught: Caught) -> str:
     """One finding, in one line."""
     why = why_words(msgspec.structs.replace(caught, name=caught.name or _WHOLE, items=()))[0].text()
     exact = f" [{caught.name}]" if caught.name and caught.name not in why else ""
-    did = _DID[caught.did].format(_tries(caught.tries) if caught.did == "stopped" else CURES[caught.cure].text())
+    did = _DID[caught.did].format(_tail(caught))
+    if caught.did == "restored":
+        did = _RESTORED.get(caught.cause, did)
     if caught.restored_to is not None and caught.restored_to < caught.step - 1:
         did = f"The weights are those after step {caught.restored_to} again: the steps since are lost."
     fed = f" It was fed with {', '.join(caught.items)}." if caught.items else ""
     why = why if caught.name else why[:1].upper() + why[1:]
     return f"step {caught.step}: {why}{exact}{fed} {did}"
+
+
+def _tail(caught: Caught) -> str:
+    """What belongs into the sentence of what was done."""
+    match caught.did:
+        case "stopped" if caught.in_a_row > 1:
+            repeated = {0: "", 1: ", the last one repeated once"}
+            tried = repeated.get(caught.tries, f", the last one repeated {caught.tries} times")
+            return f" after {caught.in_a_row} bad steps in a row{tried}"
+        case "stopped":
+            return _tries(caught.tries)
+        case "skipped":
+            return f"No cure helped in {caught.tries} {'try' if caught.tries == 1 else 'tries'}, so t" if caught.tries else "T"
+        case _:
+            return CURES[caught.cure].text()
 
 
 def _tries(count: int) -> str:

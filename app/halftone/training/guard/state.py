@@ -1,15 +1,28 @@
 """The good state of a training: what is kept of it, how much that costs, and how it comes back."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import torch
 from torch import nn
 
-from halftone.training.guard.finite import read
+from halftone.training.guard.finite import bad_among, read
 from halftone.training.guard.masters import Masters
-from halftone.training.guard.networks import named_buffers, optimized
+from halftone.training.guard.networks import named_buffers, optimized, state_tensors
 from halftone.training.guard.protection import HostRing, LastGood
-from halftone.training.guard.update import BadUpdate, Judged, impossible_rate, judged, needs_copy, update_is_safe, verdict
+from halftone.training.guard.update import (
+    BadUpdate,
+    Judged,
+    impossible_rate,
+    is_bad_moment,
+    judged,
+    needs_copy,
+    update_is_safe,
+    verdict,
+)
+
+_LOOKED_AT: Final = 2**16
+"""Numbers of a buffer that is read after each pass."""
 
 
 class GoodState:
@@ -36,13 +49,14 @@ class GoodState:
         self.trained = {names[id(p)]: p for _, p in optimized(optimizer)}
         self._buffers = named_buffers(networks)
         self._running = LastGood(self._buffers, None)
+        self._meant: set[str] = set()
         self.exact = needs_copy(optimizer)
         self._last = LastGood(self.trained, optimizer) if self.exact else None
         self._once: LastGood | None = None
         self._host = every, keep
         self._ring = self._new_ring()
         self._sizes: dict[str, float] = {}
-        self._given = len(self.trained)
+        self._given = [id(parameter) for _, parameter in optimized(optimizer)]
         self.masters: Masters | None = None
 
     @property
@@ -55,12 +69,20 @@ class GoodState:
         """Bytes of the states on the host."""
         return self._ring.memory
 
+    def name_of(self, parameter: torch.Tensor) -> str:
+        """The name of a parameter, or of the one that it is a master of."""
+        return self._names.get(id(parameter), "parameter")
+
+    def named(self, name: str) -> torch.Tensor | None:
+        """What the optimizer changes under this name."""
+        return next((p for _, p in optimized(self._optimizer) if self._names.get(id(p)) == name), None)
+
     def follow(self) -> dict[str, torch.Tensor]:
         """What the script gave the optimizer since is kept and judged from now on. Gives what had no name yet, by its new one."""
         now = [parameter for _, parameter in optimized(self._optimizer)]
-        if len(now) == self._given:
+        if (given := list(map(id, now))) == self._given:
             return {}
-        self._given = len(now)
+        self._given = given
         fresh = {f"parameter {len(self._names) + place}": p for place, p in enumerate(p for p in now if id(p) not in self._names)}
         self._names |= {id(parameter): name for name, parameter in fresh.items()}
         masters = {id(master) for _, master in self.masters.pairs} if self.masters is not None else set[int]()
@@ -129,6 +151,11 @@ class GoodState:
         self._sizes.clear()
         self._keep()
 
+    def declare(self) -> None:
+        """The script declares what stands there now as meant: older states would undo it."""
+        self.take_over()
+        self._ring.begin_at(self.steps)
+
     def _keep(self) -> None:
         self._running.keep()
         if self._last is not None:
@@ -139,6 +166,30 @@ class GoodState:
         if self.masters is not None:
             self.masters.read()
         self.keep()
+
+    def spoiled(self) -> list[str]:
+        """Parameters that hold bad numbers, or whose moments do, and did not when the state was kept. Waits for the device."""
+        bad = [name for name in bad_among(self.trained) if self._last is None or self._last.was_finite(self.trained[name])]
+        return [*bad, *(self._names[id(p)] for p, name, value in state_tensors(self._optimizer) if is_bad_moment(name, value))]
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """Running means and the like that are looked at after each pass: large ones are tables, and hold what they held."""
+        return {
+            name: buffer
+            for name, buffer in self._buffers.items()
+            if buffer.is_floating_point() and buffer.numel() <= _LOOKED_AT and name not in self._meant
+        }
+
+    def bad_buffers(self, names: Sequence[str]) -> list[str]:
+        """Which of these hold numbers that are bad and were not before the pass. What was bad then is meant."""
+        bad = bad_among({name: self._buffers[name] for name in names})
+        fresh = [name for name in bad if self._running.was_finite(self._buffers[name])]
+        self._meant |= set(bad) - set(fresh)
+        return fresh
+
+    def put_buffers_back(self, names: Sequence[str]) -> None:
+        """These as they were before the pass."""
+        self._running.put_back_only(names)
 
     def running_means(self) -> LastGood:
         """A copy of running means and the like as they are now."""

@@ -11,6 +11,7 @@ from halftone.contract.training import Cause, TrainCure
 from halftone.measure.stats import peak
 from halftone.training.guard.finite import bad_among, norm, norms
 from halftone.training.guard.networks import optimized, state_tensors
+from halftone.training.guard.optimizers import members
 from halftone.training.guard.protection import LastGood, bytes_of
 
 EPSILON: Final = 1e-4
@@ -25,9 +26,15 @@ SAFE_GRADIENT: Final = 1e15
 _ELEMENTWISE: Final = frozenset({"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad"})
 
 
+_SQUARES: Final = ("exp_avg_sq", "square_avg", "exp_inf", "acc_delta", "row_var", "col_var")
+"""In names of moments that are made of squares or magnitudes: none is ever below zero."""
+
+
 @dataclass(frozen=True)
 class BadUpdate:
-    """Why the optimizer's step was put back. name: the first parameter that it would have spoiled."""
+    """Why the optimizer's step was put back. name: the first parameter that it would have spoiled; now: of a setting that cannot
+    be, its value.
+    """
 
     cause: Cause
     name: str
@@ -35,6 +42,7 @@ class BadUpdate:
     peak: float | None
     cure: TrainCure
     further: tuple[str, ...] = ()
+    now: str = ""
 
 
 def needs_copy(optimizer: torch.optim.Optimizer) -> bool:
@@ -42,7 +50,8 @@ def needs_copy(optimizer: torch.optim.Optimizer) -> bool:
     trained = [parameter for _, parameter in optimized(optimizer)]
     if bytes_of(trained) <= ALWAYS_COPIED or any(map(_is_narrow, trained)):
         return True
-    return type(optimizer).__name__ not in _ELEMENTWISE or not all(map(_settings_are_sound, optimizer.param_groups))
+    elementwise = all(type(one).__name__ in _ELEMENTWISE for one in members(optimizer))
+    return not elementwise or not all(map(_settings_are_sound, optimizer.param_groups))
 
 
 def _is_narrow(parameter: torch.Tensor) -> bool:
@@ -69,9 +78,27 @@ def impossible_rate(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) 
         trained = [p for p in group["params"] if p.is_floating_point()]
         beyond = [p for p in trained if not rate <= torch.finfo(p.dtype).max]
         if beyond:
-            name = names[id(beyond[0])]
-            return BadUpdate("learning-rate", name, beyond[0].dtype, None, "none", tuple(names[id(p)] for p in beyond[1:9]))
+            name, further = names[id(beyond[0])], tuple(names[id(p)] for p in beyond[1:9])
+            return BadUpdate("learning-rate", name, beyond[0].dtype, None, "none", further, now=_rate_text(rate))
     return None
+
+
+def _rate_text(rate: float) -> str:
+    if math.isnan(rate):
+        return "NaN"
+    return "infinite" if math.isinf(rate) else f"{rate:g}"
+
+
+def is_bad_moment(name: str, value: torch.Tensor) -> bool:
+    """Whether a moment is not finite, or is a mean of squares below zero, whose root is NaN. Waits for the device."""
+    if not math.isfinite(peak(value)):
+        return True
+    return _below_zero(name, value)
+
+
+def _below_zero(name: str, value: torch.Tensor) -> bool:
+    squares = any(word in name for word in _SQUARES) and value.is_floating_point() and value.numel() > 0
+    return squares and float(value.detach().amin()) < 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +124,7 @@ def verdict(
     parameters after the last good step, as far as known; brought up to date when this one is good.
     """
     trained = what.trained
-    if not all(map(math.isfinite, found)) and (bad := _bad(trained, what.moments)):
+    if not all(map(math.isfinite, found)) and (bad := _bad(what, before)):
         return _spoiled(before, optimizer, trained, bad)
     now = {name: length / math.sqrt(max(p.numel(), 1)) for (name, p), length in zip(trained.items(), found, strict=False)}
     large = [name for name, size in now.items() if size > _LARGE]
@@ -113,9 +140,12 @@ def _root_mean_square(parameter: torch.Tensor) -> float:
     return float(norm(parameter)) / math.sqrt(max(parameter.numel(), 1))
 
 
-def _bad(trained: Mapping[str, torch.Tensor], moments: Mapping[tuple[str, str], torch.Tensor]) -> list[str]:
-    """Parameters that hold bad numbers, or whose moments do."""
-    return list(dict.fromkeys([*bad_among(trained), *(name for name, _ in bad_among(moments))]))
+def _bad(what: Judged, before: LastGood) -> list[str]:
+    """Parameters that hold bad numbers, or whose moments do. Of one that was bad before the step nothing is made: it is not
+    used, or its gradients would be bad too.
+    """
+    weights = [name for name in bad_among(what.trained) if before.was_finite(what.trained[name])]
+    return list(dict.fromkeys([*weights, *(name for name, _ in bad_among(what.moments))]))
 
 
 def _spoiled(
@@ -124,19 +154,22 @@ def _spoiled(
     first = trained[bad[0]]
     group = next(g for g in optimizer.param_groups if any(p is first for p in g["params"]))
     kept = before.moments(first)
-    cause, cure = _cause(first, group, kept)
+    cause, cure = _cause(first, group, kept, optimizer.state.get(first, {}))
     return BadUpdate(cause, bad[0], first.dtype, _largest(first.grad), cure, tuple(bad[1:9]))
 
 
-def _cause(parameter: torch.Tensor, group: Mapping[str, Any], kept: Mapping[str, Any]) -> tuple[Cause, TrainCure]:
-    """Of an update that made bad numbers of finite gradients and finite weights. kept: the moments before it."""
-    if any(isinstance(value, torch.Tensor) and not math.isfinite(peak(value)) for value in kept.values()):
+def _cause(
+    parameter: torch.Tensor, group: Mapping[str, Any], kept: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[Cause, TrainCure]:
+    """Of an update that made bad numbers of finite gradients and finite weights. kept: the moments of the last good state; now:
+    those that the update made.
+    """
+    if any(isinstance(value, torch.Tensor) and is_bad_moment(name, value) for name, value in kept.items()):
         return "optimizer-state", "none"
+    if any(isinstance(value, torch.Tensor) and _below_zero(name, value) for name, value in now.items()):
+        return "optimizer-state", "put-back"  # other code wrote there, and nobody saw it
     if not math.isfinite(float(group.get("lr", 0.0))) or abs(float(group.get("lr", 0.0))) > 1e4:
         return "learning-rate", "none"
-    second = kept.get("exp_avg_sq")
-    if isinstance(second, torch.Tensor) and second.numel() and float(second.detach().min()) < 0:
-        return "optimizer-state", "none"
     narrow = parameter.element_size() < 4
     epsilon = group.get("eps")
     if isinstance(epsilon, (int, float)) and float(torch.tensor(float(epsilon), dtype=parameter.dtype)) == 0.0:

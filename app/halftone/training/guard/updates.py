@@ -8,6 +8,7 @@ before the update.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,7 @@ from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
 from halftone.training.guard.finite import bad_among, plain, waits
 from halftone.training.guard.networks import optimized
+from halftone.training.guard.optimizers import kind_of
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import SAFE_GRADIENT, BadUpdate, Judged, skips_when_told
@@ -63,6 +65,10 @@ class Updates:
         self._cures = cures
         self.scheduler = scheduler
         self.clip = clip
+        self.loss = 0.0
+        """Of this step: one kind of schedule wants to know it."""
+        self._rates: list[Any] = []
+        self._rates = self._rates_now()
         self._clipped = False
 
     def trained(self) -> list[torch.Tensor]:
@@ -80,7 +86,7 @@ class Updates:
 
     def bad(self) -> list[str]:
         """Which gradients that the optimizer uses are not finite."""
-        return bad_among({f"parameter {place}": p.grad for place, p in enumerate(self.trained()) if p.grad is not None})
+        return bad_among({self._good.name_of(p): p.grad for p in self.trained() if p.grad is not None})
 
     def prepare(self) -> torch.Tensor:
         """Gradients handed to masters and unscaled. Gives their norm, by torch's own function, so that what is clipped with it is
@@ -145,16 +151,44 @@ class Updates:
             self._good.undo()
             if not self._cures or tries == _UPDATES or not self._curing.cure_optimizer(problem, self._good):
                 self._close()
+                if problem.cause == "learning-rate" and self.scheduler is not None:
+                    self._pass_rate()
                 return first, tries, False
             if self._good.masters is not None:
                 self._good.masters.hand_over()
             tries += 1
             problem = self._stepped()
         self._close()
-        if self.scheduler is not None:
-            self.scheduler.step()
+        self._next_rate()
+        self._rates = self._rates_now()
         self._good.accept()
         return first, tries, True
+
+    def _rates_now(self) -> list[float]:
+        """Of each group, as it is where that can be; of one that lies on an accelerator not, since to read it would wait."""
+        rates = [group.get("lr", 0.0) for group in self._optimizer.param_groups]
+        before = [*self._rates, *rates[len(self._rates) :]]
+        return [
+            old if isinstance(rate, torch.Tensor) or not math.isfinite(rate) else rate
+            for rate, old in zip(rates, before, strict=False)
+        ]
+
+    def _next_rate(self) -> None:
+        if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            self.scheduler.step(self.loss)
+        elif self.scheduler is not None:
+            self.scheduler.step()
+
+    def _pass_rate(self) -> None:
+        """A schedule gave a rate that no step can be made with: it goes on with the next one, from the last good one where it
+        counts from there.
+        """
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=False):
+            if not math.isfinite(float(group["lr"])):
+                group["lr"] = rate
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of the very first step: torch wants the optimizer to step before
+            self._next_rate()
 
     def _clip(self, total: torch.Tensor) -> None:
         if self.clip is not None and not self._clipped:
@@ -173,12 +207,21 @@ class Updates:
             bad.cause,
             "optimizer",
             bad.name,
-            kind=type(self._optimizer).__name__,
+            kind=kind_of(self._optimizer, self._good.named(bad.name)),
             dtype=bad.dtype,
             peak=bad.peak,
             further=bad.further,
             cure=bad.cure,
+            was=self._rate_before(bad),
+            now=bad.now,
         )
+
+    def _rate_before(self, bad: BadUpdate) -> str:
+        if not bad.now:
+            return ""
+        held = zip(self._optimizer.param_groups, self._rates, strict=False)
+        parameter = self._good.named(bad.name)
+        return next((f"{float(rate):g}" for group, rate in held if any(p is parameter for p in group["params"])), "")
 
     def _step(self, hold: torch.Tensor | None) -> None:
         """hold: not zero where the optimizer shall leave all as it is."""

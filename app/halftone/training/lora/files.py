@@ -24,7 +24,10 @@ from halftone.training.lora.network import LoraNetwork, diffusers_names, kohya_n
 RUN: Final = "run.json"
 STATE: Final = "state.safetensors"
 CACHE: Final = "cache"
-_FREE: Final = ("model", "pictures", "output", "name", "device", "save_every", "test_every", "test_prompt", "test_seed", "guard")
+_FREE: Final = (
+    "model", "pictures", "output", "name", "device",
+    "save_every", "test_every", "test_prompt", "test_seed", "guard", "stop_after",
+)  # fmt: skip
 """What may be another when a run goes on: none of it changes a weight (a model that moved is known by its fingerprint)."""
 _VERSIONS: Final = {"stable-diffusion-v1": "sd_v1", "stable-diffusion-xl-v1-base": "sdxl_base_v1-0"}
 _MIXED: Final[dict[DType, str]] = {"float16": "fp16", "bfloat16": "bf16", "float32": "no"}

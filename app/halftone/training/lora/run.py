@@ -378,6 +378,7 @@ class Training:
             scheduler=self._schedule,
             clip=clip,
             accumulate=config.accumulate,
+            stop_after=config.stop_after,
             tell=self._tell,
         )
 
