@@ -263,7 +263,7 @@ def _typed(text: str) -> OptionValue:
 
 
 _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
-    ("negative", str, ("--negative", "--negative-prompt"), "What to leave out."),
+    ("negative", str, ("--negative", "--negative-prompt"), 'What to leave out. "" encodes an empty one.'),
     ("steps", int, ("--steps",), "Denoising steps."),
     ("width", int, ("--width",), "Pixels, a multiple of 8."),
     ("height", int, ("--height",), "Pixels, a multiple of 8."),

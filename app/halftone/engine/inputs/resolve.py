@@ -46,6 +46,8 @@ NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined", "KandinskyImg2Img
 """Their inpainting needs a decoder that was trained for it."""
 _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
+_BY_TWO_CALLS: Final = "true_cfg_scale"
+"""Of a pipeline that is guided only where it is given a negative prompt too."""
 _OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
 
 _KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
@@ -200,7 +202,7 @@ def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     accepted = _parameters(pipe)
     guidance = next((name for name in _guidances(pipe) if name in accepted), "")
     wanted: dict[str, Any] = {"prompt": inputs.prompt, "negative_prompt": inputs.negative, guidance: inputs.guidance}
-    if guidance == "true_cfg_scale" and wanted["negative_prompt"] is None:
+    if guidance == _BY_TWO_CALLS and inputs.negative is None and inputs.guidance is not None:
         wanted["negative_prompt"] = " "  # it is not guided at all without one
     return {name: value for name, value in wanted.items() if name in accepted}
 
@@ -211,7 +213,7 @@ def _guidances(pipe: Any) -> tuple[str, ...]:
     real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
     if type(pipe).__name__.startswith("HunyuanImage") and getattr(config, "guidance_embeds", False):
         return ("distilled_guidance_scale",)
-    return ("true_cfg_scale",) if real else _GUIDANCES
+    return (_BY_TWO_CALLS,) if real else _GUIDANCES
 
 
 def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
@@ -222,7 +224,16 @@ def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
         (inputs.negative is not None, "negative_prompt" in heeded, "Negative prompt: this model reads none."),
         (inputs.guidance is not None, any("scale" in name for name in heeded), "Guidance: this model takes none."),
     ]
-    return [said for asked, taken, said in given if asked and not taken]
+    return [said for asked, taken, said in given if asked and not taken] + _guided_by_two_calls(pipe, inputs)
+
+
+def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[str]:
+    """What is said of a model that is guided only beside a negative prompt, where there is none."""
+    if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
+        return []
+    if inputs.guidance is None:
+        return ["Guidance: none, because this model is guided only with a negative prompt or a guidance that is asked for."]
+    return ["Negative prompt: a space, because this model is guided only with one."]
 
 
 def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
@@ -338,6 +349,7 @@ def resolve(
         image=request.image,
         mask=request.mask,
         start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),
+        empty_negative=request.empty_negative,
         variation_seed=variation,
         variation_strength=request.variation_strength,
         seed_size=request.seed_size,

@@ -29,7 +29,7 @@ from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weigh
 from halftone.engine.inputs.resolve import pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
-from halftone.engine.inputs.wanted import Inputs, of_request
+from halftone.engine.inputs.wanted import Inputs, negative_of, of_request
 from halftone.engine.loading.compiling import Compiling
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_plan, merged
@@ -41,7 +41,7 @@ from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, d
 from halftone.engine.making.refusal import refusal
 from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight
-from halftone.engine.sampling.frames import all_frames, frames_in
+from halftone.engine.sampling.frames import OUTPUT, all_frames, frames_in
 from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.latents import read_latents
@@ -230,7 +230,7 @@ class Generation:
     def _speak(self, picture: Picture) -> None:
         """Styles and draws give each picture its own words."""
         picture.words = prompt, negative = spoken(self._request, picture.seed)
-        self._inputs = replace(self._inputs, prompt=prompt, negative=negative or None)
+        self._inputs = replace(self._inputs, prompt=prompt, negative=negative_of(negative, empty=self._request.empty_negative))
         self._arguments = with_prompts(self._loaded.pipe, self._arguments, self._inputs)
         self._guard.flight.read_anew()
         self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
@@ -263,7 +263,7 @@ class Generation:
             generator = self._generator()
             try:
                 with varied_noise(self._loaded.pipe, self._variation()):
-                    result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
+                    result = flight.run({**self._arguments, "output_type": OUTPUT}, generator, resume, entering)
             except (TypeError, ValueError, AssertionError) as error:
                 told = refusal(error, self._loaded, self._request, self._resolved.steps)
                 if told is error:
