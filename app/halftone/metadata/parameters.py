@@ -199,7 +199,7 @@ def without_places(one: IpAdapter) -> IpAdapter:
     return msgspec.structs.replace(one, path=one.name, images=tuple(map(_last, one.images)))
 
 
-_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory", "shortages", "cut_short", "ran")
+_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory", "shortages", "cut_short", "ran", "computed")
 """What is of the moment, not of the picture: where it lay, which of a batch it was, what time and memory it took."""
 
 

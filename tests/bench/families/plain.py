@@ -122,9 +122,7 @@ def plain_pipeline(folder: Path, task: Task, parts: Mapping[str, Any]) -> Any:
     return own
 
 
-def arguments(
-    pipe: Any, prompt: str, case: Case, task: Task, negative: str | None, given: tuple[Path, Path]
-) -> dict[str, Any]:
+def arguments(pipe: Any, prompt: str, case: Case, task: Task, negative: str | None, given: tuple[Path, Path]) -> dict[str, Any]:
     """Only what the pipeline knows; a negative prompt that is absent is not named at all."""
     wanted: dict[str, Any] = {
         "prompt": prompt,
@@ -164,4 +162,3 @@ def decibels(made: Frames, wanted: Frames, seen: NDArray[np.bool_]) -> float:
     """Peak signal to noise over all frames. seen: (height, width), where they are compared."""
     off = float(((made.astype(np.float64) - wanted)[:, seen] ** 2).mean())
     return SAME if off == 0 else 10 * float(np.log10(255**2 / off))
-

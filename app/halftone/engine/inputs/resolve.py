@@ -4,7 +4,7 @@ import inspect
 import math
 import secrets
 import traceback
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -13,6 +13,7 @@ import diffusers
 from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
@@ -26,6 +27,7 @@ from halftone.engine.sampling.samplers import sampler_name
 from halftone.health.requests import FIELDS, check_multiple
 from halftone.library.options import Kind
 from halftone.library.prompt_syntax import notes, plain
+from halftone.library.resolution_bins import BINNING, computed_size
 from halftone.library.spoken import spoken
 from halftone.metadata.given import picture_size, read_picture
 
@@ -290,6 +292,11 @@ def size_multiple(pipe: Any) -> int:
     return max(8, scale * int(getattr(pipe, "patch_size", 1) or 1), int(own.get("vae_scale_factor", 8)))
 
 
+def bins(pipe: Any, options: Mapping[str, OptionValue]) -> bool:
+    """Whether the pipeline computes a size of its own table in the place of the one that is asked for."""
+    return bool(options.get(BINNING, _default(pipe, BINNING, False)))
+
+
 def _default(pipe: Any, name: str, fallback: Any) -> Any:
     parameter = _parameters(pipe).get(name)
     usable = parameter is not None and isinstance(parameter.default, (int, float))
@@ -317,7 +324,7 @@ def resolve(
         why.append("Steps: the pipeline's own default.")
     if request.sampler is None:
         why.append("Sampler: the model's own.")
-    why += _unheeded(pipe, inputs)
+    why += [*_unheeded(pipe, inputs), *_binned(facts, inputs)]
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
@@ -357,6 +364,15 @@ def resolve(
         written=request.prompt if prompt != request.prompt else "",
         written_negative=request.negative if negative != request.negative else "",
     )
+
+
+def _binned(facts: ModelFacts, inputs: Inputs) -> list[str]:
+    """What is said where the model computes another size than the one that was asked for."""
+    asked = inputs.width or facts.native_width, inputs.height or facts.native_height
+    width, height = computed_size(facts, asked, inputs.options)
+    if (width, height) == asked or inputs.image is not None:
+        return []
+    return [f"Size: this model computes {width} × {height}; the picture is scaled and cropped to {asked[0]} × {asked[1]}."]
 
 
 def _seed(wanted: int | None, name: str, why: list[str]) -> int:

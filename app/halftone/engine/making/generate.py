@@ -26,7 +26,7 @@ from halftone.engine.curing.recover import ASSUMED, Recovery, only
 from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
-from halftone.engine.inputs.resolve import pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
+from halftone.engine.inputs.resolve import bins, pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
 from halftone.engine.inputs.wanted import Inputs, negative_of, of_request
@@ -55,6 +55,7 @@ from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
 from halftone.health.ran import how_it_ran
+from halftone.library.resolution_bins import computed_size
 from halftone.library.spoken import says_otherwise, seeds_of, spoken
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
@@ -353,6 +354,8 @@ class Generation:
     def _film(self, frames: list[torch.Tensor]) -> Film:
         """All frames, or the first one where the file that was asked for holds no more; the receipt then says so."""
         film = Film(frames)
+        if bins(self._loaded.pipe, self._resolved.options):
+            film.fit((self._resolved.height, self._resolved.width))
         if len(film) == 1 or not self._delivery.is_still:
             return film
         self._tell(f"{len(film)} frames were computed; the first one is saved.")
@@ -388,7 +391,8 @@ class Generation:
         if facts.frames > 1 or (seen is None and self._expected > 1):
             facts = msgspec.structs.replace(facts, fps=self._fps)
         if self._kept is None:
-            return facts
+            computed = computed_size(self._loaded.facts, (facts.width, facts.height), self._resolved.options)
+            return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)
         return decoded_later(facts, self._kept.picture, self._decoder())
 
     def _whole_plan(self) -> Plan:

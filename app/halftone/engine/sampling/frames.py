@@ -1,7 +1,7 @@
 """From the decoder's floats to pixels, and to the files and bytes a picture leaves as."""
 
 import io
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -29,6 +29,20 @@ def all_frames(images: Any) -> list[torch.Tensor]:
     """
     values = torch.from_numpy(np.asarray(images, np.float32))
     return list((values[0] if values.dim() == 5 else values).movedim(-1, -3))
+
+
+def fitted(frame: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
+    """A frame (channels, height, width) scaled and cropped to a (height, width), as diffusers does after binning. Where it cuts a
+    pixel too many (1216 to 64 gives 63 there), the size is kept here.
+    """
+    own = tuple(frame.shape[-2:])
+    if own == tuple(size):
+        return frame
+    factor = max(new / old for new, old in zip(size, own, strict=True))
+    scaled = [max(new, round(old * factor)) for new, old in zip(size, own, strict=True)]
+    made = torch.nn.functional.interpolate(frame[None].float(), size=scaled, mode="bilinear", align_corners=False)[0]
+    top, left = ((old - new) // 2 for new, old in zip(size, scaled, strict=True))
+    return made[:, top : top + size[0], left : left + size[1]]
 
 
 def frame_count(decoded: torch.Tensor) -> int:
