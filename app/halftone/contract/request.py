@@ -23,7 +23,7 @@ LATENT: Final = "latent"
 LANCZOS: Final = "lanczos"
 """Ways to enlarge that need no model."""
 
-OptionValue = str | int | float | bool
+OptionValue = str | int | float | bool | list[str | int | float | bool]
 
 
 class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -94,6 +94,7 @@ def test_a_pipeline_that_leaves_its_bin_uncropped_is_cropped(engine: DiffusersEn
     assert (picture.width, picture.height, picture.computed) == (64, 96, (768, 1024))
 
 
+@pytest.mark.logs("was not saved")
 def test_kept_latents_of_a_bin_are_decoded_to_what_was_asked_for(engine: DiffusersEngine, tmp_path: Path) -> None:
     case = binned("PixArt-Σ")
     model = run.save(case, tmp_path / "m")

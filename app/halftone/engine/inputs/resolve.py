@@ -1,7 +1,9 @@
 """From what was wanted to what will run: arguments of the pipeline, and the resolved request with a reason for each choice."""
 
 import inspect
+import linecache
 import math
+import re
 import secrets
 import traceback
 from collections.abc import Container, Mapping
@@ -25,7 +27,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, takes_weights
 from halftone.engine.sampling.samplers import sampler_name
 from halftone.health.requests import FIELDS, check_multiple
-from halftone.library.options import Kind
+from halftone.library.options import Kind, check_kind
 from halftone.library.prompt_syntax import notes, plain
 from halftone.library.resolution_bins import BINNING, computed_size
 from halftone.library.spoken import spoken
@@ -50,9 +52,20 @@ _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_sca
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
 _BY_TWO_CALLS: Final = "true_cfg_scale"
 """Of a pipeline that is guided only where it is given a negative prompt too."""
-_OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
+_OURS: Final = {
+    "generator",
+    "output_type",
+    "return_dict",
+    "callback",
+    "callback_steps",
+    "callback_on_step_end",
+    "callback_on_step_end_tensor_inputs",
+    "self",
+    "args",
+    "kwargs",
+}
 
-_KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
+_KINDS: Final[dict[Any, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
 
 
 def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
@@ -95,13 +108,33 @@ def _parameters(pipe: Any) -> dict[str, inspect.Parameter]:
 
 def simple_options(pipe: Any) -> dict[str, Kind]:
     """What `--option` can give to a pipeline (or its class), in its order: numbers, texts and switches without a flag here."""
-    found: dict[str, Kind] = {}
-    for name, parameter in _parameters(pipe).items():
-        hint = parameter.annotation
-        single = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        kind: Kind | None = next((_KINDS[one] for one in single if isinstance(one, type) and one in _KINDS), None)
-        if kind is not None and name not in _OURS and name not in FIELDS:
-            found[name] = kind
+    kinds = {name: _kinds(parameter.annotation) for name, parameter in _parameters(pipe).items()}
+    return {name: known[0] for name, known in kinds.items() if known and name not in _OURS and name not in FIELDS}
+
+
+def _kinds(hint: Any) -> list[Kind]:
+    """What a parameter takes, single values before lists."""
+    found = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
+    return [*found, *(["list"] if any(_is_list(one) for one in _single(hint)) else [])]
+
+
+def _single(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _is_list(hint: Any) -> bool:
+    return get_origin(hint) in (list, tuple) and all(one in _KINDS for one in get_args(hint) if one is not Ellipsis)
+
+
+def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
+    """As the pipeline takes them. Raises setting-bad-value for a value of another kind."""
+    found: dict[str, Any] = dict(options)
+    for name, value in options.items():
+        hint = parameter.annotation if (parameter := _parameters(pipe).get(name)) is not None else None
+        if kinds := _kinds(hint):
+            check_kind(name, value, kinds)
+        if isinstance(value, list) and any(get_origin(one) is tuple for one in _single(hint)):
+            found[name] = tuple(value)
     return found
 
 
@@ -128,7 +161,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         "num_inference_steps": inputs.steps,
         "num_frames": inputs.num_frames,
         **_started(accepted, inputs, start),
-        **inputs.options,
+        **_options(pipe, inputs.options),
     }
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
@@ -239,15 +272,30 @@ def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[str]:
 
 
 def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
-    """What a pipeline's TypeError or ValueError means: an option, where it names one or does not say what it is about; else what
-    the pipeline itself says of its inputs. Any other error is a fault and stays as it is.
+    """What an error of a pipeline means: those options that its words name, or that are used where it was raised; else what the
+    pipeline itself says of its inputs. Any other error is a fault and stays as it is.
     """
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    own = isinstance(error, ValueError) and _of_pipeline(error)
-    if options and (not own or any(name in said for name in options)):
-        given = ", ".join(f"{name}={value}" for name, value in options.items())
+    line = _pipeline_line(error)
+    blamed = [name for name in options if _names(said, name)] or [name for name in options if _names(line, name)]
+    if blamed:
+        given = ", ".join(f"{name}={options[name]}" for name in blamed)
         return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+    own = isinstance(error, ValueError) and _of_pipeline(error)
     return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
+
+
+def _names(text: str, option: str) -> bool:
+    return re.search(rf"\b{re.escape(option)}\b", text) is not None
+
+
+def _pipeline_line(error: Exception) -> str:
+    """The statement of the pipeline in which it was raised, or that called what raised it; "" where no pipeline did."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "pipelines" in Path(frame.filename).parts]
+    if not frames or frames[-1].lineno is None:
+        return ""
+    last = frames[-1]
+    return "".join(linecache.getline(last.filename, line) for line in range(last.lineno or 0, (last.end_lineno or 0) + 1))
 
 
 def _of_pipeline(error: Exception) -> bool:

@@ -265,7 +265,7 @@ class Generation:
             try:
                 with varied_noise(self._loaded.pipe, self._variation()):
                     result = flight.run({**self._arguments, "output_type": OUTPUT}, generator, resume, entering)
-            except (TypeError, ValueError, AssertionError) as error:
+            except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
                 told = refusal(error, self._loaded, self._request, self._resolved.steps)
                 if told is error:
                     raise

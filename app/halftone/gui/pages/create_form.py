@@ -38,6 +38,7 @@ from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.widgets.common import column, hline, label, scrolling, set_tone, surface
 from halftone.health.forecast import Forecast
 from halftone.health.passes import larger
+from halftone.library.resolution_bins import computed_size
 
 
 class CreateForm(QWidget):
