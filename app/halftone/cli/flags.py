@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, get_args
+from typing import Annotated, Any, Final, NoReturn, cast, get_args
 
 import msgspec
 import typer
@@ -124,12 +124,16 @@ def _contradict(flag: str, other: str) -> NoReturn:
 
 
 def options_of(pairs: list[str] | None) -> dict[str, OptionValue]:
-    """["eta=0.5", "name=x"] -> {"eta": 0.5, "name": "x"}: JSON where it is a number, a boolean or a string, else text."""
+    """["eta=0.5", "name=x"] -> {"eta": 0.5, "name": "x"}: JSON where it is a number, a boolean, a string or a list of
+    these, else text.
+    """
     options: dict[str, OptionValue] = {}
     for pair in pairs or []:
         key, found, text = pair.partition("=")
         if not found or not key.strip():
-            raise HalftoneError("setting-bad-value", name="--option", value=pair, allowed="KEY=VALUE, for instance eta=0.5")
+            raise HalftoneError(
+                "setting-bad-value", name="--option", value=pair, allowed="KEY=VALUE, for instance eta=0.5 or sigmas=[1.0, 0.5]"
+            )
         options[key.strip()] = _typed(text)
     return options
 
@@ -258,13 +262,14 @@ def _typed(text: str) -> OptionValue:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if isinstance(value, float) and not math.isfinite(value):
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         return text
-    return value if isinstance(value, bool | int | float | str) else text
+    return value if all(isinstance(item, bool | int | float | str) for item in items) else text
 
 
 _INPUT_OPTIONS: Final[tuple[tuple[str, type, tuple[str, ...], str], ...]] = (
-    ("negative", str, ("--negative", "--negative-prompt"), "What to leave out."),
+    ("negative", str, ("--negative", "--negative-prompt"), 'What to leave out. "" encodes an empty one.'),
     ("steps", int, ("--steps",), "Denoising steps."),
     ("width", int, ("--width",), "Pixels, a multiple of 8."),
     ("height", int, ("--height",), "Pixels, a multiple of 8."),

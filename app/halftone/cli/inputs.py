@@ -107,6 +107,7 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     if asked["prompt"] is None and reads_prompt(facts):
         raise HalftoneError("usage", problem=f"{command} needs a prompt", hint="", command=command)
     given = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
+    given["empty_negative"] = given.get("empty_negative", False) or given.get("negative") == ""
     return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **given)
 
 
@@ -163,6 +164,7 @@ def kept_request(
     return PictureRequest(
         prompt=then.prompt,
         negative=then.negative,
+        empty_negative=then.empty_negative,
         model=facts.id,
         device=known_device(device or then.device, saved),
         width=then.width,

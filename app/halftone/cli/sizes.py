@@ -11,6 +11,7 @@ from halftone.health.forecast import Made, Next, forecast
 from halftone.health.passes import last_size
 from halftone.health.words import duration, elapsed, number
 from halftone.library.networks import known_networks
+from halftone.library.resolution_bins import computed_size
 from halftone.settings.disk import size_text
 
 _FAR_ABOVE = 4.0
@@ -27,7 +28,7 @@ def size_note(request: PictureRequest, facts: ModelFacts, now: Conditions) -> tu
     if request.image is not None or request.resume_latents is not None:
         return ()  # their own files tell the size
     first = request.width or facts.native_width, request.height or facts.native_height
-    width, height = last_size(request.hires, *first)
+    width, height = computed_size(facts, last_size(request.hires, *first), request.options)
     native = facts.native_width * facts.native_height
     if not native or (ratio := width * height / native) < (_FAR_ABOVE if request.hires is None else _FAR_ABOVE_IN_PASSES):
         return ()
@@ -60,13 +61,15 @@ def _time(work: int, pixels: int, made: Iterable[Made]) -> str:
     if near is None or not near.work:
         return "How long it takes was not measured; it can be very long."
     seconds = near.seconds * work / near.work
-    measured = f"{elapsed(near.seconds)} measured at {near.width} × {near.height}, {near.steps} steps"
+    width, height = near.computed or (near.width, near.height)
+    measured = f"{elapsed(near.seconds)} measured at {width} × {height}, {near.steps} steps"
     longer = ", or longer, as time may grow faster than pixels" if pixels > _pixels(near) else ""
     return f"Computed from {measured}: about {duration(seconds)}{longer}."
 
 
 def _pixels(picture: PictureFacts) -> int:
-    return picture.width * picture.height
+    width, height = picture.computed or (picture.width, picture.height)
+    return width * height
 
 
 def _made_under(now: Conditions) -> list[Made]:

@@ -38,6 +38,7 @@ from halftone.health.precision import resolve_precision
 from halftone.library.learned import forget
 from halftone.library.networks import known_networks
 from halftone.library.records import drop_applied, load_report, load_selftest, save_report, set_applied, staleness
+from halftone.library.resolution_bins import computed_size
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.places import checks_dir
@@ -90,7 +91,7 @@ def check_memory(tools: Tools, request: PictureRequest, facts: ModelFacts, dtype
     if found is None:
         return
     first = request.width or facts.native_width, request.height or facts.native_height
-    width, height = last_size(request.hires, *first)
+    width, height = computed_size(facts, last_size(request.hires, *first), request.options)
     said = f"{width} × {height} pixels need about {found.peak / 1e9:.1f}\u00a0GB"
     if most is not None and found.peak * (1 - NEAR) > most:
         raise HalftoneError("out-of-memory", detail=f"{said}, and there are {most / 1e9:.1f}\u00a0GB for {device.name}")

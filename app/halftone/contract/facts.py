@@ -118,6 +118,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: str
     native_width: int = 512
     native_height: int = 512
+    bin_edge: int = 0
+    """Edge of the square among the sizes that its pipeline computes whatever is asked for; 0: it computes what is asked for."""
     default_steps: int = 28
     default_guidance: float = 6.0
     prompt_tokens: int = 77
@@ -323,6 +325,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory: bytes on the device at the worst moment, weights included; None where it was not measured. tiled: the decoder
     made it in tiles. offload: which parts of the model waited outside the device. shortages: where the memory ended, in order;
     after a last one that stopped it there is no picture. ran: sentences on how it ran (`health.ran`).
+    computed: (width, height) in pixels that the model computed, where the picture was scaled from that.
     """
 
     path: str
@@ -359,6 +362,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     cut_short: ErrorFacts | None = None
     ran: tuple[str, ...] = ()
     upscaled: Upscaled | None = None
+    computed: tuple[int, int] | None = None
 
     @property
     def first_size(self) -> tuple[int, int]:
@@ -369,7 +373,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def work(self) -> int:
         """Pixels of all steps."""
-        return sum(one.width * one.height * one.steps for one in self.passes) or self.width * self.height * self.steps
+        width, height = self.computed or (self.width, self.height)
+        return sum(one.width * one.height * one.steps for one in self.passes) or width * height * self.steps
 
     @property
     def first_steps(self) -> int:

@@ -23,7 +23,7 @@ LATENT: Final = "latent"
 LANCZOS: Final = "lanczos"
 """Ways to enlarge that need no model."""
 
-OptionValue = str | int | float | bool
+OptionValue = str | int | float | bool | list[str | int | float | bool]
 
 
 class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -198,6 +198,9 @@ class PictureRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     prompt: str
     negative: str = ""
+    empty_negative: bool = False
+    """Without a negative prompt, an empty one is encoded all the same. Some pipelines (SDXL, Kandinsky 3) give zeros in its place
+    where there is none."""
     model: str = "pocket"
     device: str = "auto"
     width: int | None = None
@@ -300,6 +303,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     image: str | None = None
     mask: str | None = None
     start: Start = Start()
+    empty_negative: bool = False
 
     @property
     def masked(self) -> bool:

@@ -26,6 +26,7 @@ from halftone.health.memory import (
 )
 from halftone.health.passes import last_size
 from halftone.library.networks import Network, files_in
+from halftone.library.resolution_bins import computed_size
 
 Made = tuple[PictureFacts, PictureRequest]
 
@@ -84,7 +85,8 @@ def _size(request: PictureRequest, model: ModelFacts) -> Size:
 
 
 def _needs(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size) -> tuple[Need, Need]:
-    """Decoded at once, and in tiles."""
+    """Decoded at once, and in tiles. size: that was asked for."""
+    size = Size(*computed_size(picture.model, (size.width, size.height), request.options), size.frames)
     edges = 0, tile_edge(size, decoder_scale(networks))
     plain, tiled = (_need(networks, picture, request, size, edge) for edge in edges)
     return plain, tiled

@@ -22,6 +22,7 @@ from halftone.library.models import list_models
 from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
 from halftone.library.samplers import sampler_called
 from halftone.library.upscalers import upscalers_among
+from halftone.metadata.parameters import EMPTY_NEGATIVE
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
@@ -128,6 +129,7 @@ class _Reader:
             now,
             prompt=prompt,
             negative=self._said.negative,
+            empty_negative=self._fields.pop(EMPTY_NEGATIVE, "") == "True",
             model=now.model if model is None else model.id,
             width=width,
             height=height,

@@ -23,6 +23,7 @@ from halftone.library.homes import home
 from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
+from halftone.library.resolution_bins import bin_edge
 from halftone.library.samplers import samplers_of
 from halftone.library.single import SINGLES, Config, configs, missing_parts
 from halftone.library.small_files import check_here
@@ -191,6 +192,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         fingerprint=_fingerprint(path, [file for name in ("", *names) for file in files_in(path / name)]),
         native_width=width,
         native_height=height,
+        bin_edge=_bin_edge(pipeline, parts),
         default_steps=found.steps or family.steps,
         default_guidance=family.guidance if found.guidance is None else found.guidance,
         prompt_tokens=_prompt_tokens(parts, family),
@@ -205,6 +207,11 @@ def _folder(model: str, path: Path) -> ModelFacts:
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
     return msgspec.structs.replace(facts, name=f"Repaired {facts.name}") if _unsaid(facts, headers) else facts
+
+
+def _bin_edge(pipeline: str, parts: Mapping[str, Part]) -> int:
+    denoiser = parts.get("transformer")
+    return 0 if denoiser is None else bin_edge(pipeline, denoiser.config.get("sample_size"))
 
 
 def _read_parts(path: Path, names: Iterable[str]) -> dict[str, Part]:
@@ -331,6 +338,7 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -
         facts,
         native_width=width,
         native_height=height,
+        bin_edge=_bin_edge(pipeline, parts),
         pipeline=pipeline,
         components=component_names(found["model_index"]),
         samplers=samplers_of(pipeline, found["scheduler"]),

@@ -3,19 +3,21 @@
 A table of what diffusers 0.37 and newer take; `tests/torch/test_options.py` holds it against their signatures.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue
 
-Kind = Literal["number", "whole number", "text", "switch"]
+Kind = Literal["number", "whole number", "text", "switch", "list"]
 
 KINDS: Final[dict[str, Kind]] = {
     "aesthetic_score": "number",
     "clean_caption": "switch",
     "clip_skip": "whole number",
+    "complex_human_instruction": "list",
+    "crops_coords_top_left": "list",
     "decode_chunk_size": "whole number",
     "denoising_end": "number",
     "denoising_start": "number",
@@ -28,35 +30,47 @@ KINDS: Final[dict[str, Kind]] = {
     "motion_bucket_id": "whole number",
     "mu": "number",
     "negative_aesthetic_score": "number",
+    "negative_crops_coords_top_left": "list",
+    "negative_original_size": "list",
     "negative_prompt_2": "text",
     "negative_prompt_3": "text",
+    "negative_target_size": "list",
     "noise_aug_strength": "number",
+    "original_size": "list",
     "prompt_2": "text",
     "prompt_3": "text",
+    "sigmas": "list",
+    "skip_guidance_layers": "list",
     "skip_layer_guidance_scale": "number",
     "skip_layer_guidance_start": "number",
     "skip_layer_guidance_stop": "number",
+    "target_size": "list",
+    "timesteps": "list",
     "true_cfg_scale": "number",
     "use_resolution_binning": "switch",
 }
-_SDXL: Final = "prompt_2 negative_prompt_2 eta guidance_rescale clip_skip denoising_end"
+_SIZES: Final = "original_size crops_coords_top_left target_size"
+_NEGATIVE_SIZES: Final = "negative_original_size negative_crops_coords_top_left negative_target_size"
+_TIMES: Final = "timesteps sigmas"
+_SDXL: Final = f"prompt_2 negative_prompt_2 eta guidance_rescale clip_skip denoising_end {_TIMES} {_SIZES} {_NEGATIVE_SIZES}"
 _SDXL_FROM: Final = f"{_SDXL} denoising_start aesthetic_score negative_aesthetic_score"
-_SD3: Final = "prompt_2 prompt_3 negative_prompt_2 negative_prompt_3 clip_skip max_sequence_length mu"
-_SVD: Final = "fps motion_bucket_id noise_aug_strength min_guidance_scale max_guidance_scale decode_chunk_size"
-_FLUX: Final = "prompt_2 negative_prompt_2 true_cfg_scale max_sequence_length"
+_SD3: Final = "prompt_2 prompt_3 negative_prompt_2 negative_prompt_3 clip_skip max_sequence_length mu sigmas"
+_SD3_SKIPS: Final = "skip_guidance_layers skip_layer_guidance_scale skip_layer_guidance_start skip_layer_guidance_stop"
+_SVD: Final = "fps motion_bucket_id noise_aug_strength min_guidance_scale max_guidance_scale decode_chunk_size sigmas"
+_FLUX: Final = "prompt_2 negative_prompt_2 true_cfg_scale max_sequence_length sigmas"
 OPTIONS: Final[dict[str, frozenset[str]]] = {
     pipeline: frozenset(names.split())
     for pipeline, names in {
-        "StableDiffusionPipeline": "eta guidance_rescale clip_skip",
-        "StableDiffusionImg2ImgPipeline": "eta clip_skip",
-        "StableDiffusionInpaintPipeline": "eta clip_skip",
+        "StableDiffusionPipeline": f"eta guidance_rescale clip_skip {_TIMES}",
+        "StableDiffusionImg2ImgPipeline": f"eta clip_skip {_TIMES}",
+        "StableDiffusionInpaintPipeline": f"eta clip_skip {_TIMES}",
         "StableDiffusionXLPipeline": _SDXL,
         "StableDiffusionXLImg2ImgPipeline": _SDXL_FROM,
         "StableDiffusionXLInpaintPipeline": _SDXL_FROM,
-        "StableDiffusion3Pipeline": f"{_SD3} skip_layer_guidance_scale skip_layer_guidance_start skip_layer_guidance_stop",
+        "StableDiffusion3Pipeline": f"{_SD3} {_SD3_SKIPS}",
         "StableDiffusion3Img2ImgPipeline": _SD3,
         "StableDiffusion3InpaintPipeline": _SD3,
-        "SanaPipeline": "eta clean_caption use_resolution_binning max_sequence_length",
+        "SanaPipeline": f"eta clean_caption use_resolution_binning max_sequence_length complex_human_instruction {_TIMES}",
         "FluxPipeline": _FLUX,
         "FluxImg2ImgPipeline": _FLUX,
         "FluxInpaintPipeline": _FLUX,
@@ -74,6 +88,12 @@ _ACCEPTS: Final[dict[Kind, tuple[type, ...]]] = {
     "whole number": (int,),
     "text": (str, int, float),
     "switch": (bool,),
+    "list": (list,),
+}
+_ALLOWED: Final[dict[Kind, str]] = {
+    "switch": "true or false",
+    "text": "text",
+    "list": 'a list, for instance ["a", "b"] or [1, 2]',
 }
 
 
@@ -102,14 +122,18 @@ def check_options(
     for name, value in options.items():
         if name not in known:
             raise HalftoneError("option-unknown", name=name, known=_listed(known))
-        _check_kind(name, value)
+        check_kind(name, value, (KINDS[name],))
 
 
-def _check_kind(name: str, value: OptionValue) -> None:
-    kind = KINDS[name]
-    if isinstance(value, bool) != (kind == "switch") or not isinstance(value, _ACCEPTS[kind]):
-        allowed = "true or false" if kind == "switch" else "text" if kind == "text" else f"a {kind}"
+def check_kind(name: str, value: OptionValue, kinds: Sequence[Kind]) -> None:
+    """Raise setting-bad-value for a value that is of none of these kinds."""
+    if not any(_is_of(value, kind) for kind in kinds):
+        allowed = " or ".join(_ALLOWED.get(kind, f"a {kind}") for kind in kinds)
         raise HalftoneError("setting-bad-value", name=f"--option {name}", value=str(value), allowed=allowed)
+
+
+def _is_of(value: OptionValue, kind: Kind) -> bool:
+    return isinstance(value, bool) == (kind == "switch") and isinstance(value, _ACCEPTS[kind])
 
 
 def _listed(names: frozenset[str]) -> str:

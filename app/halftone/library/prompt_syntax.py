@@ -2,7 +2,8 @@
 
 `(word)` weighs 1.1, `(word:1.3)` as much as it says, `[word]` 1/1.1, nested ones multiply; a backslash makes a bracket a letter.
 `[from:to:when]` and `[a|b]` change with the step. A bracket without its partner is text, for a smiley is not meant to weigh the
-rest of the prompt; there A1111 weighs all that follows. `AND`, which weighs whole prompts against each other there, is a word.
+rest of the prompt; there A1111 weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND`, which
+weighs whole prompts against each other there, is a word.
 """
 
 import re
@@ -206,7 +207,7 @@ def at_step(text: str, step: int, steps: int) -> str:
 
 def is_plain(text: str) -> bool:
     """Whether a prompt holds nothing but words."""
-    return not changes(text) and parse(text) in (((Part(text, 1.0),),), ((),))
+    return not changes(text) and parse(text) == (((Part(text, 1.0),) if text else ()),)
 
 
 def is_weighted(text: str) -> bool:
@@ -218,7 +219,7 @@ def plain(text: str) -> str:
     """The words alone, as they are at the first step: for a model whose text encoder takes no weights."""
     if is_plain(text):
         return text
-    return " ".join("".join(part.text for part in section) for section in parse(at_step(text, 1, 1000)))
+    return " ".join("".join(part.text for part in section) for section in parse(at_step(text, 1, 1000)) if section)
 
 
 def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from halftone.contract.request import Control, IpAdapter, Lora, ResolvedRequest
 from halftone.contract.words import Resize, split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
+EMPTY_NEGATIVE: Final = "Empty negative prompt"
+"""Where an empty text was encoded, which is not the same as none."""
 RESIZE_NAMES: Final[dict[Resize, str]] = {
     "stretch": "Just resize",
     "crop": "Crop and resize",
@@ -53,6 +55,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Styles": ", ".join(request.styles) or None,
         "Template": request.written or None,
         "Negative Template": request.written_negative or None,
+        EMPTY_NEGATIVE: "True" if request.empty_negative and not request.negative else None,
         "Version": f"Halftone {__version__}",
     }
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
@@ -196,7 +199,7 @@ def without_places(one: IpAdapter) -> IpAdapter:
     return msgspec.structs.replace(one, path=one.name, images=tuple(map(_last, one.images)))
 
 
-_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory", "shortages", "cut_short", "ran")
+_PASSING: Final = ("path", "index", "seconds", "latents", "peak_memory", "shortages", "cut_short", "ran", "computed")
 """What is of the moment, not of the picture: where it lay, which of a batch it was, what time and memory it took."""
 
 

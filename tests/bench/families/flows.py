@@ -10,6 +10,8 @@ from tests.bench.faults import videos
 from tests.bench.faults.parts import D, T, deep_vae, flow, letters, qwen_tokenizer, t5
 from tests.helpers import tiny
 
+from halftone.engine.loading.seeing_words import QwenWords
+
 
 def _sd3(layers: int = 2, **changes: Any) -> Any:
     """Sixteen channels, which its inpainting asks for."""
@@ -244,6 +246,11 @@ def name_qwen_vl(folder: Path) -> None:
     """Its reader of words and pictures cannot be made without torchvision; this is what it is saved as."""
     _name(folder, "processor", "Qwen2VLProcessor")
     save_qwen_vl(folder / "processor")
+
+
+def qwen_vl(folder: Path) -> dict[str, Any]:
+    """Its reader, which diffusers cannot load without torchvision."""
+    return {"processor": QwenWords.from_pretrained(folder / "processor")}
 
 
 def save_qwen_vl(folder: Path) -> None:

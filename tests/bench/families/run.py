@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from tests.bench.families.more import MORE, Fields, used_with
-from tests.bench.families.table import Case, Task
+from tests.bench.families.plain import compared
+from tests.bench.families.table import TASKS, Case, Task
 from tests.helpers import tiny
 from tests.helpers.engine_runs import Recorder, Steady
 from tests.helpers.headers import header_of, write_sparse
@@ -29,7 +30,9 @@ from halftone.library.models import describe
 from halftone.measure.pictures import is_flat
 
 PROMPT: Final = "a red sun"
-COLUMNS: Final = ("recognised", "loaded", "checked", "text", "picture", "mask", *MORE)
+PLAIN: Final[dict[str, Task]] = {f"{task} as diffusers": task for task in TASKS}
+"""Column -> what is compared with a plain call."""
+COLUMNS: Final = ("recognised", "loaded", "checked", *TASKS, *PLAIN, *MORE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ def run(case: Case, folder: Path, columns: tuple[str, ...] = COLUMNS) -> dict[st
         "loaded": lambda: loaded(case, engine, model),
         "checked": lambda: checked(case, engine, model),
         **{task: lambda task=task: drawn(case, engine, model, task, given) for task in case.tasks},
+        **{
+            column: lambda task=task: compared(PROMPT, case, engine, model, original(model), task, given)
+            for column, task in PLAIN.items()
+            if task in case.tasks
+        },
         **{what: lambda what=what: with_more(case, engine, model, what, given) for what in MORE},
     }
     if case.refused:
@@ -73,8 +81,14 @@ def save(case: Case, target: Path, seed: int = 0) -> Path:
             if isinstance(part, torch.nn.Module):
                 tiny.liven(part)
         pipe.save_pretrained(target)
+    shutil.copytree(target, original(target))
     case.amend(target)
     return target
+
+
+def original(target: Path) -> Path:
+    """The folder as diffusers saved it."""
+    return target.parent / f"{target.name} plain"
 
 
 def recognised(case: Case, model: Path, beside: Path) -> str:

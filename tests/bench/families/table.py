@@ -1,6 +1,6 @@
 """Every family that Halftone knows to run: how a tiny one is made, what it is to be recognised as, and what it can do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -49,6 +49,8 @@ class Case:
     """Its published denoiser, where the tiny one does not tell the base."""
     amend: Callable[[Path], object] = lambda _folder: None
     """Writes into its folder what cannot be saved here."""
+    parts: Callable[[Path], Mapping[str, Any]] = lambda _folder: {}
+    """Of that folder, what diffusers' own `from_pretrained` cannot load here, ready made."""
     refused: str = ""
     """Words of the sentence, where it cannot run."""
     tight: str = ""
@@ -129,7 +131,8 @@ CASES: Final = (
     Case("Lumina 2", pictures.lumina2, "Lumina 2", tasks=_TEXT, options={"max_sequence_length": 192}),
     Case("AuraFlow", pictures.auraflow, "AuraFlow", tasks=_TEXT, options=_SHORT),
     Case("Qwen-Image", videos.qwen_image, "Qwen-Image", options={"max_sequence_length": 256}),
-    Case("Qwen-Image Edit", flows.qwen_edit, "Qwen-Image", base="Qwen-Image Edit", tasks=_EDIT, amend=flows.name_qwen_vl),
+    Case("Qwen-Image Edit", flows.qwen_edit, "Qwen-Image", "flow", "Qwen-Image Edit", _EDIT,
+         amend=flows.name_qwen_vl, parts=flows.qwen_vl),
     Case("Z-Image", pictures.z_image, "Z-Image", options={"max_sequence_length": 64}),
     Case("CogView4", pictures.cogview4, "CogView4", tasks=_TEXT, options=_SHORT),
     Case("Chroma", pictures.chroma, "Chroma", options=_SHORT),

@@ -80,6 +80,12 @@ def test_a_weight_of_one_changes_no_bit(pipe: Any) -> None:
     assert same(one(pipe, "(a red sun:1)", "(bad:1.0)"), one(pipe, "a red sun", "bad"))
 
 
+@pytest.mark.parametrize("brackets", ["()", "[]", "(())", "(:1.2)", "( )"])
+def test_brackets_around_nothing_are_an_empty_prompt(pipe: Any, brackets: str) -> None:
+    assert same(one(pipe, brackets, "bad"), one(pipe, "", "bad"))
+    assert same(one(pipe, "a red sun", brackets), one(pipe, "a red sun", ""))
+
+
 def test_brackets_that_are_letters_are_read(pipe: Any) -> None:
     own = pipe.tokenizer("(red)", padding="max_length", max_length=rows(pipe), return_tensors="pt")
     chunks = split_text(pipe.tokenizer, r"\(red\)")

@@ -139,3 +139,56 @@ def test_an_encoder_that_reads_what_stands_in_quotes_is_given_some() -> None:
     quoting = SimpleNamespace(pipeline="HunyuanImagePipeline", path=facts.path, prompt_tokens=facts.prompt_tokens)
     loaded = cast("Loaded", SimpleNamespace(pipe=SimpleNamespace(__call__=lambda: None), facts=quoting, inversions=()))
     assert any('"' in prompt for prompt in prompts_to_read(loaded))
+
+
+def test_an_option_that_has_nothing_to_do_with_an_error_is_not_blamed(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("LTX-Video")
+    with pytest.raises(HalftoneError) as caught:
+        drawn(engine, case, run.save(case, tmp_path / "m"), width=40, num_frames=9)
+    assert caught.value.code == "pipeline-refused"
+    assert "divisible by 32" in str(caught.value)
+
+
+def test_of_several_options_the_one_in_the_failing_statement_is_blamed(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Stable Video Diffusion")
+    given = str(run.picture(tmp_path / "given.png", 32))
+    options: dict[str, Any] = {"min_guidance_scale": 1.0, "decode_chunk_size": 0}
+    with pytest.raises(HalftoneError) as caught:
+        drawn(engine, case, run.save(case, tmp_path / "m"), image=given, num_frames=3, options=options)
+    assert (caught.value.code, caught.value.facts["value"]) == ("setting-bad-value", "decode_chunk_size=0")
+
+
+def test_an_index_that_an_option_leads_out_of_a_list_is_blamed_on_it(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("SD 1.x")
+    with pytest.raises(HalftoneError) as caught:
+        drawn(engine, case, run.save(case, tmp_path / "m"), options={"clip_skip": 50, "eta": 0.0})
+    assert (caught.value.code, caught.value.facts["value"]) == ("setting-bad-value", "clip_skip=50")
+
+
+def test_an_option_of_another_kind_is_refused_before_anything_runs(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Kandinsky 3")
+    model = run.save(case, tmp_path / "m")
+    with pytest.raises(HalftoneError) as caught:
+        drawn(engine, case_of("Sana"), run.save(case_of("Sana"), tmp_path / "s"), options={"clean_caption": 3})
+    assert caught.value.facts["name"] == "--option clean_caption"
+    with pytest.raises(HalftoneError) as caught:
+        drawn(engine, case, model, options={"no_such": [1]})
+    assert caught.value.code == "option-unknown"
+
+
+def test_lists_are_given_to_a_pipeline(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("Sana")
+    model = run.save(case, tmp_path / "m")
+    plain, told, none = (
+        drawn(engine, case, model, options={**case.options, **more})
+        for more in ({}, {"complex_human_instruction": ["a long", "instruction"]}, {"complex_human_instruction": []})
+    )
+    assert (pixels(told) != pixels(plain)).any()
+    assert (pixels(none) != pixels(told)).any()
+
+
+def test_sizes_of_sdxl_are_given_as_lists(engine: DiffusersEngine, tmp_path: Path) -> None:
+    case = case_of("SDXL")
+    model = run.save(case, tmp_path / "m")
+    plain, told = (drawn(engine, case, model, options=options) for options in ({}, {"original_size": [16, 16]}))
+    assert (pixels(told) != pixels(plain)).any()

@@ -36,7 +36,7 @@ def test_what_the_pipeline_takes_is_taken() -> None:
 
 def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> None:
     pocket = describe(POCKET)
-    said = "This model's pipeline has no option {}. Known options: clip_skip, eta, guidance_rescale."
+    said = "This model's pipeline has no option {}. Known options: clip_skip, eta, guidance_rescale, sigmas, timesteps."
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")
     assert refusal(pocket, {"eta": "much"}) == "--option eta cannot be much. Use a number."

@@ -47,6 +47,18 @@ def test_weights_are_read_as_they_are_written(text: str, parts: list[tuple[str, 
     assert flat(text) == parts
 
 
+@pytest.mark.parametrize("text", ["()", "[]", "(())", "([()])", "(:1.2)", "((:1.2):0.5)", "()()", "() BREAK []"])
+def test_brackets_around_nothing_are_an_empty_prompt_as_in_a1111(text: str) -> None:
+    assert flat(text) == []
+    assert not is_plain(text)
+    assert plain(text) == ""
+
+
+@pytest.mark.parametrize("text", ["( )", "[ ]", "(( ))"])
+def test_brackets_around_spaces_hold_no_word(text: str) -> None:
+    assert plain(text).strip() == ""
+
+
 def test_a_break_begins_a_new_section_inside_brackets_too() -> None:
     assert [[part.text for part in section] for section in parse("a BREAK\n(b BREAK c:1.5)")] == [["a"], ["b"], ["c"]]
     assert flat("(b BREAK c:1.5)") == [("b", 1.5), ("c", 1.5)]

@@ -18,7 +18,7 @@ from halftone.engine.inputs.resolve import pipeline_arguments, refused, start_ca
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
-from halftone.engine.sampling.frames import first_frame
+from halftone.engine.sampling.frames import OUTPUT, first_frame
 from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.sampling.samplers import make_scheduler, put_scheduler, too_many_steps
 from halftone.engine.weights.calls import Call
@@ -134,7 +134,7 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
     """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
     try:
         result = _fly(loaded, inputs, seed, hooks)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         too_many = too_many_steps(loaded.native_scheduler, inputs.steps or 0, error)
         if too_many is not None:
             raise too_many from error
@@ -151,7 +151,7 @@ def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
         put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None))
     flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
     generator = torch.Generator("cpu").manual_seed(seed)
-    return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": "pt"}, generator)
+    return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": OUTPUT}, generator)
 
 
 def _encode(loaded: Loaded, found: Range, hooks: Hooks) -> None:

@@ -37,6 +37,7 @@ from halftone.health.memory import (
 from halftone.health.passes import last_size
 from halftone.health.precision import granted_precision
 from halftone.library.networks import Network, known_networks
+from halftone.library.resolution_bins import computed_size
 from halftone.measure.devices import memory
 from halftone.measure.giving_back import give_back
 from halftone.settings.disk import size_text
@@ -50,8 +51,8 @@ _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "se
 
 @dataclass
 class Room:
-    """Of one job. way: how its pictures are made now; others_leave: lets go of other models in memory, and tells whether there
-    were any.
+    """Of one job. size: that was asked for; way: how its pictures are made now; others_leave: lets go of other models in memory,
+    and tells whether there were any.
     """
 
     loaded: Loaded
@@ -150,7 +151,7 @@ class Room:
     @property
     def tile(self) -> int:
         """Edge of a tile in pixels."""
-        return tile_edge(self.size, decoder_scale(self.networks))
+        return tile_edge(self._computed(self.size), decoder_scale(self.networks))
 
     def _largest(self) -> tuple[int, int] | None:
         """The largest (width, height) of this shape that fits in the cheapest way that is left; None where it is not known."""
@@ -166,10 +167,15 @@ class Room:
         smaller = found is not None and found.pixels < self.size.pixels
         return (found.width, found.height) if found is not None and smaller else None
 
+    def _computed(self, size: Size) -> Size:
+        """What is computed where this is asked for."""
+        edges = computed_size(self.loaded.facts, (size.width, size.height), self.request.options)
+        return Size(*edges, size.frames)
+
     def _need(self, size: Size, tile: int) -> Need:
         return need(
             self.networks,
-            Job(size, guided=self.guided, tile=tile),
+            Job(self._computed(size), guided=self.guided, tile=tile),
             self._dtype,
             self.device.backend,
             packed=kept_in_eight(self.request),
@@ -220,7 +226,8 @@ def fit_together(
     needs: list[Need] = []
     for facts, request in models:
         networks = known_networks(facts, request.extras)
-        size = Size(*last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height))
+        asked = last_size(request.hires, request.width or facts.native_width, request.height or facts.native_height)
+        size = Size(*computed_size(facts, asked, request.options))
         needs.append(need(networks, Job(size), lambda _: dtype, device.backend, packed=kept_in_eight(request)))
     now = memory(device.id)
     free = now.total - now.others

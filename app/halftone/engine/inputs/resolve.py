@@ -1,10 +1,12 @@
 """From what was wanted to what will run: arguments of the pipeline, and the resolved request with a reason for each choice."""
 
 import inspect
+import linecache
 import math
+import re
 import secrets
 import traceback
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -13,6 +15,7 @@ import diffusers
 from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
@@ -24,8 +27,9 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, takes_weights
 from halftone.engine.sampling.samplers import sampler_name
 from halftone.health.requests import FIELDS, check_multiple
-from halftone.library.options import Kind
+from halftone.library.options import Kind, check_kind
 from halftone.library.prompt_syntax import notes, plain
+from halftone.library.resolution_bins import BINNING, computed_size
 from halftone.library.spoken import spoken
 from halftone.metadata.given import picture_size, read_picture
 
@@ -46,9 +50,22 @@ NO_MASK: Final = ("KandinskyCombined", "KandinskyV22Combined", "KandinskyImg2Img
 """Their inpainting needs a decoder that was trained for it."""
 _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_scale")
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
-_OURS: Final = {"generator", "output_type", "return_dict", "callback", "callback_on_step_end", "self", "args", "kwargs"}
+_BY_TWO_CALLS: Final = "true_cfg_scale"
+"""Of a pipeline that is guided only where it is given a negative prompt too."""
+_OURS: Final = {
+    "generator",
+    "output_type",
+    "return_dict",
+    "callback",
+    "callback_steps",
+    "callback_on_step_end",
+    "callback_on_step_end_tensor_inputs",
+    "self",
+    "args",
+    "kwargs",
+}
 
-_KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
+_KINDS: Final[dict[Any, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
 
 
 def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
@@ -91,13 +108,33 @@ def _parameters(pipe: Any) -> dict[str, inspect.Parameter]:
 
 def simple_options(pipe: Any) -> dict[str, Kind]:
     """What `--option` can give to a pipeline (or its class), in its order: numbers, texts and switches without a flag here."""
-    found: dict[str, Kind] = {}
-    for name, parameter in _parameters(pipe).items():
-        hint = parameter.annotation
-        single = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        kind: Kind | None = next((_KINDS[one] for one in single if isinstance(one, type) and one in _KINDS), None)
-        if kind is not None and name not in _OURS and name not in FIELDS:
-            found[name] = kind
+    kinds = {name: _kinds(parameter.annotation) for name, parameter in _parameters(pipe).items()}
+    return {name: known[0] for name, known in kinds.items() if known and name not in _OURS and name not in FIELDS}
+
+
+def _kinds(hint: Any) -> list[Kind]:
+    """What a parameter takes, single values before lists."""
+    found = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
+    return [*found, *(["list"] if any(_is_list(one) for one in _single(hint)) else [])]
+
+
+def _single(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _is_list(hint: Any) -> bool:
+    return get_origin(hint) in (list, tuple) and all(one in _KINDS for one in get_args(hint) if one is not Ellipsis)
+
+
+def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
+    """As the pipeline takes them. Raises setting-bad-value for a value of another kind."""
+    found: dict[str, Any] = dict(options)
+    for name, value in options.items():
+        hint = parameter.annotation if (parameter := _parameters(pipe).get(name)) is not None else None
+        if kinds := _kinds(hint):
+            check_kind(name, value, kinds)
+        if isinstance(value, list) and any(get_origin(one) is tuple for one in _single(hint)):
+            found[name] = tuple(value)
     return found
 
 
@@ -124,7 +161,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         "num_inference_steps": inputs.steps,
         "num_frames": inputs.num_frames,
         **_started(accepted, inputs, start),
-        **inputs.options,
+        **_options(pipe, inputs.options),
     }
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
@@ -200,7 +237,7 @@ def _heeded(pipe: Any, inputs: Inputs) -> dict[str, Any]:
     accepted = _parameters(pipe)
     guidance = next((name for name in _guidances(pipe) if name in accepted), "")
     wanted: dict[str, Any] = {"prompt": inputs.prompt, "negative_prompt": inputs.negative, guidance: inputs.guidance}
-    if guidance == "true_cfg_scale" and wanted["negative_prompt"] is None:
+    if guidance == _BY_TWO_CALLS and inputs.negative is None and inputs.guidance is not None:
         wanted["negative_prompt"] = " "  # it is not guided at all without one
     return {name: value for name, value in wanted.items() if name in accepted}
 
@@ -211,7 +248,7 @@ def _guidances(pipe: Any) -> tuple[str, ...]:
     real = type(pipe).__name__.startswith("QwenImage") and not getattr(config, "guidance_embeds", False)
     if type(pipe).__name__.startswith("HunyuanImage") and getattr(config, "guidance_embeds", False):
         return ("distilled_guidance_scale",)
-    return ("true_cfg_scale",) if real else _GUIDANCES
+    return (_BY_TWO_CALLS,) if real else _GUIDANCES
 
 
 def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
@@ -222,19 +259,43 @@ def _unheeded(pipe: Any, inputs: Inputs) -> list[str]:
         (inputs.negative is not None, "negative_prompt" in heeded, "Negative prompt: this model reads none."),
         (inputs.guidance is not None, any("scale" in name for name in heeded), "Guidance: this model takes none."),
     ]
-    return [said for asked, taken, said in given if asked and not taken]
+    return [said for asked, taken, said in given if asked and not taken] + _guided_by_two_calls(pipe, inputs)
+
+
+def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[str]:
+    """What is said of a model that is guided only beside a negative prompt, where there is none."""
+    if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
+        return []
+    if inputs.guidance is None:
+        return ["Guidance: none, because this model is guided only with a negative prompt or a guidance that is asked for."]
+    return ["Negative prompt: a space, because this model is guided only with one."]
 
 
 def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
-    """What a pipeline's TypeError or ValueError means: an option, where it names one or does not say what it is about; else what
-    the pipeline itself says of its inputs. Any other error is a fault and stays as it is.
+    """What an error of a pipeline means: those options that its words name, or that are used where it was raised; else what the
+    pipeline itself says of its inputs. Any other error is a fault and stays as it is.
     """
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    own = isinstance(error, ValueError) and _of_pipeline(error)
-    if options and (not own or any(name in said for name in options)):
-        given = ", ".join(f"{name}={value}" for name, value in options.items())
+    line = _pipeline_line(error)
+    blamed = [name for name in options if _names(said, name)] or [name for name in options if _names(line, name)]
+    if blamed:
+        given = ", ".join(f"{name}={options[name]}" for name in blamed)
         return HalftoneError("setting-bad-value", said, name="--option", value=given, allowed="a value that the pipeline takes")
+    own = isinstance(error, ValueError) and _of_pipeline(error)
     return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
+
+
+def _names(text: str, option: str) -> bool:
+    return re.search(rf"\b{re.escape(option)}\b", text) is not None
+
+
+def _pipeline_line(error: Exception) -> str:
+    """The statement of the pipeline in which it was raised, or that called what raised it; "" where no pipeline did."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "pipelines" in Path(frame.filename).parts]
+    if not frames or frames[-1].lineno is None:
+        return ""
+    last = frames[-1]
+    return "".join(linecache.getline(last.filename, line) for line in range(last.lineno or 0, (last.end_lineno or 0) + 1))
 
 
 def _of_pipeline(error: Exception) -> bool:
@@ -279,6 +340,11 @@ def size_multiple(pipe: Any) -> int:
     return max(8, scale * int(getattr(pipe, "patch_size", 1) or 1), int(own.get("vae_scale_factor", 8)))
 
 
+def bins(pipe: Any, options: Mapping[str, OptionValue]) -> bool:
+    """Whether the pipeline computes a size of its own table in the place of the one that is asked for."""
+    return bool(options.get(BINNING, _default(pipe, BINNING, False)))
+
+
 def _default(pipe: Any, name: str, fallback: Any) -> Any:
     parameter = _parameters(pipe).get(name)
     usable = parameter is not None and isinstance(parameter.default, (int, float))
@@ -306,7 +372,7 @@ def resolve(
         why.append("Steps: the pipeline's own default.")
     if request.sampler is None:
         why.append("Sampler: the model's own.")
-    why += _unheeded(pipe, inputs)
+    why += [*_unheeded(pipe, inputs), *_binned(facts, inputs)]
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
@@ -338,6 +404,7 @@ def resolve(
         image=request.image,
         mask=request.mask,
         start=request.start if start is None else replace(request.start, strength=_strength(pipe, inputs)),
+        empty_negative=request.empty_negative,
         variation_seed=variation,
         variation_strength=request.variation_strength,
         seed_size=request.seed_size,
@@ -345,6 +412,15 @@ def resolve(
         written=request.prompt if prompt != request.prompt else "",
         written_negative=request.negative if negative != request.negative else "",
     )
+
+
+def _binned(facts: ModelFacts, inputs: Inputs) -> list[str]:
+    """What is said where the model computes another size than the one that was asked for."""
+    asked = inputs.width or facts.native_width, inputs.height or facts.native_height
+    width, height = computed_size(facts, asked, inputs.options)
+    if (width, height) == asked or inputs.image is not None:
+        return []
+    return [f"Size: this model computes {width} × {height}; the picture is scaled and cropped to {asked[0]} × {asked[1]}."]
 
 
 def _seed(wanted: int | None, name: str, why: list[str]) -> int:

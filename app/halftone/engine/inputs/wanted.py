@@ -37,6 +37,11 @@ class Inputs:
         return self.mask is not None or self.start.extends
 
 
+def negative_of(text: str, *, empty: bool) -> str | None:
+    """What a pipeline is given. empty: an empty text is encoded; else it is left out."""
+    return text if text or empty else None
+
+
 def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) -> Inputs:
     """The request's inputs, completed by the defaults a model carries itself. image: in the place of the request's."""
     own = (Path(facts.path) / NOTE).is_file()
@@ -45,7 +50,7 @@ def of_request(request: PictureRequest, facts: ModelFacts, image: Any = None) ->
     sized = sized or request.start.only_masked is not None  # which is computed in the size that the model is made for
     return Inputs(
         prompt=request.prompt,
-        negative=request.negative or None,
+        negative=negative_of(request.negative, empty=request.empty_negative),
         width=request.width or (facts.native_width if sized else None),
         height=request.height or (facts.native_height if sized else None),
         steps=request.steps or (facts.default_steps if own else None),
@@ -66,6 +71,7 @@ def of_check(inputs: CheckInputs, facts: ModelFacts, prompt: str) -> Inputs:
     request = PictureRequest(
         prompt=inputs.prompt or prompt,
         negative=inputs.negative or "",
+        empty_negative=inputs.negative == "",
         width=inputs.width,
         height=inputs.height,
         steps=inputs.steps,

@@ -26,10 +26,10 @@ from halftone.engine.curing.recover import ASSUMED, Recovery, only
 from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
-from halftone.engine.inputs.resolve import pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
+from halftone.engine.inputs.resolve import bins, pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
-from halftone.engine.inputs.wanted import Inputs, of_request
+from halftone.engine.inputs.wanted import Inputs, negative_of, of_request
 from halftone.engine.loading.compiling import Compiling
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_plan, merged
@@ -41,7 +41,7 @@ from halftone.engine.making.picture import OutOfRoom, Picture, PictureStopped, d
 from halftone.engine.making.refusal import refusal
 from halftone.engine.sampling.film import Film, Seen
 from halftone.engine.sampling.flight import Flight
-from halftone.engine.sampling.frames import all_frames, frames_in
+from halftone.engine.sampling.frames import OUTPUT, all_frames, frames_in
 from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_finite
 from halftone.engine.sampling.latents import read_latents
@@ -55,6 +55,7 @@ from halftone.health.guard import receipt_state
 from halftone.health.kept import check_same_model, read_kept
 from halftone.health.precision import granted_precision, states
 from halftone.health.ran import how_it_ran
+from halftone.library.resolution_bins import computed_size
 from halftone.library.spoken import says_otherwise, seeds_of, spoken
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
@@ -230,7 +231,7 @@ class Generation:
     def _speak(self, picture: Picture) -> None:
         """Styles and draws give each picture its own words."""
         picture.words = prompt, negative = spoken(self._request, picture.seed)
-        self._inputs = replace(self._inputs, prompt=prompt, negative=negative or None)
+        self._inputs = replace(self._inputs, prompt=prompt, negative=negative_of(negative, empty=self._request.empty_negative))
         self._arguments = with_prompts(self._loaded.pipe, self._arguments, self._inputs)
         self._guard.flight.read_anew()
         self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
@@ -263,8 +264,8 @@ class Generation:
             generator = self._generator()
             try:
                 with varied_noise(self._loaded.pipe, self._variation()):
-                    result = flight.run({**self._arguments, "output_type": "pt"}, generator, resume, entering)
-            except (TypeError, ValueError, AssertionError) as error:
+                    result = flight.run({**self._arguments, "output_type": OUTPUT}, generator, resume, entering)
+            except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
                 told = refusal(error, self._loaded, self._request, self._resolved.steps)
                 if told is error:
                     raise
@@ -353,6 +354,8 @@ class Generation:
     def _film(self, frames: list[torch.Tensor]) -> Film:
         """All frames, or the first one where the file that was asked for holds no more; the receipt then says so."""
         film = Film(frames)
+        if bins(self._loaded.pipe, self._resolved.options):
+            film.fit((self._resolved.height, self._resolved.width))
         if len(film) == 1 or not self._delivery.is_still:
             return film
         self._tell(f"{len(film)} frames were computed; the first one is saved.")
@@ -388,7 +391,8 @@ class Generation:
         if facts.frames > 1 or (seen is None and self._expected > 1):
             facts = msgspec.structs.replace(facts, fps=self._fps)
         if self._kept is None:
-            return facts
+            computed = computed_size(self._loaded.facts, (facts.width, facts.height), self._resolved.options)
+            return facts if computed == (facts.width, facts.height) else msgspec.structs.replace(facts, computed=computed)
         return decoded_later(facts, self._kept.picture, self._decoder())
 
     def _whole_plan(self) -> Plan:

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from halftone.engine.basics.tensors import tensors_in
-from halftone.engine.sampling.frames import Pixels, frames_in, to_pixels
+from halftone.engine.sampling.frames import Pixels, fitted, frames_in, to_pixels
 from halftone.engine.sampling.hooks import Decoded, is_finite
 from halftone.engine.weights.calls import Call
 from halftone.measure.pictures import flat_tiles, is_dark, is_flat
@@ -46,14 +46,20 @@ class Film(Sequence[Pixels]):
         return self._latest[1]
 
     def put(self, first: int, frames: Sequence[torch.Tensor]) -> None:
-        """Frames in the place of those from `first` on."""
+        """Frames in the place of those from `first` on, in the size of the film."""
         for index, frame in enumerate(frames, first):
-            self._frames[index] = frame
+            self._frames[index] = fitted(frame, self.size)
             self._judged.pop(index, None)
         self._latest = None
 
     def first(self) -> "Film":
         return Film(self._frames[:1])
+
+    def fit(self, size: tuple[int, int]) -> None:
+        """Bring all frames to a (height, width)."""
+        self._frames = [fitted(frame, size) for frame in self._frames]
+        self._judged.clear()
+        self._latest = None
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -132,10 +138,14 @@ def parts_of(film: Film, decodes: Sequence[Decoded], component: str) -> list[Par
 
 
 def flat_frames(film: Film, part: Part) -> dict[int, Flatness]:
-    """Frames of a part, from 0, that are of one colour, or in tiles over latents that are not."""
+    """Frames of a part, from 0, that are of one colour, or in tiles over latents that are not. A picture that the pipeline scaled
+    is judged as it was decoded: its tiles no longer lie over their latents.
+    """
     found: dict[int, Flatness] = {}
+    scaled = part.decoded.picture is not None and part.decoded.size != film.size
+    seen = Film(frames_in(part.decoded.picture)) if scaled and part.decoded.picture is not None else film
     for index in part.indices:
-        kind = flatness(film[index], part.latents, index - part.first, part.decoded.frames)
+        kind = flatness(seen[index], part.latents, index - part.first, part.decoded.frames)
         if kind is not None:
             found[index] = kind
     return found

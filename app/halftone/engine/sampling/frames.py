@@ -1,7 +1,7 @@
 """From the decoder's floats to pixels, and to the files and bytes a picture leaves as."""
 
 import io
-from typing import Any, cast
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -13,16 +13,36 @@ THUMBNAIL = 256
 """Longest edge of a thumbnail in pixels."""
 
 
+OUTPUT: Final = "np"
+"""The form in which pipelines are asked for their result. As "pt" those of Kandinsky give values in [-1, 1] (diffusers 0.42)."""
+
+
 def first_frame(images: Any) -> torch.Tensor:
-    """The first picture of a pipeline's result in "pt" form: (channels, height, width) in [0, 1]."""
-    tensor = cast("torch.Tensor", images[0])
-    return tensor[0] if tensor.dim() == 4 else tensor
+    """The first picture of a pipeline's result in the form OUTPUT: (channels, height, width) in [0, 1]."""
+    return all_frames(images)[0]
 
 
 def all_frames(images: Any) -> list[torch.Tensor]:
-    """The pictures of a pipeline's result in "pt" form, one after another: (channels, height, width) in [0, 1] each."""
-    tensor = cast("torch.Tensor", images[0])
-    return list(tensor) if tensor.dim() == 4 else list(images)
+    """The pictures of a pipeline's result in the form OUTPUT, one after another: (channels, height, width) in [0, 1] each.
+
+    images: (pictures, height, width, channels), or of videos (1, frames, height, width, channels).
+    """
+    values = torch.from_numpy(np.asarray(images, np.float32))
+    return list((values[0] if values.dim() == 5 else values).movedim(-1, -3))
+
+
+def fitted(frame: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
+    """A frame (channels, height, width) scaled and cropped to a (height, width), as diffusers does after binning. Where it cuts a
+    pixel too many (1216 to 64 gives 63 there), the size is kept here.
+    """
+    own = tuple(frame.shape[-2:])
+    if own == tuple(size):
+        return frame
+    factor = max(new / old for new, old in zip(size, own, strict=True))
+    scaled = [max(new, round(old * factor)) for new, old in zip(size, own, strict=True)]
+    made = torch.nn.functional.interpolate(frame[None].float(), size=scaled, mode="bilinear", align_corners=False)[0]
+    top, left = ((old - new) // 2 for new, old in zip(size, scaled, strict=True))
+    return made[:, top : top + size[0], left : left + size[1]]
 
 
 def frame_count(decoded: torch.Tensor) -> int:

@@ -27,11 +27,12 @@ class StepFailed(Exception):  # noqa: N818 - a turn of events, carried out of th
 
 @dataclass(frozen=True)
 class Decoded:
-    """A call of a decoder, and what it gave: so many frames of a (height, width)."""
+    """A call of a decoder, and what it gave: so many frames of a (height, width). picture: that, where it is a single one."""
 
     call: Call
     frames: int
     size: tuple[int, ...]
+    picture: torch.Tensor | None = None
 
     @property
     def latents(self) -> torch.Tensor:
@@ -58,7 +59,8 @@ class Hooks:
 def decoded(call: Call, result: Any) -> Decoded:
     """What is to be known of a finished call of a decoder."""
     made = next(tensors_in(result))
-    return Decoded(call, frame_count(made), tuple(made.shape[-2:]))
+    frames = frame_count(made)
+    return Decoded(call, frames, tuple(made.shape[-2:]), made if frames == 1 else None)
 
 
 def is_finite(value: Any) -> bool:

@@ -22,8 +22,8 @@ FAR_ABOVE_IN_PASSES: Final = 16.0
 
 
 class Shape(NamedTuple):
-    """What the time of a picture depends on, of its last pass. Sizes are in pixels; before: pixels of all steps of the passes
-    before that.
+    """What the time of a picture depends on, of its last pass. Sizes are in pixels, as they are computed; before: pixels of all
+    steps of the passes before that.
     """
 
     width: int
@@ -44,7 +44,8 @@ class Shape(NamedTuple):
 def shape_of(picture: PictureFacts) -> Shape:
     """Of a finished picture."""
     last = picture.passes[-1].steps if picture.passes else picture.steps
-    return Shape(picture.width, picture.height, last, picture.work - picture.width * picture.height * last)
+    width, height = (None if picture.passes else picture.computed) or (picture.width, picture.height)
+    return Shape(width, height, last, picture.work - width * height * last)
 
 
 @dataclass

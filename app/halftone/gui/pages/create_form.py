@@ -38,6 +38,7 @@ from halftone.gui.pages.create_video import VideoPart
 from halftone.gui.widgets.common import column, hline, label, scrolling, set_tone, surface
 from halftone.health.forecast import Forecast
 from halftone.health.passes import larger
+from halftone.library.resolution_bins import computed_size
 
 
 class CreateForm(QWidget):
@@ -351,9 +352,9 @@ class CreateForm(QWidget):
 
     def _shape(self) -> Shape:
         (width, height), steps = self.start_part.computed(self.size_field.size_value()), round(self.steps.value())
-        hires = self.hires_part.hires()
+        hires, model = self.hires_part.hires(), self._controller.model
         if hires is None:
-            return Shape(width, height, steps)
+            return Shape(*((width, height) if model is None else computed_size(model, (width, height), {})), steps)
         return Shape(*larger(width, height, hires.scale), hires.steps or steps, width * height * steps)
 
     def _state_changed(self) -> None:

@@ -1,0 +1,71 @@
+"""Sizes that some pipelines compute whatever was asked for: the nearest of a table that the model was trained on.
+
+Sana and PixArt scale and crop the result to what was asked for; HunyuanDiT leaves that to its caller. `use_resolution_binning`
+turns it off. The tables are those of diffusers:
+https://github.com/huggingface/diffusers/blob/main/src/diffusers/pipelines/pixart_alpha/pipeline_pixart_sigma.py
+https://github.com/huggingface/diffusers/blob/main/src/diffusers/pipelines/hunyuandit/pipeline_hunyuandit.py
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from halftone.contract.facts import ModelFacts
+from halftone.contract.request import OptionValue
+
+BINNING: Final = "use_resolution_binning"
+_LATENT: Final = {"PixArt": 8, "Sana": 32}
+"""Pixels of a latent cell, by how the pipeline's name begins."""
+_HUNYUAN: Final = "HunyuanDiT"
+_EDGES: Final = (256, 512, 1024, 2048, 4096)
+_SIXTEENTHS: Final[dict[float, tuple[int, int]]] = {
+    0.25: (8, 32), 0.28: (8, 29), 0.32: (9, 28), 0.33: (9, 27), 0.35: (9, 26), 0.4: (10, 25), 0.42: (10, 24), 0.48: (11, 23),
+    0.5: (11, 22), 0.52: (11, 21), 0.57: (12, 21), 0.6: (12, 20), 0.68: (13, 19), 0.72: (13, 18), 0.78: (14, 18),
+    0.82: (14, 17), 0.88: (15, 17), 0.94: (15, 16), 1.0: (16, 16), 1.07: (16, 15), 1.13: (17, 15), 1.21: (17, 14),
+    1.29: (18, 14), 1.38: (18, 13), 1.46: (19, 13), 1.67: (20, 12), 1.75: (21, 12), 2.0: (22, 11), 2.09: (23, 11),
+    2.4: (24, 10), 2.5: (25, 10), 3.0: (27, 9), 4.0: (32, 8),
+}  # fmt: skip
+"""Height / width -> (height, width) in sixteenths of the edge of the square."""
+_LARGE: Final[dict[float, tuple[int, int]]] = {
+    0.26: (8, 31), 0.27: (8, 30), 2.89: (26, 9), 3.11: (28, 9), 3.62: (29, 8), 3.75: (30, 8), 3.88: (31, 8),
+}  # fmt: skip
+"""More of them from an edge of 2048 on."""
+_LARGE_EDGE: Final = 2048
+_SHAPES: Final = (
+    (1.0, ((1024, 1024), (1280, 1280))),
+    (4 / 3, ((1024, 768), (1152, 864), (1280, 960))),
+    (3 / 4, ((768, 1024), (864, 1152), (960, 1280))),
+    (16 / 9, ((1280, 768),)),
+    (9 / 16, ((768, 1280),)),
+)
+"""HunyuanDiT's: width / height, and the sizes (width, height)."""
+
+
+def bin_edge(pipeline: str, sample: object) -> int:
+    """Edge in pixels of the square among the sizes that a pipeline computes; 0 where it computes what was asked for. sample: the
+    `sample_size` of its transformer, in latent cells.
+    """
+    if pipeline.startswith(_HUNYUAN):
+        return _SHAPES[0][1][0][0]
+    cell = next((cell for name, cell in _LATENT.items() if pipeline.startswith(name)), 0)
+    edge = sample * cell if type(sample) is int else 0
+    return edge if edge in _EDGES else 0
+
+
+def computed_size(model: ModelFacts, size: tuple[int, int], options: Mapping[str, OptionValue]) -> tuple[int, int]:
+    """(width, height) in pixels that is computed where `size` is asked for."""
+    width, height = size
+    if not model.bin_edge or options.get(BINNING, True) is False or min(size) < 1:
+        return size
+    if model.pipeline.startswith(_HUNYUAN):
+        return _nearest_shape(max(16, width // 16 * 16), max(16, height // 16 * 16))
+    table = _SIXTEENTHS | (_LARGE if model.bin_edge >= _LARGE_EDGE else {})
+    high, wide = table[min(sorted(table), key=lambda ratio: abs(ratio - height / width))]
+    return wide * model.bin_edge // 16, high * model.bin_edge // 16
+
+
+def _nearest_shape(width: int, height: int) -> tuple[int, int]:
+    """First the nearest shape, then of its sizes the one with the most nearly as many pixels."""
+    if any((height, width) in sizes for _, sizes in _SHAPES):
+        return width, height
+    _, sizes = min(_SHAPES, key=lambda shape: abs(shape[0] - width / height))
+    return min(sizes, key=lambda one: abs(one[0] * one[1] - width * height))
