@@ -41,10 +41,17 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source)
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code == "weights-nonfinite" else measured
-    message = Words(with_numbers if known else without, values)
+    message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
     return message, Words(remedy, values)
+
+
+def _offset_words(finding: Finding, where: Words) -> Words:
+    """What happened at a layer whose offset leaves the type no bits for the picture. shows: the module where that is seen first."""
+    shows = module_words(finding.component, str(finding.facts["shows"]))
+    template = _FLAT_BY_OFFSET if finding.code == "flat-output" else _WRONG_BY_OFFSET
+    return Words(template, (where, DTYPE_NAMES[finding.dtype], _peak(finding), shows))
 
 
 def further_words(finding: Finding) -> Words | None:
@@ -94,6 +101,16 @@ _CURES: Final[dict[str, str]] = {
     "float32-component": "in full precision",
     "float32-all": "with the whole model in full precision",
 }
+
+# {0} the layer, {1} type, {2} its peak, {3} where it shows
+_FLAT_BY_OFFSET: Final = (
+    "{0}: it adds an offset of up to {2}, and {1} has no bits left for the picture beside it. The result has only one colour. "
+    "It shows first in: {3}."
+)
+_WRONG_BY_OFFSET: Final = (
+    "{0}: it adds an offset of up to {2}, and {1} has no bits left for the detail beside it. The result is finite but wrong. "
+    "It shows first in: {3}."
+)
 
 # {0} how many, {1} their largest peak: for one, for several
 _FURTHER_OVER: Final = (

@@ -386,6 +386,7 @@ def test_an_empty_prompt_takes_the_example(qtbot: QtBot) -> None:
 
 def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
     form = stage.page.form
     assert form.estimate.text() == "Time not measured yet"
     stage.picture()
@@ -394,6 +395,23 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
     assert form.estimate.toolTip() == "Measured with your last picture of this size."
+    stage.close()
+
+
+def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
+    form = stage.page.form
+    stage.picture()
+    facts = stage.controller.state.pictures[0]
+    form.size_field.set_size(facts.width, facts.height)
+    form.steps.set_value(facts.steps)
+    assert form.estimate.text().startswith("About ")
+    stage.controller.choose_precision("float32")
+    assert form.estimate.text() == "Time not measured yet"
+    assert form.estimate.toolTip() == "No picture like this was made in FP32 yet."
+    stage.controller.choose_precision("float16")
+    assert form.estimate.text().startswith("About ")
     stage.close()
 
 
