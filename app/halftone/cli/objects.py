@@ -82,7 +82,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
     """command: which applies it, None where only the suggested one can be had."""
-    names = ("kind", "suggested", "time_ratio", "memory_bytes", "disk_bytes", "psnr", "refusal")
+    names = ("kind", "suggested", "time_ratio", "time_spread", "memory_bytes", "disk_bytes", "psnr", "refusal")
     return {**{name: getattr(cure, name) for name in names}, "command": cure_command(report, cure)}
 
 

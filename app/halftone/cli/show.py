@@ -282,7 +282,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
     if any(_is_faster(dtype) for dtype in report.dtypes):
-        _put(out, "Times of matrix product, convolution and attention together.", 2, "dim")
+        _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
     _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
@@ -297,7 +297,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
 def _dtype_line(report: DTypeReport) -> Text:
     state, tone = DTYPE_STATES[report.state]
     glyph, style = _GLYPHS[tone]
-    speed = f"  {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
+    speed = f"  about {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
     return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
 
 

@@ -79,7 +79,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One way to keep the model finite, with its four prices. A price that is not known is None.
 
-    time_ratio: seconds with the cure over seconds without it (1.0: no cost), measured. memory_bytes: additional bytes of the
+    time_ratio: seconds with the cure over seconds without it (1.0: no cost), measured; time_spread: by how much the ratios of
+    single runs differ, so that a smaller difference shows nothing. memory_bytes: additional bytes of the
     parameters, computed from their sizes; what passes between the layers is not in it. disk_bytes: of the copy that is written.
     psnr: dB between the picture under the cure and the float32 picture (peak 1.0).
     refusal: why the cure is not offered, None when it is.
@@ -88,6 +89,7 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: CureKind
     plan: Plan
     time_ratio: float | None = None
+    time_spread: float | None = None
     memory_bytes: int | None = None
     disk_bytes: int | None = None
     psnr: float | None = None

@@ -294,7 +294,7 @@ def _dtype(report: DTypeReport, language: Language) -> list[str]:
     told = f'<span class="state {tone}">{language.say(state)}</span>'
     if (test := report.failing) is not None:
         told += f" <code>{html.escape(f'{test.operation} {test.size}: {test.outcome}')}</code>"
-    speed = "" if report.speed is None else language.say("{0} × FP32", report.speed)
+    speed = "" if report.speed is None else language.say("about {0} × FP32", f"{report.speed:.1f}")
     return [DTYPE_NAMES[report.dtype], told, speed]
 
 

@@ -7,6 +7,7 @@ from halftone.contract.plan import Cure
 from halftone.contract.request import Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
+from halftone.health.timing import is_measurable
 from halftone.health.words import Words, percent
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
@@ -92,9 +93,9 @@ def used_words(report: CheckReport) -> str:
 
 
 def slower_words(cure: Cure) -> Words | None:
-    """What a cure costs in time, None where that was not measured. 1.0 is what a difference within the unrest of the runs is
-    told as.
-    """
+    """What a cure costs in time, None where that was not measured. What is within the spread of the runs is no difference."""
     if cure.time_ratio is None:
         return None
-    return Words("about the same") if cure.time_ratio == 1.0 else Words("{0}", (percent(cure.time_ratio - 1),))
+    if not is_measurable(cure.time_ratio, cure.time_spread):
+        return Words("no measurable difference")
+    return Words("about {0}", (percent(cure.time_ratio - 1),))

@@ -133,6 +133,7 @@ def test_a_batch_beyond_its_limit_is_told_not_cut(qtbot: QtBot) -> None:
 
 def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     assert form.size_note.isHidden()

@@ -22,6 +22,7 @@ from halftone.engine.weights.offload import place, settle_weights
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.measure.giving_back import trim_heap
+from halftone.measure.wide_kernels import gains_by_channels_last
 
 log = logging.getLogger(__name__)
 
@@ -248,7 +249,7 @@ def lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.d
     """
     if kind not in ("denoise", "decode"):
         return
-    gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
+    gains = gains_by_channels_last(device.type, DTYPES[state.dtype])
     wanted = torch.channels_last if gains else torch.contiguous_format
     for child in module.modules():
         if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=wanted):

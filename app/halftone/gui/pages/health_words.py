@@ -13,6 +13,7 @@ from halftone.gui.widgets.headroom_chart_words import part_name
 from halftone.health.explain import finding_words, further_words
 from halftone.health.judge import disk_price
 from halftone.health.report_words import FINDING_STATES
+from halftone.health.timing import is_measurable
 from halftone.health.words import module_words
 
 
@@ -80,10 +81,11 @@ def _more_details(finding: Finding) -> list[str]:
 
 
 def price_time(cure: Cure) -> str:
-    """1.0 is what a difference within the unrest of the runs is told as."""
+    """About how much longer a picture takes; a difference within the spread of the runs is told as none."""
     if cure.time_ratio is None:
         return tr("Not measured")
-    return f"≈{figures.HARD}{figures.change(1.0)}" if cure.time_ratio == 1.0 else figures.change(cure.time_ratio)
+    shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0
+    return f"≈{figures.HARD}{figures.change(shown)}"
 
 
 def price_bytes(count: int | None) -> str:
@@ -200,6 +202,8 @@ def cure_tooltip(cure: Cure, name: str) -> str:
         parts.append(
             tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
         )
+    if cure.time_ratio is not None and not is_measurable(cure.time_ratio, cure.time_spread):
+        parts.append(tr("The runs show no measurable difference in time."))
     if cure.memory_bytes is not None:
         parts.append(tr("The memory is computed, not measured."))
     if cure.psnr is not None:
