@@ -156,6 +156,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
     return {
         "dtypes": plan.dtypes,
         "rescale": {component: rescaled_modules(tensors) for component, tensors in plan.rescale.items()},
+        "rescale_deviation": plan.deviation if plan.rescale else {},
         "upcast": {component: list(whole) for component in plan.upcast if (whole := plan.wide_modules(component))},
         "results_in_float32": {component: list(only) for component in plan.upcast if (only := plan.wide_results(component))},
         "scaled_inputs": {component: scaled for component in plan.upcast if (scaled := plan.scaled_layers(component))},

@@ -34,7 +34,7 @@ from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cure
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
 from halftone.health.ran import how_it_ran
-from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
+from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, exactness_words, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, elapsed, number, plain_module
@@ -139,6 +139,8 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     out.print()
     out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), CURE_TITLES[cure.kind] + "."))
     _put(out, _price(cure), 8, "dim")
+    if (exactness := exactness_words(cure.plan)) is not None:
+        _put(out, exactness.text(), 8, "dim")
     if report.applied:
         _put(out, used_words(report), 2)
         return

@@ -94,7 +94,7 @@ def _room(finding: Finding) -> str:
 _CURES: Final[dict[str, str]] = {
     "none": "as it was, and came out right",
     "read-again": "after the model was read again from its file, as its numbers in memory had been damaged",
-    "rescale": "with its layers rescaled exactly",
+    "rescale": "with its layers rescaled",
     "setting": "with a safer setting",
     "upcast-region": "with the failing parts in full precision",
     "bfloat16": "in BF16",
@@ -286,7 +286,7 @@ def _asked(event: GuardEvent) -> Note:
 
 
 def cure_words(event: GuardEvent) -> Words:
-    """How a part was done again: "with its layers rescaled exactly"."""
+    """How a part was done again: "with its layers rescaled"."""
     return Words(_CURES.get(event.cure, "in another way"))
 
 

@@ -3,12 +3,12 @@
 from typing import Final, Literal
 
 from halftone.contract.facts import CheckReport
-from halftone.contract.plan import Cure
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
 from halftone.health.timing import is_measurable
-from halftone.health.words import Words, percent
+from halftone.health.words import Words, percent, share_of_change
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
 
@@ -39,7 +39,7 @@ DTYPE_STATES: Final[dict[DTypeState, tuple[str, Tone]]] = {
 
 CURE_TITLES: Final[dict[CureKind, str]] = {
     "none": "Nothing to do",
-    "rescale": "Rescale in memory: exact, the file stays as it is",
+    "rescale": "Rescale in memory: the file stays as it is",
     "setting": "Change a setting",
     "upcast-region": "Run the smallest region in FP32",
     "bfloat16": "Run the component in BF16",
@@ -90,6 +90,18 @@ def used_words(report: CheckReport) -> str:
     if report.loras:
         return "It is used whenever this model runs with these LoRAs on this device."
     return "It is used whenever this model runs on this device."
+
+
+def exactness_words(plan: Plan) -> Words | None:
+    """Whether a rescaling changes the result, and by how much; None for a plan without one."""
+    if not plan.rescale:
+        return None
+    change = plan.change
+    if change is None:
+        return Words("Whether the rescaling is exact was not measured.")
+    if not change:
+        return Words("The rescaling is exact: in exact arithmetic the result is the same.")
+    return Words("The rescaling is not exact: it was measured to change the result by up to {0}.", (share_of_change(change),))
 
 
 def slower_words(cure: Cure) -> Words | None:

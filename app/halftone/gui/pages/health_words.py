@@ -12,9 +12,9 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name
 from halftone.health.explain import finding_words, further_words
 from halftone.health.judge import disk_price
-from halftone.health.report_words import FINDING_STATES
+from halftone.health.report_words import FINDING_STATES, exactness_words
 from halftone.health.timing import is_measurable
-from halftone.health.words import module_words
+from halftone.health.words import module_words, share_of_change
 
 
 def here(device: DeviceFacts | None) -> str:
@@ -175,7 +175,7 @@ def cure_line(cure: Cure, name: str) -> str:
     plan = cure.plan
     match cure.kind:
         case "rescale":
-            return tr("Exact, in {0} layers, file unchanged", rescaled_layers(plan))
+            return _rescale_line(plan)
         case "upcast-region":
             return tr("{0} stays in {1}, model file unchanged", stays(plan), name)
         case "bfloat16":
@@ -191,13 +191,22 @@ def cure_line(cure: Cure, name: str) -> str:
             return ""
 
 
+def _rescale_line(plan: Plan) -> str:
+    count, change = rescaled_layers(plan), plan.change
+    if change is None:
+        return tr("In {0} layers, file unchanged", count)
+    if change:
+        return tr("Changes the result by up to {0}, in {1} layers, file unchanged", share_of_change(change), count)
+    return tr("Exact, in {0} layers, file unchanged", count)
+
+
 def cure_tooltip(cure: Cure, name: str) -> str:
     """More about a cure: its measured costs and what is known of the picture."""
     parts: list[str] = []
     if cure.kind == "rescale":
-        parts.append(
-            tr("Powers of two move through the layers. The result is the same in exact arithmetic and was compared with FP32.")
-        )
+        exactness = exactness_words(cure.plan)
+        parts.append(tr("Powers of two move through the layers. The result was compared with FP32."))
+        parts.append("" if exactness is None else exactness.text(tr))
     if cure.kind == "upcast-region":
         parts.append(
             tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
