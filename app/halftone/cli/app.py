@@ -196,7 +196,7 @@ def repair(
 ) -> None:
     """Write a rescaled copy of a model that works in FP16, in any program.
 
-    The original stays as it is. Exit code: 0 written, 1 no exact rescaling exists, 2 the input was wrong.
+    The original stays as it is. Exit code: 0 written, 1 no rescaling exists, 2 the input was wrong.
     """
     tools: Tools = context.obj
     saved = load()

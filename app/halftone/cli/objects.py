@@ -82,7 +82,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
 
 def _cure_object(report: CheckReport, cure: Cure) -> dict[str, Any]:
     """command: which applies it, None where only the suggested one can be had."""
-    names = ("kind", "suggested", "time_ratio", "memory_bytes", "disk_bytes", "psnr", "refusal")
+    names = ("kind", "suggested", "time_ratio", "time_spread", "memory_bytes", "disk_bytes", "psnr", "refusal")
     return {**{name: getattr(cure, name) for name in names}, "command": cure_command(report, cure)}
 
 
@@ -156,6 +156,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
     return {
         "dtypes": plan.dtypes,
         "rescale": {component: rescaled_modules(tensors) for component, tensors in plan.rescale.items()},
+        "rescale_deviation": plan.deviation if plan.rescale else {},
         "upcast": {component: list(whole) for component in plan.upcast if (whole := plan.wide_modules(component))},
         "results_in_float32": {component: list(only) for component in plan.upcast if (only := plan.wide_results(component))},
         "scaled_inputs": {component: scaled for component in plan.upcast if (scaled := plan.scaled_layers(component))},

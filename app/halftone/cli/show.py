@@ -36,7 +36,7 @@ from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cure
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
 from halftone.health.ran import how_it_ran
-from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, slower_words, used_words, verdict_words
+from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, exactness_words, slower_words, used_words, verdict_words
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, elapsed, number, plain_module
@@ -141,6 +141,8 @@ def _show_cure(out: Console, report: CheckReport) -> None:
     out.print()
     out.print(Text.assemble("  ", ("Cure  ", "bold cyan"), CURE_TITLES[cure.kind] + "."))
     _put(out, _price(cure), 8, "dim")
+    if (exactness := exactness_words(cure.plan)) is not None:
+        _put(out, exactness.text(), 8, "dim")
     if report.applied:
         _put(out, used_words(report), 2)
         return
@@ -284,7 +286,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
     for dtype in report.dtypes:
         out.print(Padding(_dtype_line(dtype), (0, 0, 0, 2)))
     if any(_is_faster(dtype) for dtype in report.dtypes):
-        _put(out, "Times of matrix product, convolution and attention together.", 2, "dim")
+        _put(out, "Times of a UNet step and a transformer step together, run in turns.", 2, "dim")
     out.print()
     _put(out, f"Auto takes {DTYPE_NAMES[report.auto]}. {report.auto_reason}", 2)
     wrong = [test for test in report.tests if test.outcome not in {"right", "missing"}]
@@ -299,7 +301,7 @@ def show_devices(devices: Iterable[DeviceFacts], report: SelfTestReport, *, cons
 def _dtype_line(report: DTypeReport) -> Text:
     state, tone = DTYPE_STATES[report.state]
     glyph, style = _GLYPHS[tone]
-    speed = f"  {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
+    speed = f"  about {report.speed:.1f} × as fast as FP32" if _is_faster(report) else ""
     return Text.assemble((f"{glyph} {DTYPE_NAMES[report.dtype]}  {state}", style), speed, (f"  {report.reason}", "dim"))
 
 

@@ -41,11 +41,14 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class SpeedResult(msgspec.Struct, frozen=True, kw_only=True):
+class SpeedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """seconds: median of several runs, made in turns with those of the other modes; runs: all of them, in their order."""
+
     mode: str
     operation: str
     tflops: float
     seconds: float
+    runs: tuple[float, ...] = ()
 
 
 class BitsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +60,10 @@ class BitsResult(msgspec.Struct, frozen=True, kw_only=True):
     terms: int
 
 
-class DTypeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """speed: float32 seconds over this dtype's seconds for a matrix product, a convolution and attention together (2.4: 2.4
-    times as fast), None if not measured. The one figure that the dtype is judged and told by.
+class DTypeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """speed: float32 seconds over this dtype's seconds for the steps of a denoiser (2.4: 2.4 times as fast), None if not
+    measured. The one figure that the dtype is judged and told by. spread: distance between the largest and the smallest such
+    figure of the single runs; None where there was only one.
     """
 
     dtype: DType
@@ -67,19 +71,22 @@ class DTypeReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     speed: float | None
     failing: OperationResult | None = None
+    spread: float | None = None
 
 
 class SettingEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one value of one Numerics setting does on this device, against its default value.
 
     time_ratio: seconds with it over seconds without; error_ratio likewise for the error against float32; None: not measured.
-    note: why there is no effect here, if so. dtype: the precision it was measured in; None: it is the same in all.
+    time_spread: by how much the single ratios of times differ. note: why there is no effect here, if so. dtype: the precision it
+    was measured in; None: it is the same in all.
     """
 
     setting: str
     value: str
     dtype: DType | None = None
     time_ratio: float | None = None
+    time_spread: float | None = None
     error_ratio: float | None = None
     closeness_db: float | None = None
     note: str | None = None

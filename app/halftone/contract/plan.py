@@ -1,7 +1,7 @@
 """A plan: the resolved set of cures and dtypes, each with its reason; and a cure: one plan with its prices."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -11,6 +11,15 @@ from halftone.contract.words import CureKind, DType
 RESULT: Final = ".(result)"
 """Ends the name of a layer that runs as it is and hands on what it makes in float32."""
 _HANDED_ON: Final = re.compile(r"(?P<module>.*)\.\(result(?:\*2\^(?P<k>\d{1,2}))?\)")
+
+
+EPSILONS: Final = ("eps", "variance_epsilon")
+"""How the libraries name the number that a norm adds to a variance."""
+
+
+def is_epsilon(name: str) -> bool:
+    """Whether a name in `Plan.rescale` is that of a norm's epsilon, which no file holds, and not of a tensor."""
+    return name.rpartition(".")[2] in EPSILONS
 
 
 def result_of(module: str, k: int = 0) -> str:
@@ -38,7 +47,9 @@ def joined_regions(names: Iterable[str]) -> tuple[str, ...]:
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is done so that a model stays finite.
 
-    dtypes: run dtype per component. rescale: per component, parameter tensor -> k, meaning the tensor is multiplied by 2**k.
+    dtypes: run dtype per component. rescale: per component, parameter tensor (or epsilon of a norm) -> k, meaning it is
+    multiplied by 2**k. deviation: by how much a rescaling that is not exact changes what a component gives (relative root mean
+    square, measured in a type with headroom); components that are not in it are rescaled exactly. None: it is not known.
     upcast: per component, the modules (dotted names) that run in float32 with boundary casts, and those that only hand on what
     they make in that (`result_of`). settings: Numerics fields to set.
     error: relative root-mean-square error of the denoiser and decoder outputs against the range pass, None if not measured.
@@ -46,6 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     dtypes: dict[str, DType] = msgspec.field(default_factory=dict)
     rescale: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    deviation: dict[str, float] | None = None
     upcast: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     settings: dict[str, str | bool] = msgspec.field(default_factory=dict)
     upcast_parameters: int = 0
@@ -70,6 +82,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Those that compute with their input times 2**-k, with this k."""
         return {module: k for module, k in map(handed_on, self.upcast.get(component, ())) if k}
 
+    def deviation_of(self, component: str) -> dict[str, float] | None:
+        """What is known of one component alone."""
+        return None if self.deviation is None else {name: own for name, own in self.deviation.items() if name == component}
+
+    @property
+    def change(self) -> float | None:
+        """The largest deviation of all components: 0.0 where the rescaling is exact, None where it is not known."""
+        return None if self.deviation is None else max(self.deviation.values(), default=0.0)
+
     @property
     def is_plain(self) -> bool:
         """True when nothing but the asked dtype is applied."""
@@ -79,7 +100,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One way to keep the model finite, with its four prices. A price that is not known is None.
 
-    time_ratio: seconds with the cure over seconds without it (1.0: no cost), measured. memory_bytes: additional bytes of the
+    time_ratio: seconds with the cure over seconds without it (1.0: no cost), measured; time_spread: by how much the ratios of
+    single runs differ, so that a smaller difference shows nothing. memory_bytes: additional bytes of the
     parameters, computed from their sizes; what passes between the layers is not in it. disk_bytes: of the copy that is written.
     psnr: dB between the picture under the cure and the float32 picture (peak 1.0).
     refusal: why the cure is not offered, None when it is.
@@ -88,6 +110,7 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: CureKind
     plan: Plan
     time_ratio: float | None = None
+    time_spread: float | None = None
     memory_bytes: int | None = None
     disk_bytes: int | None = None
     psnr: float | None = None
@@ -96,5 +119,18 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def rescaled_modules(tensors: dict[str, int]) -> list[str]:
-    """Dotted module names that own the rescaled tensors, in their first order, without repeats."""
-    return list(dict.fromkeys(name.rpartition(".")[0] for name in tensors))
+    """Dotted module names that own the rescaled tensors, in their first order, without repeats; norms keep what they give."""
+    return list(dict.fromkeys(name.rpartition(".")[0] for name in tensors if not is_epsilon(name)))
+
+
+def without_epsilons(rescale: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """What a file can hold of a rescaling."""
+    return {component: {name: k for name, k in own.items() if not is_epsilon(name)} for component, own in rescale.items()}
+
+
+def joined_deviation(first: Plan, second: Plan) -> dict[str, float] | None:
+    """The deviations of two plans as one, those of the second where it names a component; None where one is not known."""
+    if any(plan.deviation is None and plan.rescale for plan in (first, second)):
+        return None
+    kept = {name: own for name, own in (first.deviation or {}).items() if name not in second.rescale}
+    return {**kept, **(second.deviation or {})}

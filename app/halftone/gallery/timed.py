@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from halftone.contract.facts import DeviceFacts, PictureFacts
+from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType, Precision
 
@@ -13,7 +14,7 @@ _DENOISERS = ("unet", "transformer", "prior", "denoiser")
 
 class Conditions(msgspec.Struct, frozen=True):
     """What the time depends on, but for the size. devices: what a request may call the device; dtype: what `precision` gives.
-    compiled: whether blocks are to be compiled.
+    compiled: whether blocks are to be compiled; plan: of a check that was applied, None where the next picture begins without.
     """
 
     model: str
@@ -21,6 +22,7 @@ class Conditions(msgspec.Struct, frozen=True):
     precision: Precision
     dtype: DType
     compiled: bool = False
+    plan: Plan | None = None
 
 
 def names_of(device: DeviceFacts, listed: Sequence[DeviceFacts]) -> frozenset[str]:
@@ -43,5 +45,24 @@ def tells_time(picture: PictureFacts, request: PictureRequest, now: Conditions) 
         return False
     if request.numerics.compile != now.compiled:
         return False
-    ran = next((dtype for name, dtype in picture.dtypes.items() if name.startswith(_DENOISERS)), None)
-    return now.precision == request.numerics.precision or ran == now.dtype
+    return _begun_in(picture, request, now) == now.dtype and (now.plan is None or _ran_under(picture, now.plan, now.dtype))
+
+
+def _begun_in(picture: PictureFacts, request: PictureRequest, now: Conditions) -> DType | None:
+    """The precision a picture was made in, whatever a cure moved to a wider type. Auto may have meant another one then: it meant
+    this one where any part still ran in it.
+    """
+    if request.numerics.precision != "auto":
+        return request.numerics.precision
+    if now.dtype in picture.dtypes.values():
+        return now.dtype
+    return next((dtype for name, dtype in picture.dtypes.items() if name.startswith(_DENOISERS)), None)
+
+
+def _ran_under(picture: PictureFacts, plan: Plan, dtype: DType) -> bool:
+    """Whether the denoisers ran as this plan has them: in the same types, and with or without layers in FP32."""
+    return all(
+        ran == plan.dtypes.get(name, dtype) and (picture.cures.get(name) == "upcast-region") == bool(plan.upcast.get(name))
+        for name, ran in picture.dtypes.items()
+        if name.startswith(_DENOISERS)
+    )

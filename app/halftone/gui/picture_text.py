@@ -14,6 +14,7 @@ from halftone.health.explain import note_for, too_large
 from halftone.health.lora_words import cause_words, named
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words, step_words
+from halftone.health.timing import is_measurable
 from halftone.health.video_words import frame_list
 from halftone.health.words import Words, module_words
 
@@ -381,7 +382,9 @@ def price_line(report: CheckReport | None) -> str:
         return tr("The check finds the cheapest cure and measures its price here.")
     parts: list[str] = []
     if cure.time_ratio is not None:
-        parts.append(tr("{0} time", figures.change(cure.time_ratio)))
+        shown = is_measurable(cure.time_ratio, cure.time_spread)
+        price = tr("about {0} time", figures.change(cure.time_ratio)) if shown else tr("no measurable difference in time")
+        parts.append(price)
     if cure.memory_bytes is not None:
         parts.append(tr("{0} memory", figures.size_change(cure.memory_bytes)))
     name = {

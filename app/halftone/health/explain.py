@@ -41,10 +41,17 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
     values = (where, DTYPE_NAMES[finding.dtype], _peak(finding), _limit(finding), _room(finding), *source)
     measured = finding.peak is not None and finding.limit is not None
     known = all(source) if finding.code == "weights-nonfinite" else measured
-    message = Words(with_numbers if known else without, values)
+    message = _offset_words(finding, where) if "shows" in finding.facts else Words(with_numbers if known else without, values)
     if "lora" in finding.facts:
         return damaged_words(finding) if finding.code == "weights-nonfinite" else finding_cause(finding, message)
     return message, Words(remedy, values)
+
+
+def _offset_words(finding: Finding, where: Words) -> Words:
+    """What happened at a layer whose offset leaves the type no bits for the picture. shows: the module where that is seen first."""
+    shows = module_words(finding.component, str(finding.facts["shows"]))
+    template = _FLAT_BY_OFFSET if finding.code == "flat-output" else _WRONG_BY_OFFSET
+    return Words(template, (where, DTYPE_NAMES[finding.dtype], _peak(finding), shows))
 
 
 def further_words(finding: Finding) -> Words | None:
@@ -87,13 +94,23 @@ def _room(finding: Finding) -> str:
 _CURES: Final[dict[str, str]] = {
     "none": "as it was, and came out right",
     "read-again": "after the model was read again from its file, as its numbers in memory had been damaged",
-    "rescale": "with its layers rescaled exactly",
+    "rescale": "with its layers rescaled",
     "setting": "with a safer setting",
     "upcast-region": "with the failing parts in full precision",
     "bfloat16": "in BF16",
     "float32-component": "in full precision",
     "float32-all": "with the whole model in full precision",
 }
+
+# {0} the layer, {1} type, {2} its peak, {3} where it shows
+_FLAT_BY_OFFSET: Final = (
+    "{0}: it adds an offset of up to {2}, and {1} has no bits left for the picture beside it. The result has only one colour. "
+    "It shows first in: {3}."
+)
+_WRONG_BY_OFFSET: Final = (
+    "{0}: it adds an offset of up to {2}, and {1} has no bits left for the detail beside it. The result is finite but wrong. "
+    "It shows first in: {3}."
+)
 
 # {0} how many, {1} their largest peak: for one, for several
 _FURTHER_OVER: Final = (
@@ -269,7 +286,7 @@ def _asked(event: GuardEvent) -> Note:
 
 
 def cure_words(event: GuardEvent) -> Words:
-    """How a part was done again: "with its layers rescaled exactly"."""
+    """How a part was done again: "with its layers rescaled"."""
     return Words(_CURES.get(event.cure, "in another way"))
 
 

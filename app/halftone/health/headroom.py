@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from halftone.contract.facts import Finding, GuardEvent, LayerPeak
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Plan, rescaled_modules
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType
 from halftone.health.judge import held_in
 
@@ -155,7 +155,7 @@ def _owners(plan: Plan | None) -> frozenset[tuple[str, str]]:
     """Modules that own a rescaled tensor."""
     if plan is None:
         return frozenset()
-    return frozenset((component, name.rpartition(".")[0]) for component, tensors in plan.rescale.items() for name in tensors)
+    return frozenset((component, name) for component, tensors in plan.rescale.items() for name in rescaled_modules(tensors))
 
 
 def build(

@@ -124,7 +124,7 @@ def tried(report: CheckReport, found: CheckReport) -> CheckReport:
     def priced(cure: Cure) -> Cure:
         if measured is None or _changes(cure.plan, report.plan):
             return cure
-        known = {name: getattr(measured, name) for name in ("time_ratio", "memory_bytes", "psnr", "refusal")}
+        known = {name: getattr(measured, name) for name in ("time_ratio", "time_spread", "memory_bytes", "psnr", "refusal")}
         return msgspec.structs.replace(cure, plan=plan, **known)
 
     return msgspec.structs.replace(report, plan=plan, cures=tuple(priced(cure) for cure in report.cures))

@@ -1,4 +1,4 @@
-"""Cures as plans, cheapest first: exact rescaling, settings, the smallest float32 region, bfloat16, float32.
+"""Cures as plans, cheapest first: rescaling, settings, the smallest float32 region, bfloat16, float32.
 
 Everything here is arithmetic on measured peaks; a plan becomes an offer only after the engine verified it.
 """
@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.plan import Plan, handed_on, rescaled_modules
+from halftone.contract.plan import Plan, handed_on, is_epsilon, rescaled_modules
 from halftone.contract.request import Numerics
 from halftone.contract.words import DTYPE_NAMES, FLOAT_LIMITS, TIGHT_BITS, CureKind, DType, DTypeState, FindingCode
 from halftone.health.judge import NOT_BY_PLAN
-from halftone.health.rescale import MARGIN_BITS, RescaleGroup, TensorPeaks, choose_shifts, exponents, peaks_after
-from halftone.health.words import plain_component
+from halftone.health.rescale import MARGIN_BITS, RescaleGroup, TensorPeaks, choose_shifts, deviations, exponents, peaks_after
+from halftone.health.words import plain_component, share_of_change
 
 __all__ = ["MARGIN_BITS", "Region", "RescaleGroup", "candidate_plans"]
 
@@ -134,6 +134,11 @@ class _Case:
         return exponents(self.groups, self.shifts)
 
     @cached_property
+    def deviation(self) -> dict[str, float]:
+        """Relative change by the groups that are not exact, by component."""
+        return deviations(self.groups, self.shifts)
+
+    @cached_property
     def after(self) -> dict[tuple[str, str], float]:
         """Peaks once rescaled."""
         return peaks_after(self.groups, self.shifts, self.layers)
@@ -173,6 +178,7 @@ class _Case:
         return Plan(
             dtypes={**self.base, **(dtypes or {})},
             rescale=self.rescale if rescale else {},
+            deviation=self.deviation if rescale else None,
             upcast=dict(upcast or {}),
             settings=self.settings if settings else {},
             upcast_parameters=moved,
@@ -318,9 +324,19 @@ def _safe_settings(codes: set[FindingCode], numerics: Numerics) -> dict[str, str
 def _rescale_reasons(case: _Case) -> list[str]:
     return [
         f"{plain_component(component).text()}: {_layers_are(len(rescaled_modules(own)))} scaled by powers of two, "
-        f"up to 2^{max(map(abs, own.values()))}; the result is the same in exact arithmetic."
+        f"up to 2^{_largest(own)}; {_change_words(case.deviation.get(component, 0.0))}."
         for component, own in case.rescale.items()
     ]
+
+
+def _largest(exponents: Mapping[str, int]) -> int:
+    return max((abs(k) for name, k in exponents.items() if not is_epsilon(name)), default=0)
+
+
+def _change_words(deviation: float) -> str:
+    if not deviation:
+        return "the result is the same in exact arithmetic"
+    return f"not exact: this was measured to change the result by up to {share_of_change(deviation)}"
 
 
 def _setting_reasons(settings: Mapping[str, str | bool]) -> list[str]:

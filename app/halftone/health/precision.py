@@ -5,6 +5,7 @@ from typing import Final
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, DTypeReport, SelfTestReport
 from halftone.contract.words import DTYPE_NAMES, DType, DTypeState, Precision
+from halftone.health.timing import is_measurable
 
 
 def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
@@ -58,7 +59,6 @@ def states(report: SelfTestReport | None) -> dict[DType, DTypeState]:
 
 
 _STATES: Final[dict[DTypeState, str]] = {"works": "sound", "wrong": "faulty", "slow": "slow", "missing": "missing"}
-_ABOUT_AS_FAST: Final = 0.95
 _FAILS: Final[dict[DTypeState, str]] = {"wrong": "is faulty here", "missing": "is missing here"}
 
 
@@ -67,7 +67,7 @@ def _speed(report: DTypeReport) -> float:
 
 
 def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:
-    said = f"{DTYPE_NAMES[best.dtype]}: every test passed, and it is {_speed(best):.1f} × as fast as FP32"
+    said = f"{DTYPE_NAMES[best.dtype]}: every test passed, and it is about {_speed(best):.1f} × as fast as FP32"
     rest = [f"{DTYPE_NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best]
     if rest:
         said += f" ({', '.join(rest)})"
@@ -82,4 +82,5 @@ def _fails(report: DTypeReport) -> str:
     """Why Auto passes over it. How much slower its operations were is no price of a picture, and stands with the self-test."""
     if report.state != "slow":
         return _FAILS[report.state]
-    return "is no faster than FP32 here" if report.speed is None or report.speed > _ABOUT_AS_FAST else "is slower than FP32 here"
+    slower = report.speed is not None and report.speed < 1.0 and is_measurable(report.speed, report.spread)
+    return "is slower than FP32 here" if slower else "is no faster than FP32 here"

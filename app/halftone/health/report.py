@@ -16,7 +16,15 @@ from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
 from halftone.health.headroom import build, log2_peak, room_bits
 from halftone.health.judge import cured_by, cured_room, disk_price, headroom_bits, is_cured, over_and_tight, smallest_room
-from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, FINDING_STATES, slower_words, used_words, verdict_words
+from halftone.health.report_words import (
+    CURE_TITLES,
+    DTYPE_STATES,
+    FINDING_STATES,
+    exactness_words,
+    slower_words,
+    used_words,
+    verdict_words,
+)
 from halftone.health.troubles import helps_words, known_on, library_versions, origin_words, trouble_object
 from halftone.health.words import Translate, Words, bits, elapsed, number, plain_component
 from halftone.library.inversions import inversion_name
@@ -251,6 +259,8 @@ def _cure(cure: Cure, language: Language) -> list[str]:
     title = say(CURE_TITLES[cure.kind])
     if cure.suggested:
         title += f' <span class="state ok">{say("Suggested")}</span>'
+    if (exactness := exactness_words(cure.plan)) is not None and not cure.refusal:
+        title += f'<br><span class="muted">{language.words(exactness)}</span>'
     if cure.refusal:
         title += f'<br><span class="muted">{html.escape(language.reason(cure.refusal))}</span>'
     missing, time = say("Not measured"), slower_words(cure)
@@ -294,7 +304,7 @@ def _dtype(report: DTypeReport, language: Language) -> list[str]:
     told = f'<span class="state {tone}">{language.say(state)}</span>'
     if (test := report.failing) is not None:
         told += f" <code>{html.escape(f'{test.operation} {test.size}: {test.outcome}')}</code>"
-    speed = "" if report.speed is None else language.say("{0} × FP32", report.speed)
+    speed = "" if report.speed is None else language.say("about {0} × FP32", f"{report.speed:.1f}")
     return [DTYPE_NAMES[report.dtype], told, speed]
 
 

@@ -3,11 +3,12 @@
 from typing import Final, Literal
 
 from halftone.contract.facts import CheckReport
-from halftone.contract.plan import Cure
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
-from halftone.health.words import Words, percent
+from halftone.health.timing import is_measurable
+from halftone.health.words import Words, percent, share_of_change
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
 
@@ -38,7 +39,7 @@ DTYPE_STATES: Final[dict[DTypeState, tuple[str, Tone]]] = {
 
 CURE_TITLES: Final[dict[CureKind, str]] = {
     "none": "Nothing to do",
-    "rescale": "Rescale in memory: exact, the file stays as it is",
+    "rescale": "Rescale in memory: the file stays as it is",
     "setting": "Change a setting",
     "upcast-region": "Run the smallest region in FP32",
     "bfloat16": "Run the component in BF16",
@@ -91,10 +92,22 @@ def used_words(report: CheckReport) -> str:
     return "It is used whenever this model runs on this device."
 
 
+def exactness_words(plan: Plan) -> Words | None:
+    """Whether a rescaling changes the result, and by how much; None for a plan without one."""
+    if not plan.rescale:
+        return None
+    change = plan.change
+    if change is None:
+        return Words("Whether the rescaling is exact was not measured.")
+    if not change:
+        return Words("The rescaling is exact: in exact arithmetic the result is the same.")
+    return Words("The rescaling is not exact: it was measured to change the result by up to {0}.", (share_of_change(change),))
+
+
 def slower_words(cure: Cure) -> Words | None:
-    """What a cure costs in time, None where that was not measured. 1.0 is what a difference within the unrest of the runs is
-    told as.
-    """
+    """What a cure costs in time, None where that was not measured. What is within the spread of the runs is no difference."""
     if cure.time_ratio is None:
         return None
-    return Words("about the same") if cure.time_ratio == 1.0 else Words("{0}", (percent(cure.time_ratio - 1),))
+    if not is_measurable(cure.time_ratio, cure.time_spread):
+        return Words("no measurable difference")
+    return Words("about {0}", (percent(cure.time_ratio - 1),))

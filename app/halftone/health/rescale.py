@@ -1,7 +1,8 @@
 """The exact cure: by which powers of two to scale groups of tensors so that every peak has room.
 
-A group shrinks what its modules write by 2**-k and grows what reads them by 2**k, so the result is the same in exact arithmetic
-(NUMERICS 3a). Only k is chosen here, from peaks; the engine reads from the structure which groups a network has, or finds
+A group shrinks what its modules write by 2**-k and grows what reads them by 2**k. Where a norm reads them, its epsilon shrinks by
+2**-2k, so that it gives the same. Then the result is the same in exact arithmetic (NUMERICS 3a). Groups that were found by
+experiment may leave out what adds next to nothing: by how much those change the result was measured. Only k is chosen here, from peaks; the engine reads from the structure which groups a network has, or finds
 them by experiment.
 """
 
@@ -32,7 +33,9 @@ class RescaleGroup:
 
     A tensor may be a part of a stored one ("proj.weight[:640]"); parts are tensors of their own here.
     shrink: parameter tensors multiplied by 2**-k; grow: parameter tensors multiplied by 2**k; modules: those whose outputs become
-    2**-k times as large. exact: nothing else changes; False where the epsilon of a norm sees the smaller numbers.
+    2**-k times as large; epsilons: of the norms that read those, multiplied by 2**-2k. deviation: relative change of the result
+    that was measured with the group shrunk by as much as it needs alone, 0.0 where it is exact. wide: it goes beyond one layer
+    and what reads it, so it acts after the others.
     """
 
     component: str
@@ -40,7 +43,9 @@ class RescaleGroup:
     shrink: tuple[str, ...]
     grow: tuple[str, ...]
     modules: tuple[str, ...]
-    exact: bool = True
+    epsilons: tuple[str, ...] = ()
+    deviation: float = 0.0
+    wide: bool = False
 
 
 def choose_shifts(
@@ -54,18 +59,18 @@ def choose_shifts(
 
     Each group gets the smallest k that brings all of its modules `margin_bits` below the limit of `dtype`, and its stored
     tensors to the limit at most. A group whose modules and tensors have that room is left alone, and so is one that cannot
-    reach at least the limit itself without pushing a tensor over it or below `SMALLEST_PEAK`. Where groups overlap, exact ones
-    act first.
+    reach at least the limit itself without pushing a tensor over it or below `SMALLEST_PEAK`. Where groups overlap, wide
+    ones act last.
     """
     state = _State(groups, peaks_by_module(layers), dtype, tensors or {})
-    order = sorted(range(len(groups)), key=lambda i: not groups[i].exact)
+    order = sorted(range(len(groups)), key=lambda i: groups[i].wide)
     while any(state.raise_shift(i, margin_bits) for i in order):
         pass  # a neighbour that moved may have made room, or need more; shifts only rise and are bounded, so this ends
     return state.shifts
 
 
 def exponents(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str, dict[str, int]]:
-    """Shifts of groups as exponents: component -> parameter tensor -> e, meaning it is multiplied by 2**e (e is never 0).
+    """Shifts of groups as exponents: component -> parameter tensor or epsilon -> e, meaning it is multiplied by 2**e (never 0).
 
     Those of a tensor in several groups add up.
     """
@@ -73,11 +78,22 @@ def exponents(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str
     for group, k in zip(groups, shifts, strict=True):
         if k:
             own = found.setdefault(group.component, {})
-            for tensors, step in ((group.shrink, -k), (group.grow, k)):
+            for tensors, step in ((group.shrink, -k), (group.grow, k), (group.epsilons, -2 * k)):
                 for tensor in dict.fromkeys(tensors):
                     own[tensor] = own.get(tensor, 0) + step
     kept = {component: {t: e for t, e in own.items() if e} for component, own in found.items()}
     return {component: own for component, own in kept.items() if own}
+
+
+def deviations(groups: Sequence[RescaleGroup], shifts: Sequence[int]) -> dict[str, float]:
+    """Component -> relative change of its result by the groups that are shifted, each as it was measured alone, added up; those
+    that are rescaled exactly are not in it.
+    """
+    found: dict[str, float] = {}
+    for group, k in zip(groups, shifts, strict=True):
+        if k and group.deviation > 0:
+            found[group.component] = found.get(group.component, 0.0) + group.deviation
+    return found
 
 
 def peaks_by_module(layers: Sequence[LayerPeak]) -> dict[tuple[str, str], float]:

@@ -56,6 +56,11 @@ def percent(share: float) -> str:
     return f"{sign}{abs(share) * 100:.1f}\u00a0%"
 
 
+def share_of_change(share: float) -> str:
+    """A relative change without a sign, in two digits: 0.0031 -> "0.31 %"."""
+    return f"{share * 100:.2g}\u00a0%"
+
+
 def rounded_room(value: float) -> float:
     """Room as it is told, in tenths of a bit: rounded down, so that what passes a limit never reads as if it just held."""
     return math.floor(value * 10 + 1e-6) / 10 + 0.0

@@ -12,8 +12,10 @@ from halftone.contract.facts import ModelFacts
 from halftone.library.header import Header
 from halftone.settings.disk import need_room, no_folder
 
-REPAIRED: Final = "rescaled exactly so that float16 does not overflow"
+REPAIRED: Final = "rescaled so that float16 does not overflow"
 """What the rescaled weight files of a repaired copy say of themselves."""
+_REPAIRED_EARLIER: Final = "rescaled exactly so that float16 does not overflow"
+"""The same of copies that earlier versions wrote."""
 SUFFIX: Final = ".safetensors"
 MERGED: Final = "LoRAs merged"
 """What those say into which only LoRAs were merged."""
@@ -26,7 +28,7 @@ class _Change(msgspec.Struct):
 
 def is_repaired(headers: Iterable[Header]) -> bool:
     """Whether one of the files says in its own metadata that Halftone rescaled it."""
-    return any(_change(header.metadata.get("halftone")).change == REPAIRED for header in headers)
+    return any(_change(header.metadata.get("halftone")).change in (REPAIRED, _REPAIRED_EARLIER) for header in headers)
 
 
 def exponents_in(header: Header) -> dict[str, int]:

@@ -25,9 +25,10 @@ from halftone.settings.regular_files import read_json_bytes
 log = logging.getLogger(__name__)
 
 _Record = TypeVar("_Record")
-_SELF_TEST_VERSION: Final = 3
+_SELF_TEST_VERSION: Final = 4
 """Of what the numbers of a stored self-test mean. 2: the speed of a type is of matrix product, convolution and attention.
-3: what a setting does is measured in each precision."""
+3: what a setting does is measured in each precision. 4: the speed of a type is of steps of a denoiser, with the kernels that
+models run with."""
 _NO_EFFECT: Final = {"on_black", "nan_check", "precision", "offload", "vae_tiling", "compile"}
 """Settings that change no number of a check: it runs in the precision it names, always watched and never compiled."""
 

@@ -26,8 +26,7 @@ class Case:
     """One operation in one size.
 
     make: float32 inputs; run: the operation, on any device and format; factor: tolerance in units of the format's epsilon.
-    cut: inputs -> the inputs that give a sample of the result, which `pick` takes from the whole result. flops: floating-point
-    operations, for the cases that are timed.
+    cut: inputs -> the inputs that give a sample of the result, which `pick` takes from the whole result.
     """
 
     operation: str
@@ -37,7 +36,6 @@ class Case:
     factor: float = 4.0
     cut: Cut | None = None
     pick: Callable[[Tensor], Tensor] | None = None
-    flops: float = 0.0
 
     @property
     def name(self) -> str:
@@ -182,15 +180,14 @@ def _matmul(rows: int, terms: int, columns: int, *, sample: int = 0) -> Case:
     cut, pick = _first_rows(sample) if sample else (None, None)
     make = _weighted((rows, terms), (terms, columns))
     size = f"{rows} × {terms} × {columns}"
-    return Case("matmul", size, make, _product, cut=cut, pick=pick, flops=2.0 * rows * terms * columns)
+    return Case("matmul", size, make, _product, cut=cut, pick=pick)
 
 
 def _convolution(batch: int, channels: int, edge: int, kernel: int, *, sample: int = 0) -> Case:
     cut, pick = _first_channels(sample) if sample else (None, None)
     make = _weighted((batch, channels, edge, edge), (channels, channels, kernel, kernel))
     size = f"{kernel} × {kernel}, {batch} × {channels} × {edge} × {edge}"
-    flops = 2.0 * batch * channels * channels * kernel * kernel * edge * edge
-    return Case("convolution", size, make, _conv3 if kernel == 3 else _conv1, cut=cut, pick=pick, flops=flops)
+    return Case("convolution", size, make, _conv3 if kernel == 3 else _conv1, cut=cut, pick=pick)
 
 
 def _attend(batch: int, heads: int, tokens: int, width: int, *, keys: int = 0, sample: int = 0) -> Case:
@@ -198,8 +195,7 @@ def _attend(batch: int, heads: int, tokens: int, width: int, *, keys: int = 0, s
     keys = keys or tokens
     make = _normal((batch, heads, tokens, width), (batch, heads, keys, width), (batch, heads, keys, width))
     size = f"{tokens} × {keys} tokens, {heads} heads of {width}"
-    flops = 4.0 * batch * heads * tokens * keys * width
-    return Case("attention", size, make, _attention, factor=8.0, cut=cut, pick=pick, flops=flops)
+    return Case("attention", size, make, _attention, factor=8.0, cut=cut, pick=pick)
 
 
 _SMALL: Final = (

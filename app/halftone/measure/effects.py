@@ -1,8 +1,8 @@
 """What each value of each Numerics setting does on this device: time and error against the default value, or why it does nothing.
 
 Measured on a piece of a denoiser (residual block and attention), of a picture decoder, or on the operation that the setting
-acts on. Times are ratios of the shortest of several runs, taken in turns; errors are root-mean-square against float32 on this
-device.
+acts on. Times are medians of the ratios of several runs, taken in turns; errors are root-mean-square against float32 on this
+device. The pieces run with the kernels that models run with.
 """
 
 import dataclasses
@@ -13,28 +13,30 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from statistics import median
 from typing import Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from msgspec.structs import replace
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from halftone.contract.facts import DeviceFacts, SettingEffect
 from halftone.contract.words import DType
 from halftone.health.faults import raise_if_lost
+from halftone.health.timing import Ratio, paired_ratio
 from halftone.measure.backends import BACKENDS, ON_CPU
 from halftone.measure.compiler import missing_compiler
-from halftone.measure.modes import MODES, in_mode, seconds_of, switched
+from halftone.measure.denoiser import Sizes, step_of
+from halftone.measure.modes import MODES, in_mode, in_turns, seconds_of, switched
 from halftone.measure.sentinel import Sentinel
+from halftone.measure.wide_kernels import put_wide_kernels
 
 log = logging.getLogger(__name__)
 
 _NVIDIA_ONLY: Final = "Only on NVIDIA cards."
 _NOTHING: Final = "Changes nothing on this device."
-_NO_DIFFERENCE: Final = 0.03
-"""Times within 3 % and equal results: the setting does nothing here."""
 _SUM_SWITCHES: Final[tuple[tuple[str, str, object, DType], ...]] = (
     ("fp16_reduction", "allow_fp16_reduced_precision_reduction", True, "float16"),
     ("bf16_reduction", "allow_bf16_reduced_precision_reduction", True, "bfloat16"),
@@ -51,6 +53,9 @@ _STEPS: Final = 28
 _LOOKS: Final = {"every-step": _STEPS, "at-end": 1}
 """Steps after which the sentinel looks, by the setting of the NaN check."""
 _MODE: Final = {m.dtype: m for m in MODES if not m.tf32 and not m.half_sums}
+
+_BUDGET: Final = 0.06
+"""Seconds that the runs of one piece may take, but for the first ones."""
 
 Run = Callable[[], Tensor]
 Within = Callable[[], AbstractContextManager[object]]
@@ -126,11 +131,11 @@ def _precision(bench: Bench, dtypes: Sequence[DType]) -> list[SettingEffect]:
     pieces: dict[DType, Piece] = {dtype: _denoiser(bench, dtype) for dtype in (*dtypes, bench.dtype)}
     exact = _result(_denoiser(bench, "float32"))
     errors = {dtype: _error(_result(piece), exact) for dtype, piece in pieces.items()}
-    times = {dtype: _seconds(bench, piece) for dtype, piece in pieces.items()}
-    effects = [_effect("precision", "auto", 1.0, errors[bench.dtype], errors[bench.dtype])]
+    times = dict(zip(pieces, _seconds(bench, *pieces.values()), strict=True))
+    effects = [_effect("precision", "auto", Ratio(1.0, 0.0), errors[bench.dtype], errors[bench.dtype])]
     for dtype in ("float16", "bfloat16", "float32"):
         if dtype in pieces:
-            ratio = times[dtype] / times[bench.dtype]
+            ratio = _paired(times[bench.dtype], times[dtype])
             effects.append(_effect("precision", dtype, ratio, errors[dtype], errors[bench.dtype]))
         else:
             effects.append(_note("precision", dtype, _NO_TYPE))
@@ -149,7 +154,7 @@ def _upcasts(bench: Bench) -> list[SettingEffect]:
             continue
         usual, full = build(bench, bench.dtype), build(bench, "float32")
         exact = _result(full)
-        ratio = _seconds(bench, full) / _seconds(bench, usual)
+        ratio = _ratio(bench, full, usual)
         effects.append(_effect(setting, "always", ratio, _error(_result(full), exact), _error(_result(usual), exact)))
         effects.append(_note(setting, "never", f"Costs and saves nothing until {until}."))
     return effects
@@ -160,8 +165,9 @@ def _sampling(bench: Bench) -> list[SettingEffect]:
     if bench.dtype == "float32":
         return [_note("upcast_sampling", "false", _ALL_FULL)]
     whole, low = _steps(bench, "float32"), _steps(bench, bench.dtype)
-    call = _seconds(bench, _denoiser(bench, bench.dtype)) * _STEPS
-    ratio = (call + _seconds(bench, low)) / (call + _seconds(bench, whole))
+    calls, lows, wholes = _seconds(bench, _denoiser(bench, bench.dtype), low, whole)
+    call = median(calls) * _STEPS
+    ratio = _paired([call + one for one in wholes], [call + one for one in lows])
     exact = _result(whole)
     return [_effect("upcast_sampling", "false", ratio, _error(_result(low), exact), _error(_result(whole), exact))]
 
@@ -209,7 +215,7 @@ def _math_sums(bench: Bench) -> list[SettingEffect]:
 def _backends(bench: Bench) -> list[SettingEffect]:
     usual = _attention(bench, bench.dtype)
     exact = _result(_attention(bench, "float32"))
-    error, seconds = _error(_result(usual), exact), _seconds(bench, usual)
+    error = _error(_result(usual), exact)
     effects: list[SettingEffect] = []
     for name, backend in BACKENDS.items():
         if bench.device.backend == "cpu" and name not in ON_CPU:
@@ -224,7 +230,7 @@ def _backends(bench: Bench) -> list[SettingEffect]:
             effects.append(_note("attention_backend", name, "Not available on this device."))
             continue
         if own <= _FAULTY:
-            effects.append(_effect("attention_backend", name, _seconds(bench, piece) / seconds, own, error))
+            effects.append(_effect("attention_backend", name, _ratio(bench, piece, usual), own, error))
         else:  # nan too
             effects.append(_note("attention_backend", name, "Gives wrong results on this device."))
     return effects
@@ -237,7 +243,8 @@ def _nan_check(bench: Bench) -> list[SettingEffect]:
     its other work, so there it costs at most this.
     """
     latents = torch.randn(1, 4, bench.edge, bench.edge, device=bench.id)
-    calls = _STEPS * _seconds(bench, _denoiser(bench, bench.dtype))
+    (seconds,) = _seconds(bench, _denoiser(bench, bench.dtype))
+    calls = _STEPS * median(seconds)
     looks = {value: seconds_of(partial(_look, latents, steps), bench.id) for value, steps in _LOOKS.items()}
     usual = calls + looks["every-step"]
     return [
@@ -265,29 +272,23 @@ def _without_price(bench: Bench) -> list[SettingEffect]:
 
 
 def _denoiser(bench: Bench, dtype: DType) -> Piece:
-    """Residual block, then attention over its positions: most of what a UNet computes."""
-    c = bench.channels
-    x, w1, w2 = _tensors(bench, dtype, (2, c, bench.edge, bench.edge), (c, c, 3, 3), (c, c, 3, 3))
-    (qkv,) = _tensors(bench, dtype, (c, 3 * c))
-
-    def run() -> Tensor:
-        h = F.conv2d(F.silu(F.group_norm(x, 32)), w1, padding=1)
-        h = x + F.conv2d(F.silu(F.group_norm(h, 32)), w2, padding=1)
-        rows = F.layer_norm(h.flatten(2).transpose(1, 2), (c,))
-        q, k, v = (part.unflatten(-1, (8, -1)).transpose(1, 2) for part in (rows @ qkv).chunk(3, dim=-1))
-        return F.scaled_dot_product_attention(q, k, v)
-
-    return Piece(run, dtype)
+    """The step of a UNet's block: most of what a UNet computes."""
+    sizes = Sizes(channels=bench.channels, edge=bench.edge, width=0, tokens=0)
+    return Piece(step_of("unet-step", _MODE[dtype], bench.id, sizes), dtype)
 
 
 def _decoder(bench: Bench, dtype: DType) -> Piece:
     """Upsampling, convolution and norm of a picture decoder."""
     c = bench.channels // 2
     x, w = _tensors(bench, dtype, (1, c, bench.edge, bench.edge), (c, c, 3, 3))
+    first, second = (nn.Conv2d(c, c, 3, padding=1, bias=False) for _ in range(2))
+    for layer in (first, second):
+        layer.weight = nn.Parameter(w, requires_grad=False)
+        put_wide_kernels(layer, torch.device(bench.id), w.dtype)
 
     def run() -> Tensor:
         h = F.interpolate(x, scale_factor=2.0, mode="nearest")
-        return F.conv2d(F.silu(F.group_norm(F.conv2d(h, w, padding=1), 32)), w, padding=1)
+        return second(F.silu(F.group_norm(first(h), 32)))
 
     return Piece(run, dtype)
 
@@ -350,23 +351,48 @@ def _result(piece: Piece) -> Tensor:
         return piece.run().to("cpu", torch.float32)
 
 
-def _seconds(bench: Bench, piece: Piece) -> float:
-    with in_mode(_MODE[piece.dtype]), piece.within():
-        return seconds_of(piece.run, bench.id, budget=0.06)
+def _seconds(bench: Bench, *pieces: Piece) -> list[tuple[float, ...]]:
+    """Seconds of the runs of each piece, all pieces in turns."""
+
+    def timed(piece: Piece) -> Run:
+        def run() -> Tensor:
+            with in_mode(_MODE[piece.dtype]), piece.within():
+                return piece.run()
+
+        return run
+
+    return in_turns([timed(piece) for piece in pieces], bench.id, rounds=5, budget=_BUDGET * len(pieces))
+
+
+def _ratio(bench: Bench, changed: Piece, usual: Piece) -> Ratio:
+    before, after = _seconds(bench, usual, changed)
+    return _paired(before, after)
+
+
+def _paired(before: Sequence[float], after: Sequence[float]) -> Ratio:
+    found = paired_ratio(before, after)
+    assert found is not None, "every piece ran at least three times"
+    return found
 
 
 def _compared(bench: Bench, setting: str, usual: Piece, changed: Piece, exact: Tensor) -> SettingEffect:
-    """A switch turned on. Equal results in about equal time: it does nothing here."""
+    """A switch turned on. Equal results in times that differ by no more than the runs: it does nothing here."""
     before, after = _result(usual), _result(changed)
-    ratio = _seconds(bench, changed) / _seconds(bench, usual)
-    if torch.equal(before, after) and abs(ratio - 1) < _NO_DIFFERENCE:
+    ratio = _ratio(bench, changed, usual)
+    if torch.equal(before, after) and not ratio.is_measurable:
         return _note(setting, "true", _NOTHING)
     return _effect(setting, "true", ratio, _error(after, exact), _error(before, exact))
 
 
-def _effect(setting: str, value: str, time_ratio: float, error: float, usual_error: float) -> SettingEffect:
-    ratio = error / usual_error if usual_error > 0 and math.isfinite(error) else None
-    return SettingEffect(setting=setting, value=value, time_ratio=time_ratio, error_ratio=ratio, closeness_db=_decibels(error))
+def _effect(setting: str, value: str, time: Ratio, error: float, usual_error: float) -> SettingEffect:
+    return SettingEffect(
+        setting=setting,
+        value=value,
+        time_ratio=time.value,
+        time_spread=time.spread,
+        error_ratio=error / usual_error if usual_error > 0 and math.isfinite(error) else None,
+        closeness_db=_decibels(error),
+    )
 
 
 def _note(setting: str, value: str, words: str) -> SettingEffect:

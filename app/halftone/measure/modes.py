@@ -1,7 +1,7 @@
 """The number formats a device is tested in, and the torch switches each of them needs."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -117,6 +117,24 @@ def seconds_of(run: Callable[[], object], device: str, *, budget: float = 0.1, r
         latest = _timed(run, device)
         best, spent, rounds = min(best, latest), spent + latest, rounds - 1
     return max(best, 1e-7)
+
+
+def in_turns(
+    runs: Sequence[Callable[[], object]], device: str, *, rounds: int = 7, least: int = 3, budget: float = 1.0
+) -> list[tuple[float, ...]]:
+    """Seconds of each of these runs, made in turns: the first, the second, …, the first again; so a load that lasts a while falls
+    on all. Each runs once before to warm up; at least `least` rounds, and no more once `budget` seconds are spent.
+    """
+    for run in runs:
+        _timed(run, device)
+    taken: list[list[float]] = [[] for _ in runs]
+    started = time.perf_counter()
+    for done in range(rounds):
+        if done >= least and time.perf_counter() - started > budget:
+            break
+        for seconds, run in zip(taken, runs, strict=True):
+            seconds.append(max(_timed(run, device), 1e-7))
+    return [tuple(seconds) for seconds in taken]
 
 
 def _timed(run: Callable[[], object], device: str) -> float:

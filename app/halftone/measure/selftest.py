@@ -4,7 +4,7 @@ How a format is judged (`judge_dtype`):
 
 * `missing`: the device or this torch cannot run it at all.
 * `wrong`: a core operation gave NaN, infinity, zeros or values beyond its tolerance. The first such test is named.
-* `slow`: right, but matrix product, convolution and attention together take no less time than in float32.
+* `slow`: right, but the steps of a denoiser take no less time than in float32, or less by no more than the runs differ by.
 * `works`: right and faster than float32. float32 itself works when it is right.
 
 Tests near the limit and with tiny values are notes: a function that fails at 60 000, or a unit that flushes subnormal numbers,
@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -33,9 +34,11 @@ from halftone.contract.facts import (
 from halftone.contract.words import DType
 from halftone.health.faults import raise_if_lost
 from halftone.health.precision import choose_auto
+from halftone.health.timing import is_measurable, mode_ratio
 from halftone.measure.cases import Case, cases_for, tolerance
+from halftone.measure.denoiser import STEPS, Sizes, operations, sizes_for, step_of
 from halftone.measure.effects import measure_effects
-from halftone.measure.modes import Mode, in_mode, modes_for, seconds_of
+from halftone.measure.modes import Mode, in_mode, in_turns, modes_for
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +46,6 @@ OnTest = Callable[[OperationResult, int, int], None]
 Check = Callable[[], None]
 
 BITS_TERMS: Final = 4096
-_TIMED: Final = ("matmul", "convolution", "attention")
 _MISSING_WORDS: Final = ("not implemented", "not support", "unsupported", "no kernel", "not available", "not compiled")
 _OPERATION_WORDS: Final = {
     "matmul": "matrix product",
@@ -68,7 +70,7 @@ def run_self_test(device: DeviceFacts, on_test: OnTest, check: Check) -> SelfTes
         for result in _run_mode(mode, cases, device.id, check):
             tests.append(result)
             on_test(result, len(tests), total)
-    speeds = _speeds(modes, cases, tests, device.id, check)
+    speeds = _speeds(modes, tests, device.id, check)
     dtypes = tuple(judge_dtype(dtype, tests, speeds) for dtype in ("float16", "bfloat16", "float32"))
     auto, reason = choose_auto(dtypes)
     effects = measure_effects(device, auto, [d.dtype for d in dtypes if d.state != "missing"], check)
@@ -181,18 +183,21 @@ def judge_dtype(dtype: DType, tests: Sequence[OperationResult], speeds: Sequence
     own = [t for t in tests if t.mode == dtype]
     core = [t for t in own if t.operation not in {"near-limit", "tiny-values"}]
     notes = [t for t in own if t.operation in {"near-limit", "tiny-values"} and t.outcome not in {"right", "missing"}]
-    speed = _ratio(speeds, dtype, _TIMED)
+    found = mode_ratio(speeds, "float32", dtype)
+    speed, spread = (None, None) if found is None else found
     failing = next((t for t in core if t.outcome in {"wrong", "nonfinite", "zeros"}), None)
     if failing is not None:
-        return DTypeReport(dtype=dtype, state="wrong", reason=_fault_words(failing), speed=speed, failing=failing)
+        return DTypeReport(dtype=dtype, state="wrong", reason=_fault_words(failing), speed=speed, failing=failing, spread=spread)
     ran = [t for t in core if t.outcome == "right"]
     if len(ran) <= len(core) / 2:
         return DTypeReport(dtype=dtype, state="missing", reason="This device cannot compute in it.", speed=None)
     said = f"{_passed([t for t in own if t.outcome != 'missing'])} passed" + _notes_words(notes) + "."
-    if dtype != "float32" and speed is not None and speed <= 1.0:
-        reason = f"Matrix product, convolution and attention together take {1 / speed:.1f} × the time of FP32. {said}"
-        return DTypeReport(dtype=dtype, state="slow", reason=reason, speed=speed)
-    return DTypeReport(dtype=dtype, state="works", reason=said, speed=speed)
+    if dtype != "float32" and speed is not None and not (speed > 1.0 and is_measurable(speed, spread)):
+        as_long = f"A denoiser step takes about {1 / speed:.1f} × the time of FP32."
+        if not is_measurable(speed, spread):
+            as_long = "A denoiser step takes about as long as in FP32."
+        return DTypeReport(dtype=dtype, state="slow", reason=f"{as_long} {said}", speed=speed, spread=spread)
+    return DTypeReport(dtype=dtype, state="works", reason=said, speed=speed, spread=spread)
 
 
 def _run_mode(mode: Mode, cases: Sequence[Case], device: str, check: Check) -> Iterable[OperationResult]:
@@ -231,31 +236,47 @@ def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> Operati
     )
 
 
-def _speeds(
-    modes: Sequence[Mode], cases: Sequence[Case], tests: Sequence[OperationResult], device: str, check: Check
-) -> list[SpeedResult]:
-    """Of the largest matrix product, convolution and attention in each mode that can run them."""
+def _speeds(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, check: Check) -> list[SpeedResult]:
+    """Times of the steps of a denoiser in each mode that can run them, all modes in turns."""
+    sizes = sizes_for(device.partition(":")[0])
+    able = [mode for mode in modes if any(one.mode == mode.name and one.outcome != "missing" for one in tests)]
     speeds: list[SpeedResult] = []
-    for mode in modes:
-        for operation in _TIMED:
-            case = max((c for c in cases if c.operation == operation), key=lambda c: c.flops)
-            ran = next(t for t in tests if (t.mode, t.operation, t.size) == (mode.name, operation, case.size))
-            if ran.outcome == "missing" or ran.error is None:
-                continue
-            check()
-            try:
-                speeds.append(_speed(case, mode, device))
-            except RuntimeError as error:
-                raise_if_lost(error, f"speed of {case.name} in {mode.name}")
-                log.warning("speed of %s in %s: %s", case.name, mode.name, _first_line(error))
+    for name in STEPS:
+        check()
+        speeds += _timed_steps(name, able, device, sizes)
     return speeds
 
 
-def _speed(case: Case, mode: Mode, device: str) -> SpeedResult:
-    with in_mode(mode):
-        inputs = [tensor.to(device) for tensor in _inputs(case, mode)]
-        seconds = seconds_of(lambda: case.run(*inputs), device)
-    return SpeedResult(mode=mode.name, operation=case.operation, tflops=case.flops / seconds / 1e12, seconds=seconds)
+def _timed_steps(name: str, modes: Sequence[Mode], device: str, sizes: Sizes) -> list[SpeedResult]:
+    runs: dict[str, Callable[[], object]] = {}
+    for mode in modes:
+        try:
+            runs[mode.name] = _in_mode(mode, step_of(name, mode, device, sizes))
+            runs[mode.name]()
+        except RuntimeError as error:
+            raise_if_lost(error, f"{name} in {mode.name}")
+            log.warning("%s in %s: %s", name, mode.name, _first_line(error))
+            runs.pop(mode.name, None)
+    try:
+        timed = in_turns(list(runs.values()), device)
+    except RuntimeError as error:
+        raise_if_lost(error, f"speed of {name}")
+        log.warning("speed of %s: %s", name, _first_line(error))
+        return []
+    return [
+        SpeedResult(
+            mode=mode, operation=name, tflops=operations(name, sizes) / median(taken) / 1e12, seconds=median(taken), runs=taken
+        )
+        for mode, taken in zip(runs, timed, strict=True)
+    ]
+
+
+def _in_mode(mode: Mode, step: Callable[[], object]) -> Callable[[], object]:
+    def run() -> object:
+        with in_mode(mode):
+            return step()
+
+    return run
 
 
 def _bits(modes: Sequence[Mode], tests: Sequence[OperationResult], device: str, check: Check) -> tuple[BitsResult, ...]:
@@ -289,15 +310,6 @@ def _casting_values() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     edges += [2**-25, 1.5 * 2**-25, 3e-8, math.inf, -math.inf, math.nan, 3.3e38, 1e-37]
     drawn = np.ldexp(random.uniform(-1, 1, 4096), random.integers(-30, 18, 4096))
     return np.concatenate([np.array(edges), drawn]).astype(np.float32)
-
-
-def _ratio(speeds: Sequence[SpeedResult], dtype: DType, operations: Sequence[str]) -> float | None:
-    """Seconds of float32 over seconds of `dtype`, summed over those operations that both ran."""
-    times = {(s.mode, s.operation): s.seconds for s in speeds}
-    both = [o for o in operations if ("float32", o) in times and (dtype, o) in times]
-    if not both:
-        return None
-    return sum(times["float32", o] for o in both) / sum(times[dtype, o] for o in both)
 
 
 def _fault_words(test: OperationResult) -> str:

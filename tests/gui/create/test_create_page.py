@@ -479,6 +479,7 @@ def test_a_picture_that_comes_back_counts_once_in_the_estimate(
 ) -> None:
     own_bin(tmp_path, monkeypatch)
     stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
     page = stage.page
     stage.picture()
     stage.picture()

@@ -133,6 +133,7 @@ def test_a_batch_beyond_its_limit_is_told_not_cut(qtbot: QtBot) -> None:
 
 def test_a_size_far_above_the_models_own_is_warned_of_with_what_was_measured(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
     form, pocket = stage.page.form, stage.controller.model
     assert pocket is not None
     assert form.size_note.isHidden()
@@ -386,6 +387,7 @@ def test_an_empty_prompt_takes_the_example(qtbot: QtBot) -> None:
 
 def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
     form = stage.page.form
     assert form.estimate.text() == "Time not measured yet"
     stage.picture()
@@ -394,6 +396,23 @@ def test_the_estimate_is_what_pictures_of_this_size_took(qtbot: QtBot) -> None:
     form.steps.set_value(facts.steps)
     assert form.estimate.text().startswith("About ")
     assert form.estimate.toolTip() == "Measured with your last picture of this size."
+    stage.close()
+
+
+def test_the_estimate_is_of_the_precision_that_is_chosen(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.controller.choose_precision("float16")
+    form = stage.page.form
+    stage.picture()
+    facts = stage.controller.state.pictures[0]
+    form.size_field.set_size(facts.width, facts.height)
+    form.steps.set_value(facts.steps)
+    assert form.estimate.text().startswith("About ")
+    stage.controller.choose_precision("float32")
+    assert form.estimate.text() == "Time not measured yet"
+    assert form.estimate.toolTip() == "No picture like this was made in FP32 yet."
+    stage.controller.choose_precision("float16")
+    assert form.estimate.text().startswith("About ")
     stage.close()
 
 

@@ -292,8 +292,8 @@ def measured(device: DeviceFacts = GPU, **changes: object) -> SelfTestReport:
         ),
         "tests": known_answers(),
         "speeds": tuple(
-            SpeedResult(mode=mode, operation=operation, tflops=tflops * ratio, seconds=0.01 / ratio)
-            for operation, tflops in (("matmul", 10.4), ("convolution", 8.8), ("attention", 9.6))
+            SpeedResult(mode=mode, operation=step, tflops=tflops * ratio, seconds=0.01 / ratio, runs=(0.01 / ratio,) * 5)
+            for step, tflops in (("unet-step", 10.4), ("transformer-step", 8.8))
             for mode, ratio in (("float32", 1.0), ("tf32", 1.2), ("float16", 2.4), ("float16-sums", 4.1), ("bfloat16", 2.3))
         ),
         "bits": tuple(

@@ -515,7 +515,7 @@ def test_no_copy_without_an_exact_rescaling() -> None:
 
     report = kit.report()
     view = health_view.of_report(msgspec.structs.replace(report, cures=report.cures[1:]), None)
-    assert copy_refusal(view).startswith("No exact rescaling")
+    assert copy_refusal(view).startswith("No rescaling")
 
 
 def test_numbers_of_an_exported_report_are_finite_or_null() -> None:

@@ -13,6 +13,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.fragile import exponents_up, scale_parameters
 from halftone.engine.rescaling.rescale import rescale_groups
+from halftone.engine.weights.epsilons import has_epsilon, scale_epsilons
 from halftone.engine.weights.precision import ComponentState, exact_weights, realise
 
 
@@ -44,11 +45,50 @@ def test_groups_do_not_change_the_function(pipe: Any, component: str, k: int) ->
         for group in groups:
             exponents = exponents_up(group, k)
             scale_parameters(module, exponents)
+            without = relative_error(module(*inputs, return_dict=False), expected)
+            scale_epsilons(module, dict.fromkeys(group.epsilons, 2 * k))
             error = relative_error(module(*inputs, return_dict=False), expected)
+            scale_epsilons(module, {})
             scale_parameters(module, {name: -value for name, value in exponents.items()})
-            # smaller numbers let the epsilon of a norm count a little more
-            assert error < (1e-6 if group.exact else 1e-2 if k < 0 else 2e-3), group.name
+            assert error == 0, group.name
+            assert bool(group.epsilons) == group.wide == (without > 0), f"{group.name}: the epsilon of a norm sees other numbers"
         assert relative_error(module(*inputs, return_dict=False), expected) == 0, "undone exactly"
+
+
+def test_epsilons_follow_the_state_and_come_back(pipe: Any) -> None:
+    """In both ways in which a state is realised: as a whole, and as what differs from the one before."""
+    module, name = pipe.vae, "decoder.conv_norm_out.eps"
+    own = module.decoder.conv_norm_out.eps
+    masters = {key: tensor.clone() for key, tensor in exact_weights(module).items()}
+    plain, shrunk, more = (
+        ComponentState(dtype="float32", rescale=rescale) for rescale in ({}, {name: -8}, {name: -20, "decoder.conv_in.bias": -10})
+    )
+    realise(module, masters, shrunk)
+    assert module.decoder.conv_norm_out.eps == own * 2.0**-8
+    realise(module, masters, more, shrunk)
+    assert module.decoder.conv_norm_out.eps == own * 2.0**-20
+    assert module.decoder.mid_block.resnets[0].norm1.eps == own, "others keep theirs"
+    realise(module, masters, plain, more)
+    assert module.decoder.conv_norm_out.eps == own
+    assert has_epsilon(module, name)
+    assert not has_epsilon(module, "decoder.conv_in.eps")
+    assert not has_epsilon(module, "decoder.conv_norm_out.weight")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("norm", [nn.GroupNorm(4, 16), nn.LayerNorm(16), nn.RMSNorm(16, eps=1e-6)])
+def test_norms_take_an_epsilon_that_their_type_could_not_hold(norm: Any, dtype: torch.dtype) -> None:
+    """It is added in float32: zeros stay zeros, and numbers 2^-12 times as large give what they gave."""
+    own, values = norm.eps, torch.randn(2, 16, generator=torch.Generator().manual_seed(2)) * 64
+    module = norm.to(dtype)
+    with torch.no_grad():
+        expected = module(values.to(dtype)).float()
+        norm.eps = own * 2.0**-24
+        found = module((values * 2.0**-12).to(dtype)).float()
+        zeros = module(torch.zeros(2, 16, dtype=dtype))
+    norm.eps = own
+    assert relative_error(found, expected) < 1e-3 if dtype != torch.bfloat16 else 1e-2
+    assert bool((zeros == 0).all())
 
 
 def test_every_residual_block_of_an_autoencoder_has_its_first_half(pipe: Any) -> None:

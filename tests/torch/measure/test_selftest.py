@@ -13,7 +13,8 @@ from halftone.measure import cases as table
 from halftone.measure.cases import Case, cases_for, tolerance
 from halftone.measure.devices import find_device
 from halftone.measure.effects import measure_effects
-from halftone.measure.modes import MODES, modes_for, seconds_of, switched
+from halftone.measure.denoiser import STEPS, Sizes, operations, step_of
+from halftone.measure.modes import MODES, in_turns, modes_for, seconds_of, switched
 from halftone.measure.selftest import check_casting, compare, judge_dtype, rounded, run_case, run_self_test
 
 MODE = {mode.name: mode for mode in MODES}
@@ -51,7 +52,7 @@ def test_the_processor_is_measured_in_full(report: tuple[SelfTestReport, list[tu
     assert {total for _, _, total in seen} == {len(found.tests)}
     assert {t.mode for t in found.tests} == {"float32", "float16", "bfloat16"}
     assert {b.mode for b in found.bits} == {"float32", "float16", "bfloat16"}
-    assert {s.operation for s in found.speeds} == {"matmul", "convolution", "attention"}, "what is judged is also shown"
+    assert {s.operation for s in found.speeds} == {"unet-step", "transformer-step"}, "what is judged is also shown"
     for judged in found.dtypes:
         own = [t for t in found.tests if t.mode == judged.dtype]
         assert f"{len(own)} tests passed" in judged.reason, "as many as the window shows"
@@ -221,7 +222,34 @@ def test_slow_is_judged_over_all_timed_operations() -> None:
     found = judge_dtype("float16", [result()], speeds)
     assert found.state == "slow"
     assert found.speed == pytest.approx(2 / 9.5), "one figure, the one that judges"
-    assert found.reason == "Matrix product, convolution and attention together take 4.8 × the time of FP32. 1 test passed."
+    assert found.reason == "A denoiser step takes about 4.8 × the time of FP32. 1 test passed."
+
+
+def test_a_difference_that_the_runs_themselves_show_is_none() -> None:
+    rounds = [msgspec.structs.replace(speed("float32", 1.0), runs=(1.0, 1.2, 0.9)), speed("float16", 0.9)]
+    found = judge_dtype("float16", [result()], [rounds[0], msgspec.structs.replace(rounds[1], runs=(0.9, 1.3, 0.8))])
+    assert (found.state, found.reason) == ("slow", "A denoiser step takes about as long as in FP32. 1 test passed.")
+    assert found.speed is not None
+    assert found.spread is not None
+    assert abs(found.speed - 1) < found.spread
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("mode", ["float16", "bfloat16"])
+def test_a_denoiser_step_gives_the_same_in_every_type(name: str, mode: str) -> None:
+    sizes = Sizes(channels=32, edge=8, width=64, tokens=16)
+    with torch.no_grad():
+        full, narrow = (step_of(name, MODE[one], "cpu", sizes)().float() for one in ("float32", mode))
+    assert float((narrow - full).norm() / full.norm()) < 0.02
+    assert operations(name, sizes) > 0
+
+
+def test_runs_are_made_in_turns_and_as_many_of_each() -> None:
+    order: list[str] = []
+    taken = in_turns([lambda: order.append("a"), lambda: order.append("b")], "cpu", rounds=4)
+    assert order == ["a", "b"] * 5, "one of each to warm up"
+    assert [len(runs) for runs in taken] == [4, 4]
+    assert len(in_turns([lambda: None], "cpu", least=2, budget=0.0)[0]) == 2
 
 
 def test_what_cannot_run_is_missing() -> None:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from halftone.contract.plan import RESULT, Plan, handed_on, joined_regions, rescaled_modules, result_of
+from halftone.contract.plan import (
+    RESULT,
+    Plan,
+    handed_on,
+    joined_deviation,
+    joined_regions,
+    rescaled_modules,
+    result_of,
+    without_epsilons,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +32,33 @@ def test_a_plan_is_plain_when_it_applies_nothing(plan: Plan, *, plain: bool) -> 
 def test_rescaled_modules_stand_once_in_their_order() -> None:
     tensors = {"decoder.conv_in.weight": -4, "decoder.conv_in.bias": -4, "decoder.mid.norm.weight": 2}
     assert rescaled_modules(tensors) == ["decoder.conv_in", "decoder.mid.norm"]
+
+
+def test_epsilons_are_no_layers_and_stand_in_no_file() -> None:
+    rescale = {"vae": {"conv_in.weight": -4, "norm.eps": -8, "norm2.variance_epsilon": -8}}
+    assert rescaled_modules(rescale["vae"]) == ["conv_in"]
+    assert without_epsilons(rescale) == {"vae": {"conv_in.weight": -4}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        (Plan(), Plan(rescale={"vae": {"a.weight": 1}}, deviation={}), {}),
+        (Plan(), Plan(rescale={"vae": {"a.weight": 1}}, deviation={"vae": 0.1}), {"vae": 0.1}),
+        (Plan(rescale={"vae": {"a.weight": 1}}, deviation={"vae": 0.2}), Plan(rescale={"vae": {}}, deviation={}), {}),
+        (Plan(rescale={"unet": {"a.weight": 1}}, deviation={"unet": 0.2}), Plan(), {"unet": 0.2}),
+        (Plan(rescale={"unet": {"a.weight": 1}}), Plan(rescale={"vae": {"a.weight": 1}}, deviation={}), None),
+    ],
+)
+def test_deviations_of_two_plans(first: Plan, second: Plan, joined: dict[str, float] | None) -> None:
+    assert joined_deviation(first, second) == joined
+
+
+def test_what_is_known_of_a_rescaling() -> None:
+    assert Plan().change is None, "a plan of an earlier version did not measure it"
+    assert Plan(deviation={}).change == 0.0
+    assert Plan(deviation={"vae": 0.1, "unet": 0.2}).change == 0.2
+    assert Plan(deviation={"vae": 0.1, "unet": 0.2}).deviation_of("vae") == {"vae": 0.1}
 
 
 def test_what_works_in_float32_and_what_only_hands_it_on_are_told_apart() -> None:

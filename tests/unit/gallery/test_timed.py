@@ -3,6 +3,7 @@ import pytest
 from tests.helpers import samples
 from tests.helpers.pictures import picture_facts
 
+from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gallery.timed import Conditions, names_of, tells_time
 
@@ -32,6 +33,33 @@ def test_another_precision_tells_nothing() -> None:
     asked = msgspec.structs.replace(ASKED, numerics=Numerics(precision="float32"))
     assert not tells_time(IN_FLOAT32, asked, NOW)
     assert tells_time(IN_FLOAT32, asked, msgspec.structs.replace(NOW, dtype="float32"))
+
+
+def test_auto_that_meant_another_precision_tells_nothing() -> None:
+    assert not tells_time(IN_FLOAT32, ASKED, NOW), "Auto took FP32 then"
+    cured = picture_facts(seconds=2.0, dtypes={"unet": "float32", "vae": "float16"})
+    assert tells_time(cured, ASKED, NOW), "it was made in FP16, with a cure that the next one begins with"
+
+
+def test_a_picture_that_a_cure_moved_to_float32_tells_nothing_of_float32() -> None:
+    asked = msgspec.structs.replace(ASKED, numerics=Numerics(precision="float16"))
+    moved = picture_facts(seconds=9.0, dtypes={"unet": "float32", "vae": "float16"})
+    chosen = msgspec.structs.replace(NOW, precision="float32", dtype="float32")
+    assert not tells_time(moved, asked, chosen)
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        (Plan(dtypes={"unet": "float16"}), True),
+        (Plan(dtypes={"unet": "float16"}, rescale={"unet": {"conv_in.weight": -2}}), True),
+        (Plan(dtypes={"unet": "float32"}), False),
+        (Plan(dtypes={"unet": "float16"}, upcast={"unet": ("conv_in",)}), False),
+        (Plan(dtypes={"unet": "float16", "vae": "float32"}, upcast={"vae": ("decoder",)}), True),
+    ],
+)
+def test_pictures_without_the_plan_that_was_applied_since_tell_nothing(plan: Plan, told: bool) -> None:
+    assert tells_time(MADE, ASKED, msgspec.structs.replace(NOW, plan=plan)) is told
 
 
 def test_compiled_pictures_tell_the_time_of_compiled_ones() -> None:

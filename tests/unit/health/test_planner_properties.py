@@ -70,7 +70,7 @@ def models(draw: st.DrawFn) -> Model:
         for number in range(draw(st.integers(0, 4))):
             modules = tuple(draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True)))
             grow = (f"g{number}.grow",) if draw(st.booleans()) else ()
-            groups.append(RescaleGroup(component, f"g{number}", (f"g{number}.shrink",), grow, modules, exact=draw(st.booleans())))
+            groups.append(RescaleGroup(component, f"g{number}", (f"g{number}.shrink",), grow, modules, wide=draw(st.booleans())))
             for tensor in (f"g{number}.shrink", *grow):
                 if (value := draw(stored)) is not None:
                     tensors.setdefault(component, {})[tensor] = value

@@ -36,7 +36,7 @@ def test_auto_takes_the_fastest_that_passed(half: DTypeReport, brain: DTypeRepor
 
 def test_the_reason_names_figures_and_what_was_turned_down() -> None:
     _, reason = choose_auto((dtype("float16", "slow", 0.1), dtype("bfloat16", "works", 2.44), FULL))
-    assert reason == ("BF16: every test passed, and it is 2.4 × as fast as FP32; FP16 is slower than FP32 here.")
+    assert reason == ("BF16: every test passed, and it is about 2.4 × as fast as FP32; FP16 is slower than FP32 here.")
     _, reason = choose_auto((dtype("float16", "slow", 0.99), dtype("bfloat16", "slow", None), FULL))
     assert reason == "FP32: FP16 is no faster than FP32 here, BF16 is no faster than FP32 here."
 

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from halftone.health.rescale import (
     RescaleGroup,
     bits_over,
     choose_shifts,
+    deviations,
     exponents,
     peaks_after,
 )
@@ -18,14 +20,14 @@ LIMIT = FLOAT_LIMITS["float16"]
 BOUND = LIMIT / 8
 
 
-def group(name: str, *, exact: bool = True, grow: bool = True, shared: str | None = None) -> RescaleGroup:
+def group(name: str, *, wide: bool = False, grow: bool = True, shared: str | None = None) -> RescaleGroup:
     return RescaleGroup(
         component="vae",
         name=name,
         shrink=(f"{name}.a.weight", f"{name}.a.bias"),
         grow=(shared or f"{name}.b.weight",) if grow else (),
         modules=(f"{name}.a", f"{name}.act"),
-        exact=exact,
+        wide=wide,
     )
 
 
@@ -48,7 +50,7 @@ def models(draw: st.DrawFn) -> tuple[list[RescaleGroup], list[LayerPeak], dict[s
     """Groups, some of them sharing the tensor they grow or the module they shrink, with peaks and stored values."""
     names = [f"g{i}" for i in range(draw(st.integers(1, 5)))]
     groups = [
-        group(n, exact=draw(st.booleans()), grow=draw(st.booleans()), shared=draw(st.sampled_from([None, "g0.a.weight"])))
+        group(n, wide=draw(st.booleans()), grow=draw(st.booleans()), shared=draw(st.sampled_from([None, "g0.a.weight"])))
         for n in names
     ]
     layers = [layer(m, draw(peaks)) for g in groups for m in g.modules]
@@ -163,8 +165,8 @@ def test_a_tiny_bias_does_not_stop_a_group() -> None:
 
 
 def test_a_neighbour_that_moves_makes_room_for_one_that_could_not() -> None:
-    """g1 grows the tensor that g0 shrinks, and comes first because it is exact."""
-    groups = [group("g0", exact=False), group("g1", shared="g0.a.weight")]
+    """g1 grows the tensor that g0 shrinks, and comes first because the other is wide."""
+    groups = [group("g0", wide=True), group("g1", shared="g0.a.weight")]
     tensors = {"vae": {"g0.a.weight": 1000.0, "g0.b.weight": 1e-3, "g1.a.weight": 100.0}}
     shifts = choose_shifts(groups, [layer("g0.a", LIMIT * 2**10), layer("g1.a", LIMIT * 2**10)], "float16", tensors=tensors)
     assert shifts == [13, 13]
@@ -182,10 +184,30 @@ def test_exponents_of_a_tensor_in_two_groups_add_up_and_vanish_when_they_cancel(
     assert "g0.a.weight" not in exponents(groups, [2, 2])["vae"]
 
 
-def test_a_module_in_two_groups_is_shrunk_by_the_exact_one() -> None:
+def test_epsilons_shrink_by_twice_as_much() -> None:
+    """A variance is a square."""
+    groups = [
+        RescaleGroup("vae", "stream", ("conv.weight",), (), ("conv",), epsilons=("norm.eps",)),
+        RescaleGroup("vae", "more", ("late.bias",), (), ("late",), epsilons=("norm.eps",)),
+    ]
+    assert exponents(groups, [3, 2]) == {"vae": {"conv.weight": -3, "norm.eps": -10, "late.bias": -2}}
+
+
+def test_what_was_measured_of_each_group_adds_up() -> None:
+    groups = [
+        RescaleGroup("vae", "exact", ("a.weight",), (), ("a",)),
+        RescaleGroup("vae", "near", ("b.weight",), (), ("b",), deviation=0.002),
+        RescaleGroup("vae", "nearer", ("c.weight",), (), ("c",), deviation=0.001),
+        RescaleGroup("unet", "unused", ("d.weight",), (), ("d",), deviation=0.5),
+    ]
+    assert deviations(groups, [4, 4, 4, 0]) == {"vae": pytest.approx(0.003)}
+    assert deviations(groups, [4, 0, 0, 0]) == {}
+
+
+def test_a_module_in_two_groups_is_shrunk_by_the_one_that_is_not_wide() -> None:
     streams = [
-        RescaleGroup("vae", "stream", ("m.weight",), (), ("m",), exact=False),
-        RescaleGroup("vae", "pair", ("m.weight",), ("n.weight",), ("m",), exact=True),
+        RescaleGroup("vae", "stream", ("m.weight",), (), ("m",), wide=True),
+        RescaleGroup("vae", "pair", ("m.weight",), ("n.weight",), ("m",)),
     ]
     assert choose_shifts(streams, [layer("m", LIMIT)], "float16") == [0, 3]
 

@@ -31,6 +31,7 @@ from halftone.engine.weights.precision import ComponentState, bytes_in, split_ro
 from halftone.health.faults import ends_the_job
 from halftone.health.planner import BY_SCALE, candidate_plans, with_layers
 from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
+from halftone.health.timing import Ratio
 from halftone.measure.probe import Reading
 
 log = logging.getLogger(__name__)
@@ -222,9 +223,9 @@ class Pricing:
             return self._cure(kind, plan, Tally(), _CANNOT_RUN, verified=False)
         refusal = tally.refusal()
         log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
-        return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time_ratio=ratio)
+        return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time=ratio)
 
-    def _measured_ratio(self, plan: Plan, tally: Tally, *, thorough: bool) -> float | None:
+    def _measured_ratio(self, plan: Plan, tally: Tally, *, thorough: bool) -> Ratio | None:
         """Apply a plan and book what it gives; seconds with it over seconds without it, where it gives something sound."""
         reached = self._reached(plan)
         apply_plan(self._loaded, plan, self._masters)
@@ -315,14 +316,15 @@ class Pricing:
         return max(range(len(calls)), key=lambda index: errors.get(id(calls[index][0]), 0.0), default=0)
 
     def _cure(
-        self, kind: CureKind, plan: Plan, tally: Tally, refusal: str | None, *, verified: bool, time_ratio: float | None = None
+        self, kind: CureKind, plan: Plan, tally: Tally, refusal: str | None, *, verified: bool, time: Ratio | None = None
     ) -> Cure:
         counted = with_counts(self._loaded, plan, self._asked)
         error = max(tally.errors) if tally.finite and tally.errors else None
         return Cure(
             kind=kind,
             plan=msgspec.structs.replace(counted, verified=verified, error=error),
-            time_ratio=time_ratio,
+            time_ratio=None if time is None else time.value,
+            time_spread=None if time is None else time.spread,
             memory_bytes=sum(self._more_bytes(plan, name) for name in self._changed(plan)),
             disk_bytes=self._loaded.facts.size_bytes if kind == "rescale" else 0,
             psnr=tally.psnr,

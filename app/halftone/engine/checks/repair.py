@@ -1,5 +1,5 @@
-"""The exact cure as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it
-gets its name.
+"""A rescaling as files: a copy of the model in which only the rescaled tensors differ, compared with the original before it gets
+its name. The epsilons of norms are in no file, so a copy is as close as these allow, which is measured and told.
 """
 
 import logging
@@ -15,6 +15,7 @@ from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import Examine, PhaseChanged, Repair
+from halftone.contract.plan import without_epsilons
 from halftone.contract.request import CheckInputs
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import Examination
@@ -25,7 +26,7 @@ from halftone.engine.loading.plans import apply_state
 from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.patches.lora import changed_components
 from halftone.engine.sampling.hooks import is_finite
-from halftone.engine.weights.calls import run_call
+from halftone.engine.weights.calls import CLOSE, run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows
 from halftone.library.copies import REPAIRED, check_copy
@@ -40,8 +41,8 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises repair-eight-bits, model-broken, nothing-to-repair when it holds as it is, no-rescale when no exact rescaling was
-    verified, output-*, disk-full.
+    Raises repair-eight-bits, model-broken, nothing-to-repair when it holds as it is, no-rescale when no rescaling was verified
+    that a copy can hold, output-*, disk-full.
     """
     started = time.perf_counter()
     target = check_copy(loaded.facts, command.output)
@@ -73,14 +74,16 @@ def repair(
     try:
         is_file = loaded.facts.format == "single-file"
         with new_file(target) if is_file else new_folder(target) as part:
-            merged = _merged(loaded)
+            merged, rescale = _merged(loaded), without_epsilons(cure.plan.rescale)
             named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
             if is_file:
-                changed = _write_file(loaded.facts, part, cure.plan.rescale, emit, merged, named)
+                changed = _write_file(loaded.facts, part, rescale, emit, merged, named)
             else:
-                changed = write_copy(Path(loaded.facts.path), part, cure.plan.rescale, emit, control, merged, named)
+                changed = write_copy(Path(loaded.facts.path), part, rescale, emit, control, merged, named)
             emit(PhaseChanged(phase="verify"))
-            error, finite = _compare(loaded, part, {*cure.plan.rescale, *merged}, examination.wide, control)
+            error, finite = _compare(loaded, part, {*rescale, *merged}, examination.wide, control)
+            if error > CLOSE:  # a copy cannot hold the epsilons of norms
+                raise HalftoneError("no-rescale", model=loaded.facts.name)
     except OSError as problem:
         raise output_error(problem, target, loaded.facts.size_bytes) from problem
     return RepairReport(

@@ -85,6 +85,7 @@ def remember_cure(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: N
     part = Plan(
         dtypes={component: plan.dtypes[component]} if component in plan.dtypes else {},
         rescale={component: plan.rescale.get(component, {})},
+        deviation=plan.deviation_of(component),
         upcast={component: plan.upcast.get(component, ())},
         settings=plan.settings,
         verified=True,

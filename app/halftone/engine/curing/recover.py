@@ -353,6 +353,7 @@ def only(plan: Plan, name: str) -> Plan:
     return Plan(
         dtypes={name: plan.dtypes[name]} if name in plan.dtypes else {},
         rescale={name: plan.rescale.get(name, {})},
+        deviation=plan.deviation_of(name),
         upcast={name: plan.upcast.get(name, ())},
         settings=plan.settings,
         reasons=plan.reasons,

@@ -2,19 +2,21 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.finding.capture import Range
-from halftone.engine.finding.pace import ROUNDS, SHORT, Pace, in_pairs, pace_ratio
+from halftone.engine.finding.pace import LONG_ROUNDS, PATIENCE, ROUNDS, SHORT, Pace, in_pairs, pace_ratio
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import Masters, apply_state
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, state_in
+from halftone.health.timing import Ratio
 
 Calls = Sequence[tuple[Call, Any]]
 """Calls of the range pass with their results."""
@@ -57,24 +59,50 @@ class Timing:
     def state(self, plan: Plan, name: str) -> ComponentState:
         return state_in(plan, name, self._base.dtypes[name])
 
-    def ratio(self, plan: Plan, reached: Sequence[str], runs: Runs) -> float | None:
+    def ratio(self, plan: Plan, reached: Sequence[str], runs: Runs) -> Ratio | None:
         """Seconds of a picture with the plan over seconds without it; None if nothing was run. Components that the plan leaves
         alone take as long as before. reached: components that it does not; runs: of the comparison with it.
 
-        The runs that were needed anyway settle it where the work is the same and shows no difference; else short calls run
-        again in turns.
+        The runs that were needed anyway settle it where the work is the same and shows no difference; else calls run again in
+        turns: short ones always, long ones where the work is the same and yet seems to take another time.
         """
-        same_work = not plan.settings and all(self.same_work(plan, name) for name in reached)
-        seen = [pace for name in reached for pace in self._seen(name, runs.get(name, {})).values()]
-        ratio = pace_ratio(seen, same_work=same_work)
-        if not (same_work and ratio == 1.0):
-            paces = [pace for name in reached for pace in self._paces(plan, name, runs.get(name, {}))]
-            ratio = pace_ratio(paces, same_work=same_work)
         total = sum(bare.seconds for bare in self._bare.values())
         part = sum(self._bare[name].seconds for name in reached)
         if not part:
-            return 1.0 if not reached and total > 0 else None
-        return None if ratio is None else 1.0 + (ratio - 1.0) * part / total
+            return Ratio(1.0, 0.0) if not reached and total > 0 else None
+        same_work = not plan.settings and all(self.same_work(plan, name) for name in reached)
+        seen = {name: self._seen(name, runs.get(name, {})) for name in reached}
+        found = pace_ratio([pace for own in seen.values() for pace in own.values()], in_turns=False)
+        if not (same_work and found is not None and not found.is_measurable):
+            settled = {name: _settled(own) if same_work else {} for name, own in seen.items()}
+            found = self._in_turns(plan, reached, found, settled, same_work=same_work)
+        share = part / total
+        return None if found is None else Ratio(1.0 + (found.value - 1.0) * share, found.spread * share)
+
+    def _in_turns(
+        self,
+        plan: Plan,
+        reached: Sequence[str],
+        seen: Ratio | None,
+        settled: Mapping[str, Mapping[str, float]],
+        *,
+        same_work: bool,
+    ) -> Ratio | None:
+        """The ratio of runs in turns. seen: that of single runs, which stands for long calls of other work; settled: by component
+        and what was called, the seconds of what takes as long as before and is not run again.
+        """
+        calls = {name: self.calls_by_method(name) for name in reached}
+        count = sum(len(own) for groups in calls.values() for own in groups.values())
+        short = sum(self._bare[name].seconds for name in reached) <= SHORT * count
+        if not short and not same_work and seen is not None:
+            return seen
+        paces: list[Pace] = []
+        for name in reached:
+            doubtful = {method: own for method, own in calls[name].items() if method not in settled[name]}
+            paces += self._turns(plan, name, doubtful, ROUNDS if short else LONG_ROUNDS)
+            for method, seconds in settled[name].items():
+                paces.append(Pace((seconds,) * ROUNDS, (seconds,) * ROUNDS, len(calls[name][method])))
+        return pace_ratio(paces, in_turns=True)
 
     def same_work(self, plan: Plan, name: str) -> bool:
         """The same kernels on the same shapes, with other numbers."""
@@ -87,49 +115,29 @@ class Timing:
         groups = self.calls_by_method(name)
         return {method: in_pairs(bare.get(method, ()), runs.get(method, ()), len(calls)) for method, calls in groups.items()}
 
-    def _paces(self, plan: Plan, name: str, runs: Mapping[str, Sequence[float]]) -> list[Pace]:
-        groups = self.calls_by_method(name)
-        if self._bare[name].seconds > SHORT * sum(map(len, groups.values())):
-            longer = {method: runs.get(method) or self._runs(calls[0][0], 1) for method, calls in groups.items()}
-            return list(self._seen(name, longer).values())
-        settled = self._settled(plan, name, self._seen(name, runs), groups)
-        doubtful = {method: calls for method, calls in groups.items() if method not in settled}
-        if not doubtful:
-            return list(settled.values())
-        return [*settled.values(), *self._turns(name, self.state(self._base, name), self.state(plan, name), doubtful)]
-
-    def _settled(self, plan: Plan, name: str, seen: Mapping[str, Pace], groups: Mapping[str, Calls]) -> dict[str, Pace]:
-        """What shows no difference where the work is the same, at once or after some more runs with the plan."""
-        if plan.settings or not self.same_work(plan, name):
-            return {}
-        found: dict[str, Pace] = {}
-        for method, first in seen.items():
-            again = self._runs(groups[method][0][0], ROUNDS) if pace_ratio([first], same_work=True) != 1.0 else ()
-            pace = replace(first, after=first.after + again)
-            if pace_ratio([pace], same_work=True) == 1.0:
-                found[method] = pace
-        return found
-
-    def _turns(self, name: str, before: ComponentState, after: ComponentState, groups: Mapping[str, Calls]) -> list[Pace]:
-        """Short calls with the plan, without it and with it again, several times each, so that another program's load shows on
-        both sides.
+    def _turns(self, plan: Plan, name: str, groups: Mapping[str, Calls], rounds: int) -> list[Pace]:
+        """The first call of each kind without the plan and with it, in turns, so that another program's load shows on both
+        sides. The component ends in the state of the plan.
         """
-        first = {method: calls[0][0] for method, calls in groups.items()}
-        with_plan = {method: self._runs(call, ROUNDS) for method, call in first.items()}
-        apply_state(self._loaded, name, before, self._masters[name])
-        with torch_settings(self._numerics, self._loaded.device):
-            without = {method: self._runs(call, ROUNDS) for method, call in first.items()}
-        apply_state(self._loaded, name, after, self._masters[name])
-        with_plan = {method: runs + self._runs(first[method], ROUNDS) for method, runs in with_plan.items()}
-        return [Pace(without[method], with_plan[method], len(calls)) for method, calls in groups.items()]
+        before, after = self.state(self._base, name), self.state(plan, name)
+        taken: dict[str, tuple[list[float], list[float]]] = {method: ([], []) for method in groups}
+        started = time.perf_counter()
+        for done in range(rounds):
+            if done >= LONG_ROUNDS and time.perf_counter() - started > PATIENCE:
+                break  # to bring a large model from one state into the other takes longer than its calls
+            apply_state(self._loaded, name, before, self._masters[name])
+            with torch_settings(self._numerics, self._loaded.device):
+                for method, calls in groups.items():
+                    taken[method][0].append(self._one_run(calls[0][0]))
+            apply_state(self._loaded, name, after, self._masters[name])
+            for method, calls in groups.items():
+                taken[method][1].append(self._one_run(calls[0][0]))
+        return [Pace(tuple(without), tuple(with_it), len(groups[method])) for method, (without, with_it) in taken.items()]
 
-    def _runs(self, call: Call, count: int) -> tuple[float, ...]:
-        """Seconds of single runs of a call, as its component is now."""
-        seconds: list[float] = []
-        for _ in range(count):
-            self._check()
-            seconds.append(self.timed(call)[1])
-        return tuple(seconds)
+    def _one_run(self, call: Call) -> float:
+        """Seconds of a call, as its component is now."""
+        self._check()
+        return self.timed(call)[1]
 
     def timed(self, call: Call) -> tuple[Any, float]:
         """The result of a call and the seconds until all of it was there."""
@@ -145,3 +153,9 @@ class Timing:
             if is_finite(result) and is_finite((call.args, call.kwargs)):
                 groups.setdefault(call.method, []).append((call, result))
         return groups
+
+
+def _settled(seen: Mapping[str, Pace]) -> dict[str, float]:
+    """Seconds of one call, by what was called, where single runs of the same work show no difference."""
+    alone = {method: pace_ratio([pace], in_turns=False) for method, pace in seen.items()}
+    return {method: median(seen[method].before) for method, found in alone.items() if found and not found.is_measurable}

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.plan import Plan, handed_on
+from halftone.contract.plan import Plan, handed_on, joined_deviation
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, NAMES
@@ -18,10 +18,12 @@ from halftone.engine.loading.load import Loaded, fresh_component, raise_if_too_l
 from halftone.engine.patches.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.patches.lora import changed_components, left_out, read_adapters
 from halftone.engine.weights.borders import can_hand_on
+from halftone.engine.weights.epsilons import has_epsilon
 from halftone.engine.weights.offload import place, settle_weights
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, exact_weights, realise, split_rows, state_in, upcast_parameters
 from halftone.measure.giving_back import trim_heap
+from halftone.measure.wide_kernels import gains_by_channels_last
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +102,9 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
     for name, module in loaded.modules.items():
         modules, tensors = dict(module.named_modules()), set(exact_weights(module))
         upcast[name] = tuple(own for own in plan.upcast.get(name, ()) if can_hand_on(modules.get(handed_on(own)[0]), own))
-        rescale[name] = {own: k for own, k in plan.rescale.get(name, {}).items() if split_rows(own)[0] in tensors}
+        rescale[name] = {
+            own: k for own, k in plan.rescale.get(name, {}).items() if split_rows(own)[0] in tensors or has_epsilon(module, own)
+        }
     kept = msgspec.structs.replace(
         plan,
         upcast={name: own for name, own in upcast.items() if name in plan.upcast},
@@ -132,6 +136,7 @@ def merged(base: Plan, cure: Plan) -> Plan:
     return Plan(
         dtypes={**base.dtypes, **cure.dtypes},
         rescale={name: own for name, own in {**base.rescale, **cure.rescale}.items() if own},
+        deviation=joined_deviation(base, cure),
         upcast={name: own for name, own in {**base.upcast, **cure.upcast}.items() if own},
         settings={**base.settings, **cure.settings},
         verified=cure.verified,
@@ -248,7 +253,7 @@ def lay_out(module: nn.Module, kind: str, state: ComponentState, device: torch.d
     """
     if kind not in ("denoise", "decode"):
         return
-    gains = state.dtype == "bfloat16" or (device.type == "cuda" and state.dtype == "float16")
+    gains = gains_by_channels_last(device.type, DTYPES[state.dtype])
     wanted = torch.channels_last if gains else torch.contiguous_format
     for child in module.modules():
         if isinstance(child, nn.Conv2d) and not child.weight.is_contiguous(memory_format=wanted):

@@ -1,1 +1,1 @@
-"""Powers of two moved through a network, so that its result stays the same in exact arithmetic."""
+"""Powers of two moved through a network, so that its result stays what it was."""

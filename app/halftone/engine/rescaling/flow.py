@@ -4,7 +4,7 @@ A call is run again, in a type with room, with the parameters of some layers sca
 numbers as before, the same times 2**8, or something else. A linear layer that is reached by scaled numbers is given them divided
 again (its weight would be scaled back); a norm that is reached by them gives what it gave before. When the network's result is
 what it was, those layers together can be scaled. Only a few hundred numbers of every tensor are looked at, so what a run tells is
-proven once more with the real weights (`proven`).
+proven once more with the real weights (`deviation`).
 
 No names and no shapes of known architectures are used.
 """
@@ -21,7 +21,9 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage] - the base of every convolution
 from torch.utils.hooks import RemovableHandle
 
+from halftone.contract.plan import EPSILONS
 from halftone.engine.basics.tensors import map_tensors, relative_error, tensors_in
+from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.packed import PackedLinear
 from halftone.engine.weights.precision import plain_weights, split_rows
 from halftone.health.rescale import RescaleGroup
@@ -32,8 +34,8 @@ _SAMPLES: Final = 256
 _CLOSE: Final[Mapping[torch.dtype, float]] = {torch.float32: 2e-4, torch.bfloat16: 2e-2}
 """Largest difference, relative to the largest sample, at which numbers count as the same."""
 _PROVEN: Final[Mapping[torch.dtype, float]] = {torch.float32: 1e-2, torch.bfloat16: 3e-2}
-"""Relative error that a group may cost in a type with room: the epsilon of norms that see smaller numbers, and layers that add
-next to nothing to a stream. At 1 % the pictures of the fault bench still agree to more than 50 dB.
+"""Relative error that a group may cost in a type with headroom: layers that add next to nothing to a stream and are not scaled
+with it. At 1 % the pictures of the fault bench still agree to more than 50 dB. What a group costs is kept with it and told.
 """
 _ALIKE: Final = 1e-2
 _MOST: Final = 0.75
@@ -87,6 +89,8 @@ class Trace:
         self.fatal = False
         self.at_norm = False
         self._entered: dict[str, Class] = {}
+        self._fed: dict[str, Class] = {}
+        """What all uses of a leaf were given together."""
         self._read: dict[str, set[Class]] = {}
         self._begins = min(map(flow.starts, writing), default=0)
         """Place of the first layer that writes: before it everything is as it was, and need not be looked at."""
@@ -95,6 +99,12 @@ class Trace:
     def readers(self) -> list[str]:
         """Linear layers that were given scaled numbers."""
         return sorted(name for name, found in self._read.items() if "scaled" in found)
+
+    @property
+    def norms(self) -> list[str]:
+        """Leaves that were given scaled numbers and gave what they gave before."""
+        fed = [name for name, found in self._fed.items() if found == "scaled" and self.seen.get(name) == "same"]
+        return [name for name in fed if not self._flow.is_linear(name)]
 
     @property
     def closed(self) -> bool:
@@ -106,8 +116,10 @@ class Trace:
         """What a leaf gets: divided again where a linear one is reached by scaled numbers."""
         if self.place < self._begins:
             self._read.setdefault(name, set()).add("same")
+            self._fed[name] = "same"
             return value
         found = self._entered[name] = self._flow.class_of((name, use, "in"), [value])
+        self._fed[name] = _joint(self._fed.get(name), found)
         if found == "scaled":
             self.inside.add(self._flow.runs_in)
         if self._flow.is_linear(name):
@@ -222,14 +234,21 @@ class Flow:
         trace.same = all(_compare(self._sample(tensor), self._sample(base)) in ("same", "zero") for tensor, base in pairs)
         return trace
 
-    def proven(self, group: RescaleGroup, k: int) -> bool:
-        """The network gives the same with the group shrunk by 2**k, as a plan would. Raises BudgetSpentError."""
+    def deviation(self, group: RescaleGroup, k: int) -> float | None:
+        """The relative change of what the network gives with the group shrunk by 2**k, as a plan would; None where that is too
+        much. Raises BudgetSpentError.
+        """
         self._spend()
         parts = [(self._part(name), -k) for name in group.shrink] + [(self._part(name), k) for name in group.grow]
-        with _scaled(parts), torch.no_grad():
-            error = relative_error(self._run(), self._result)
+        root = self.modules[""]
+        try:
+            scale_epsilons(root, dict.fromkeys(group.epsilons, -2 * k))
+            with _scaled(parts), torch.no_grad():
+                error = relative_error(self._run(), self._result)
+        finally:
+            scale_epsilons(root, {})
         dtype = next((tensor.dtype for tensor in tensors_in(self._result)), torch.float32)
-        return error <= _PROVEN.get(dtype, 3e-2)
+        return error if error <= _PROVEN.get(dtype, 3e-2) else None
 
     def _part(self, name: str) -> torch.Tensor:
         base, rows = split_rows(name)
@@ -347,6 +366,11 @@ class Flow:
         """The name of a linear layer's weight; None where it is made of something else."""
         own = self.leaves[leaf]
         return None if isinstance(own, PackedLinear) else self._names.get(id(getattr(own, "weight", None)))
+
+    def epsilon(self, leaf: str) -> str | None:
+        """The name of a norm's epsilon; None where the leaf has none."""
+        own = next((name for name in EPSILONS if isinstance(self.leaves[leaf].__dict__.get(name), float)), None)
+        return own and (f"{leaf}.{own}" if leaf else own)
 
     def before(self, module: str) -> list[str]:
         """Leaves with parameters, the latest first, that were complete when this module first was."""

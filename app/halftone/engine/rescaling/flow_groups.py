@@ -201,7 +201,8 @@ def _as_group(component: str, flow: Flow, site: str, writers: Sequence[Writer], 
         return None
     shrink = {f"{name}{_suffix(writer.rows)}": None for writer in writers for name in flow.own(writer.name)}
     grown = tuple(dict.fromkeys(name for name in grow if name is not None))
-    return RescaleGroup(component, f"what reaches {site}", tuple(shrink), grown, tuple(modules), exact=False)
+    epsilons = tuple(own for name in trace.norms if (own := flow.epsilon(name)) is not None)
+    return RescaleGroup(component, f"what reaches {site}", tuple(shrink), grown, tuple(modules), epsilons, wide=True)
 
 
 def _suffix(rows: Rows) -> str:

@@ -3,6 +3,8 @@
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 import torch
 from torch import nn
@@ -18,6 +20,9 @@ from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
 from halftone.measure.stats import peak
 
 log = logging.getLogger(__name__)
+
+_ROUNDING: Final = 1e-6
+"""Relative change that float32 makes by itself: a group that changes no more is exact."""
 
 
 def groups_of(
@@ -91,8 +96,9 @@ def _proven(
             if not {split_rows(name)[0] for name in (*group.shrink, *group.grow)} <= masters.keys():
                 continue
             (k,) = choose_shifts([group], layers, asked, tensors={group.component: tensor_peaks(masters, [group])})
-            if k and flow.proven(group, k):
-                kept.append(group)
+            change = flow.deviation(group, k) if k else None
+            if change is not None:
+                kept.append(replace(group, deviation=change if change > _ROUNDING else 0.0))
             else:
                 log.info("%s cannot be scaled by 2^-%d", group.name, k)
     except BudgetSpentError:

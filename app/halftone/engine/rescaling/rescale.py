@@ -1,6 +1,6 @@
 """Finds, by structure, sets of parameters that can be scaled by a power of two without changing what a network computes.
 
-Four kinds, all exact in floating point save for the epsilon of the norm that reads the smaller numbers:
+Four kinds, all exact in floating point, as the epsilon of a norm that reads the smaller numbers shrinks with them:
 
 * stream: everything that is added into a residual stream which is read only through group norms (VAE encoder and decoder, UNet);
 * time: a residual block's first convolution and its time projection, if any, read through the block's second norm;
@@ -28,6 +28,7 @@ class _Stream:
 
     shrink: list[str] = field(default_factory=list[str])
     modules: list[str] = field(default_factory=list[str])
+    epsilons: list[str] = field(default_factory=list[str])
     whole: bool = True
 
 
@@ -78,7 +79,8 @@ def _stream(component: str, prefix: str, owner: nn.Module) -> RescaleGroup | Non
         shrink=tuple(stream.shrink),
         grow=(),
         modules=tuple(stream.modules),
-        exact=False,
+        epsilons=(*stream.epsilons, _path(prefix, "conv_norm_out.eps")),
+        wide=True,
     )
 
 
@@ -133,6 +135,7 @@ def _resnet(stream: _Stream, path: str, member: nn.Module) -> None:
         stream.whole = False
         return
     stream.modules.append(path)
+    stream.epsilons.append(_path(path, "norm1.eps"))
     _write(stream, _path(path, "conv2"), block.conv2, ("weight", "bias"))
     if shortcut is not None:
         _write(stream, _path(path, "conv_shortcut"), shortcut, ("bias",))
@@ -150,6 +153,7 @@ def _attention(stream: _Stream, path: str, member: nn.Module) -> None:
             stream.whole = False
             return
         stream.modules.append(path)
+        stream.epsilons.append(_path(path, "group_norm.eps"))
         _write(stream, _path(path, "to_out.0"), attention.to_out[0], ("weight", "bias"))
         stream.modules += [_path(path, f"to_out.{index}") for index in range(1, len(attention.to_out))]
     elif (
@@ -158,6 +162,7 @@ def _attention(stream: _Stream, path: str, member: nn.Module) -> None:
         and isinstance(getattr(attention, "proj_out", None), (nn.Linear, nn.Conv2d))
     ):
         stream.modules.append(path)
+        stream.epsilons.append(_path(path, "norm.eps"))
         _write(stream, _path(path, "proj_out"), attention.proj_out, ("weight", "bias"))
     else:
         stream.whole = False
@@ -206,8 +211,15 @@ def _time_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
     if projection is not None and entering == "default":
         shrink += _tensors(_path(name, "time_emb_proj"), projection)
         modules.append(_path(name, "time_emb_proj"))
+    norm = "norm2.eps" if _is_group_norm(module.norm2) else "norm2.norm_layer.eps"
     yield RescaleGroup(
-        component=component, name=f"first half of {name}", shrink=tuple(shrink), grow=(), modules=tuple(modules), exact=False
+        component=component,
+        name=f"first half of {name}",
+        shrink=tuple(shrink),
+        grow=(),
+        modules=tuple(modules),
+        epsilons=(_path(name, norm),),
+        wide=True,
     )
 
 
@@ -238,7 +250,7 @@ def _value_group(component: str, name: str, module: Any) -> RescaleGroup:
         shrink += _tensors(path, layer)
         modules.append(path)
     return RescaleGroup(
-        component=component, name=f"values of {name}", shrink=tuple(shrink), grow=tuple(grow), modules=tuple(modules), exact=True
+        component=component, name=f"values of {name}", shrink=tuple(shrink), grow=tuple(grow), modules=tuple(modules)
     )
 
 
@@ -261,5 +273,4 @@ def _gate_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup
             _path(name, "net.0.proj"),
             *(_path(name, f"net.{between}") for between in range(1, following)),
         ),
-        exact=True,
     )

@@ -20,10 +20,12 @@ from safetensors import safe_open
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.plan import Plan, handed_on
+from halftone.contract.plan import Plan, handed_on, is_epsilon
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import map_tensors, peak_of, tensors_in
+from halftone.engine.weights.epsilons import has_epsilon
+from halftone.engine.weights.precision import split_rows
 
 LOOP: Final = "loop"
 """Under this name the plain values stand in the metadata of the file."""
@@ -144,10 +146,15 @@ def plan_fits(plan: Plan, modules: Mapping[str, nn.Module]) -> bool:
             if module not in known or (k is not None and not (_has_weight(known[module]) and k <= _LARGEST_K)):
                 return False
     return all(
-        name in dict(modules[component].named_parameters()) and abs(k) <= _LARGEST_K
+        _is_scalable(modules[component], name) and abs(k) <= _LARGEST_K * (2 if is_epsilon(name) else 1)
         for component, exponents in plan.rescale.items()
         for name, k in exponents.items()
     )
+
+
+def _is_scalable(module: nn.Module, name: str) -> bool:
+    """A parameter, some rows of one, or the epsilon of a norm."""
+    return split_rows(name)[0] in dict(module.named_parameters()) or has_epsilon(module, name)
 
 
 def _has_weight(module: nn.Module) -> bool:

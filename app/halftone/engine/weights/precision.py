@@ -7,10 +7,11 @@ import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.plan import Plan, handed_on
+from halftone.contract.plan import Plan, handed_on, is_epsilon
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.weights.borders import clear_borders, mixing, put_borders, put_input_casts, takes
+from halftone.engine.weights.epsilons import scale_epsilons
 from halftone.engine.weights.offload import onload, runs_on
 from halftone.engine.weights.packed import Exact, PackedLinear, packed_layers
 from halftone.engine.weights.wide_kernels import put_wide_kernels
@@ -20,7 +21,7 @@ _PACKED: Final = ".packed"
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
-    """How one component runs. rescale: parameter -> k (times 2**k); upcast: modules in float32."""
+    """How one component runs. rescale: parameter or epsilon of a norm -> k (times 2**k); upcast: modules in float32."""
 
     dtype: DType
     rescale: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -74,6 +75,7 @@ def realise(
     changes = _changes(state)
     if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
         held = _changes(before)
+        scale_epsilons(module, state.rescale)
         for name in [name for name in {**held, **changes} if held.get(name) != changes.get(name)]:
             if (layer := packed_at(module, name)) is not None:
                 layer.changes = tuple(changes.get(name, ()))
@@ -82,6 +84,7 @@ def realise(
             _write(tensor, masters[name], changes.get(name, ()), tensor.dtype)
         return
     clear_borders(module)
+    scale_epsilons(module, state.rescale)
     dtype = DTYPES[state.dtype]
     keep = kept_float32(module, dtype)
     regions = tuple(f"{name}." for name in state.upcast)
@@ -139,7 +142,7 @@ def changes_by_tensor(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice,
     changes: dict[str, list[tuple[slice, int]]] = {}
     for name, k in rescale.items():
         base, rows = split_rows(name)
-        if k:
+        if k and not is_epsilon(name):
             changes.setdefault(base, []).append((rows, k))
     return changes
 

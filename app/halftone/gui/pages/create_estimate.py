@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
+from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gallery.timed import Conditions, names_of, tells_time
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences, tr
@@ -78,8 +79,9 @@ def conditions(controller: Controller) -> Conditions:
     """Under which the next picture is made."""
     device, wanted = controller.state.device, controller.settings.device
     names = names_of(device, controller.state.devices) if device is not None else frozenset({wanted})
-    numerics = controller.numerics
-    return Conditions(controller.settings.last_model, names, numerics.precision, controller.precision[0], numerics.compile)
+    numerics, report = controller.numerics, controller.report(controller.model)
+    plan = report.plan if report is not None and report.applied else None
+    return Conditions(controller.settings.last_model, names, numerics.precision, controller.precision[0], numerics.compile, plan)
 
 
 @dataclass
@@ -153,8 +155,8 @@ def computed(model: str, shape: Shape, times: Times) -> Computed | None:
     return Computed(seconds * shape.work / base.work, measured, shape.pixels > base.pixels)
 
 
-def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, str]:
-    """The time of `count` pictures, and where it comes from: measured, computed and said to be so, or neither."""
+def estimate(model: str, shape: Shape, count: int, times: Times, dtype: DType) -> tuple[str, str]:
+    """The time of `count` pictures in this type, and where it comes from: measured, computed and said to be so, or neither."""
     known, other = times.mean(model, shape), computed(model, shape, times)
     if known is not None:
         total = figures.duration(known[0] * count)
@@ -163,7 +165,7 @@ def estimate(model: str, shape: Shape, count: int, times: Times) -> tuple[str, s
         return (tr("About {0}", total) if count == 1 else tr("About {0} for {1} pictures", total, count)), tip
     if other is not None:
         return tr("About {0}, computed", figures.duration(other.seconds * count)), tr("Computed from {0}.", other.measured)
-    return tr("Time not measured yet"), tr("No picture of this size was made yet.")
+    return tr("Time not measured yet"), tr("No picture like this was made in {0} yet.", DTYPE_NAMES[dtype])
 
 
 def size_words(shape: Shape) -> str:

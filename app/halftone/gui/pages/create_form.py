@@ -134,6 +134,7 @@ class CreateForm(QWidget):
         controller.settings_changed.connect(self.numerics_part.show_value)
         controller.settings_changed.connect(self.lora_part.look_again)
         controller.changed.connect(self._state_changed)
+        controller.badges_changed.connect(self._state_changed)  # another precision, or a cure that was applied
         controller.words.changed.connect(self._read)
         for text in (self.prompt, self.negative):
             text.textChanged.connect(self._read)
@@ -368,10 +369,9 @@ class CreateForm(QWidget):
         model, request = self._controller.model, self.request()
         self.hires_part.clashes(hires_clash(request, model))
         self.refiner_part.clashes(refiner_clash(request))
-        times = self._pictures.times(conditions(self._controller))
-        self.footer.show_estimate(
-            *estimate(self._controller.settings.last_model, self._shape(), round(self.batch.value()), times)
-        )
+        now = conditions(self._controller)
+        times = self._pictures.times(now)
+        self.footer.show_estimate(*estimate(now.model, self._shape(), round(self.batch.value()), times, now.dtype))
         found = self._forecast()
         self.footer.show_memory(found)
         problem = self.refusal()

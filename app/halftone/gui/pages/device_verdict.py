@@ -9,6 +9,7 @@ from halftone.gui.pages.device_view import Verdict, on_processor, operation_name
 from halftone.gui.state import Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.timing import is_measurable
 
 
 def verdict(
@@ -66,7 +67,7 @@ def _speed_words(report: SelfTestReport, chosen: Precision) -> str:
     auto = next((one for one in report.dtypes if one.dtype == report.auto), None)
     if report.auto == "float32" or auto is None or auto.speed is None:
         return tr("Halftone will use {0}.", type_name(report.auto))
-    return tr("Halftone will use {0}: it is {1} as fast as FP32 here.", type_name(report.auto), figures.times(auto.speed))
+    return tr("Halftone will use {0}: it is about {1} as fast as FP32 here.", type_name(report.auto), figures.times(auto.speed))
 
 
 def _tests_words(report: SelfTestReport) -> str:
@@ -94,10 +95,10 @@ def _gpu(report: SelfTestReport, chosen: Precision) -> Verdict:
     text = sentences(_tests_words(report), _speed_words(report, chosen))
     said, auto = _set_words(report, chosen), type_name(report.auto)
     if half == "wrong":
-        speed = next((one.speed for one in report.dtypes if one.dtype == "float16"), None)
+        speed, spread = next(((one.speed, one.spread) for one in report.dtypes if one.dtype == "float16"), (None, None))
         if said:
             end = said
-        elif report.auto == "float32" and speed is not None and speed > 1.05:
+        elif report.auto == "float32" and speed is not None and speed > 1.0 and is_measurable(speed, spread):
             end = tr("Halftone uses FP32 and everything still works, about {0} slower.", figures.times(speed))
         else:
             end = tr("Halftone uses {0} and everything still works.", auto)

@@ -7,11 +7,12 @@ from halftone.contract.facts import BitsResult, DeviceFacts, OperationResult, Se
 from halftone.contract.request import Numerics
 from halftone.gui import reasons
 from halftone.gui.i18n import listed, sentences, tr
-from halftone.gui.pages.settings_effects import effect_of, mode_ratio, time_words
+from halftone.gui.pages.settings_effects import effect_of, time_words
 from halftone.gui.state import AppState
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.device_widgets import Mark, MatrixRow
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.timing import is_measurable, mode_ratio
 from halftone.settings.declared import declared
 
 MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")
@@ -71,6 +72,8 @@ def operation_name(operation: str) -> str:
         "tiny-values": tr("Tiny values"),
         "cast": tr("Casting"),
         "casting": tr("Casting"),
+        "unet-step": tr("UNet step"),
+        "transformer-step": tr("Transformer step"),
     }
     return names.get(operation, operation.replace("-", " ").capitalize())
 
@@ -146,7 +149,8 @@ def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Pro
     math_effect = effect_of(report, "attention_backend", "math", numerics)
     reason = ""
     if backend != "math" and math_effect is not None and math_effect.time_ratio is not None and math_effect.time_ratio > 1.05:
-        reason = tr("{0} faster than Math", figures.times(math_effect.time_ratio))
+        if is_measurable(math_effect.time_ratio, math_effect.time_spread):
+            reason = tr("about {0} faster than Math", figures.times(math_effect.time_ratio))
     return Promise(text, reason)
 
 
@@ -185,8 +189,8 @@ def speeds(report: SelfTestReport) -> list[ModeSpeed]:
 
 def _mode_speed(report: SelfTestReport, mode: str) -> ModeSpeed:
     own = [one for one in report.speeds if one.mode == mode]
-    ratio = mode_ratio(report, mode, "float32")
-    caption = tr("The reference") if mode == "float32" else time_words(ratio) if ratio is not None else ""
+    ratio = mode_ratio(report.speeds, mode, "float32")
+    caption = tr("The reference") if mode == "float32" else time_words(*ratio) if ratio is not None else ""
     work, seconds = sum(one.tflops * one.seconds for one in own), sum(one.seconds for one in own)
     return ModeSpeed(mode, caption, work / seconds, tuple((operation_name(one.operation), one.tflops) for one in own))
 

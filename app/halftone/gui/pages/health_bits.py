@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.plan import is_epsilon
 from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.gui import icons, reasons
 from halftone.gui.i18n import sentences, tr
@@ -243,6 +244,8 @@ class CureCard(QFrame):
 
 def _copy_tip(view: HealthView) -> str:
     words = tr("Writes a new file next to the model. The original stays.")
+    if any(is_epsilon(name) for cure in view.cures for own in cure.plan.rescale.values() for name in own):
+        words = sentences(words, tr("A file cannot hold the epsilons of norms: how close the copy is, is measured once it is written."))
     needed = next((cure.disk_bytes for cure in view.cures if cure.kind == "rescale" and cure.disk_bytes), None)
     return words if needed is None else sentences(words, tr("It takes {0} on the disk.", figures.size(needed)))
 
@@ -253,7 +256,7 @@ def copy_refusal(view: HealthView) -> str:
         return tr("Check the model first.")
     exact = [cure for cure in view.cures if cure.kind == "rescale"]
     if not exact:
-        return tr("No exact rescaling exists for this model, so there is nothing to save.")
+        return tr("No rescaling exists for this model, so there is nothing to save.")
     if view.report is not None and view.report.vae is not None:
         return tr("A copy is of the model itself: choose its own VAE on Create and check it again.")
     if view.report is not None and view.report.transformer is not None:

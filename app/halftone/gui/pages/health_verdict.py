@@ -125,7 +125,7 @@ def _few(names: Sequence[str]) -> str:
 
 def _cure_sentence(plan: Plan) -> str:
     if plan.rescale and not plan.upcast:
-        return tr("An exact rescaling cures that.")
+        return tr("A rescaling cures that.")
     if plan.upcast:
         count = health_words.upcast_blocks(plan)
         return tr("The cure runs 1 part in FP32.") if count == 1 else tr("The cure runs {0} parts in FP32.", count)

@@ -12,8 +12,9 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import part_name
 from halftone.health.explain import finding_words, further_words
 from halftone.health.judge import disk_price
-from halftone.health.report_words import FINDING_STATES
-from halftone.health.words import module_words
+from halftone.health.report_words import FINDING_STATES, exactness_words
+from halftone.health.timing import is_measurable
+from halftone.health.words import module_words, share_of_change
 
 
 def here(device: DeviceFacts | None) -> str:
@@ -80,10 +81,11 @@ def _more_details(finding: Finding) -> list[str]:
 
 
 def price_time(cure: Cure) -> str:
-    """1.0 is what a difference within the unrest of the runs is told as."""
+    """About how much longer a picture takes; a difference within the spread of the runs is told as none."""
     if cure.time_ratio is None:
         return tr("Not measured")
-    return f"≈{figures.HARD}{figures.change(1.0)}" if cure.time_ratio == 1.0 else figures.change(cure.time_ratio)
+    shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0
+    return f"≈{figures.HARD}{figures.change(shown)}"
 
 
 def price_bytes(count: int | None) -> str:
@@ -173,7 +175,7 @@ def cure_line(cure: Cure, name: str) -> str:
     plan = cure.plan
     match cure.kind:
         case "rescale":
-            return tr("Exact, in {0} layers, file unchanged", rescaled_layers(plan))
+            return _rescale_line(plan)
         case "upcast-region":
             return tr("{0} stays in {1}, model file unchanged", stays(plan), name)
         case "bfloat16":
@@ -189,17 +191,28 @@ def cure_line(cure: Cure, name: str) -> str:
             return ""
 
 
+def _rescale_line(plan: Plan) -> str:
+    count, change = rescaled_layers(plan), plan.change
+    if change is None:
+        return tr("In {0} layers, file unchanged", count)
+    if change:
+        return tr("Changes the result by up to {0}, in {1} layers, file unchanged", share_of_change(change), count)
+    return tr("Exact, in {0} layers, file unchanged", count)
+
+
 def cure_tooltip(cure: Cure, name: str) -> str:
     """More about a cure: its measured costs and what is known of the picture."""
     parts: list[str] = []
     if cure.kind == "rescale":
-        parts.append(
-            tr("Powers of two move through the layers. The result is the same in exact arithmetic and was compared with FP32.")
-        )
+        exactness = exactness_words(cure.plan)
+        parts.append(tr("Powers of two move through the layers. The result was compared with FP32."))
+        parts.append("" if exactness is None else exactness.text(tr))
     if cure.kind == "upcast-region":
         parts.append(
             tr("{0} stays in {1}: {2} time, {3}.", stays(cure.plan), name, price_time(cure), price_bytes(cure.memory_bytes))
         )
+    if cure.time_ratio is not None and not is_measurable(cure.time_ratio, cure.time_spread):
+        parts.append(tr("The runs show no measurable difference in time."))
     if cure.memory_bytes is not None:
         parts.append(tr("The memory is computed, not measured."))
     if cure.psnr is not None:

@@ -12,6 +12,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.effect_cell import DOTS, Effect, dots_for_db, dots_for_error
 from halftone.gui.widgets.headroom_chart_words import type_name
+from halftone.health.timing import is_measurable, mode_ratio
 from halftone.settings.declared import Setting
 
 EXACT_DB = 100.0
@@ -91,7 +92,7 @@ def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
         return unmeasured()
     if found.time_ratio is None and found.note:
         return Effect("", "", note=reasons.reason(found.note))
-    time = tr("Not measured") if found.time_ratio is None else frame.format(time_words(found.time_ratio))
+    time = tr("Not measured") if found.time_ratio is None else frame.format(time_words(found.time_ratio, found.time_spread))
     words, dots = closeness(found)
     warn = found.closeness_db is not None and found.closeness_db < POOR_DB
     return Effect(
@@ -105,13 +106,6 @@ def _told(found: SettingEffect | None, frame: str = "{0}") -> Effect:
     )
 
 
-def mode_ratio(report: SelfTestReport, mode: str, usual: str) -> float | None:
-    """Seconds in one mode over those in another, of all operations that were timed in both; the figure that Auto decides by."""
-    own, base = ({one.operation: one.seconds for one in report.speeds if one.mode == name} for name in (mode, usual))
-    both = own.keys() & base.keys()
-    return _ratio(sum(own[name] for name in both), sum(base[name] for name in both))
-
-
 def _switch(report: SelfTestReport, field: str, numerics: Numerics) -> Effect:
     """A switch that is a mode of its own takes its time from there, as the Device page does.
 
@@ -120,10 +114,14 @@ def _switch(report: SelfTestReport, field: str, numerics: Numerics) -> Effect:
     found = effect_of(report, field, True, numerics)
     only = found.dtype if found is not None and found.dtype != in_force(report, numerics) else None
     frame = tr("{0}: {1}", type_name(only), "{0}") if only is not None else "{0}"
-    ratio = mode_ratio(report, *_MODES[field]) if field in _MODES else None
+    ratio = mode_ratio(report.speeds, *_MODES[field]) if field in _MODES else None
     if found is None or found.time_ratio is None or ratio is None:
         return _told(found, frame)
-    return _told(structs.replace(found, time_ratio=ratio), frame)
+    return _told(structs.replace(found, time_ratio=ratio.value, time_spread=ratio.spread), frame)
+
+
+def _wider(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(first, second)
 
 
 def _ratio(first: float | None, second: float | None) -> float | None:
@@ -138,8 +136,9 @@ def _precision(report: SelfTestReport, now: str) -> Effect:
     own = effect_of(report, "precision", dtype)
     if own is None or (own.note and own.time_ratio is None):
         return _told(own)
-    ratio = mode_ratio(report, dtype, "float32")
-    return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=own.closeness_db))
+    found = mode_ratio(report.speeds, dtype, "float32")
+    ratio, spread = (None, None) if found is None else found
+    return _told(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=own.closeness_db))
 
 
 def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
@@ -155,7 +154,8 @@ def _attention(report: SelfTestReport, numerics: Numerics) -> Effect:
     db = own.closeness_db if own is not None else None
     if now == "auto" and base.closeness_db is not None and base.error_ratio:
         db = base.closeness_db + 20 * math.log10(base.error_ratio)
-    return _told(SettingEffect(setting="", value="", time_ratio=ratio, closeness_db=db))
+    spread = base.time_spread if now == "auto" or own is None else _wider(own.time_spread, base.time_spread)
+    return _told(SettingEffect(setting="", value="", time_ratio=ratio, time_spread=spread, closeness_db=db))
 
 
 def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
@@ -175,8 +175,16 @@ def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
     return Effect(told.time_words, catches[now], told.time_ratio, quiet_close=True)
 
 
-def time_words(ratio: float) -> str:
-    """A ratio of times as people say it: 2.4 × faster, 21 % faster, +6.1 %."""
+def time_words(ratio: float, spread: float | None = None) -> str:
+    """A ratio of times as people say it: 2.4 × faster, 21 % faster, +6.1 %. spread: of the single runs; what is within it is no
+    difference, and the rest is about so much. None: computed, or the runs were not kept.
+    """
+    if spread is None:
+        return _exactly(ratio)
+    return f"≈{figures.HARD}{_exactly(ratio)}" if is_measurable(ratio, spread) else tr("No measurable difference")
+
+
+def _exactly(ratio: float) -> str:
     if abs(ratio - 1) < 0.0005:
         return tr("No change")
     if ratio <= 1 / 1.5:

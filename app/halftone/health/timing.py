@@ -1,0 +1,57 @@
+"""Comparisons of two times: how much longer one thing takes than another, and whether the runs can show it at all."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from halftone.contract.facts import SpeedResult
+
+LEAST: Final = 0.03
+"""Share below which no difference is shown, however close the runs are to each other."""
+UNREST: Final = 0.2
+"""Share by which two single runs of the same work differ on a machine that does other things too (measured: Pocket's UNet on two
+shared cores). A single pair of runs shows nothing smaller."""
+
+
+_MANY: Final = 5
+"""Pairs of runs from which on the two that differ most are left out: a short load of something else falls on one of them."""
+
+
+class Ratio(NamedTuple):
+    """Seconds of one thing over seconds of another. spread: distance between the largest and the smallest ratio of single runs,
+    of five or more without these two.
+    """
+
+    value: float
+    spread: float
+
+    @property
+    def is_measurable(self) -> bool:
+        """The difference is larger than what the runs differ by among themselves."""
+        return is_measurable(self.value, self.spread)
+
+
+def is_measurable(ratio: float, spread: float | None) -> bool:
+    """Whether a ratio of times differs from 1 by more than its spread. None: the spread was not kept, so the ratio stands alone."""
+    return abs(ratio - 1.0) > (LEAST if spread is None else max(spread, LEAST))
+
+
+def paired_ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
+    """The median of after / before, pair by pair, so that a load that lasts shows on both sides; None without a pair.
+
+    before, after: seconds of runs that were made in turns. A single pair shows no spread and is taken to lie within the unrest.
+    """
+    ratios = sorted(late / early for early, late in zip(before, after, strict=False) if early > 0 and late > 0)
+    if not ratios:
+        return None
+    middle = ratios[1:-1] if len(ratios) >= _MANY else ratios
+    spread = middle[-1] - middle[0] if len(ratios) > 1 else UNREST
+    return Ratio(statistics.median(ratios), spread)
+
+
+def mode_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | None:
+    """Seconds in one mode over those in another, of all operations that were timed in both, round by round; None without one."""
+    runs = {(one.mode, one.operation): one.runs or (one.seconds,) for one in speeds}
+    both = [one.operation for one in speeds if one.mode == mode and (usual, one.operation) in runs]
+    before, after = ([sum(one) for one in zip(*(runs[side, name] for name in both), strict=False)] for side in (usual, mode))
+    return paired_ratio(before, after)
