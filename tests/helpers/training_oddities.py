@@ -1,4 +1,4 @@
-"""Trainings that are sound and look odd: what holds NaN or infinity that nothing uses, huge numbers, schedules, many optimizers."""
+"""Trainings that are sound and look odd: NaN or infinity that nothing uses, huge numbers, schedules, several optimizers."""
 
 import copy
 import random
@@ -38,8 +38,8 @@ def rows(step: int, seed: int = 0, count: int = 8, width: int = WIDTH) -> Tensor
     return torch.randn(count, width, generator=torch.Generator().manual_seed(100 * seed + step))
 
 
-def adamw(network: nn.Module, **settings: Any) -> list[torch.optim.Optimizer]:
-    return [torch.optim.AdamW(network.parameters(), **{"lr": 1e-3, "eps": 1e-4, **settings})]
+def adamw(network: nn.Module) -> list[torch.optim.Optimizer]:
+    return [torch.optim.AdamW(network.parameters(), lr=1e-3, eps=1e-4)]
 
 
 def sgd(network: nn.Module, rate: float = 1e-2) -> list[torch.optim.Optimizer]:

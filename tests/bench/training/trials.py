@@ -7,6 +7,7 @@ went wrong, one line each, and the figures at the end. A sound training has to e
 """
 
 import argparse
+import contextlib
 import sys
 import warnings
 from collections import Counter
@@ -66,10 +67,8 @@ def faulty(one: Case) -> Outcome:
     before = len(guard.caught)
     end = one.fault.put(trial, guard)
     applied = False
-    try:
+    with contextlib.suppress(TrainingStopped):
         applied = guard.step(trial.loss() if one.computed else trial.loss).applied
-    except TrainingStopped:
-        pass
     found = guard.caught[before:]
     if end is not None:
         end()

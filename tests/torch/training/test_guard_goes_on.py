@@ -35,7 +35,7 @@ def held_in_blocks(part: nn.Module) -> nn.Module:
     """So deep that every cure is tried: the layer, its block, all."""
     network = nn.Sequential()
     network.add_module("blocks", nn.ModuleList([nn.Sequential(part)]))
-    vars(network)["forward"] = lambda x: network.get_submodule("blocks.0")(x)
+    vars(network)["forward"] = network.get_submodule("blocks.0")
     return network
 
 

@@ -126,6 +126,13 @@ def test_nan_in_a_parameter_that_nothing_uses_is_no_finding(frozen: bool) -> Non
     assert "weights-nonfinite" not in {omen.code for omen in guard.omens}
 
 
+def test_a_bad_weight_is_foreseen_where_every_weight_is_used() -> None:
+    network = nn.Linear(4, 4)
+    nn.init.constant_(network.bias, torch.nan)
+    guard = TrainingGuard(network, torch.optim.AdamW(network.parameters()), all_used=True)
+    assert [(omen.code, omen.name) for omen in guard.omens if omen.certain] == [("weights-nonfinite", "bias")]
+
+
 def test_a_buffer_that_holds_infinity_on_purpose_is_no_finding() -> None:
     network = nn.Sequential(nn.Linear(4, 4))
     network.register_buffer("mask", causal())

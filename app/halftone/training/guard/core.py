@@ -45,8 +45,6 @@ TRIES: Final = 3
 STOP_AFTER: Final = 5
 """Bad steps in a row that end a training, where the script says nothing else."""
 
-_KNOWN_BY_USE: Final[frozenset[Foreseen]] = frozenset({"weights-nonfinite", "data-nonfinite"})
-
 log = logging.getLogger(__name__)
 
 
@@ -86,7 +84,8 @@ class TrainingGuard:
     needs, at most three times, and left out where nothing helps; "skip": it is left out; "stop": training stops. stop_after: so
     many bad steps in a row end the training. keep_every, keep: good steps between two states that are kept on the host, and how
     many. forecast: what is known to go wrong before the first step is told (in the log, and as `omens`), or what certainly will
-    is mended as well with its cheapest remedy. tell: called with each finding.
+    is mended as well with its cheapest remedy. all_used: every weight counts in every step, so that one which is not finite is
+    foreseen; else the step that uses it names it. tell: called with each finding.
     """
 
     def __init__(
@@ -103,6 +102,7 @@ class TrainingGuard:
         keep_every: int = 50,
         keep: int = 2,
         forecast: Forecast = "tell",
+        all_used: bool = False,
         tell: Callable[[Caught], None] | None = None,
     ) -> None:
         given = _listed(optimizer)
@@ -137,6 +137,8 @@ class TrainingGuard:
         self._accelerators = accelerators_of(networks)
         self._optimizer = optimizer
         self._forecast: Forecast = forecast
+        # NaN in a weight or an input does harm only where it is used: then the first step names it
+        self._known_by_use: set[Foreseen] = {"data-nonfinite"} if all_used else {"data-nonfinite", "weights-nonfinite"}
         self._stop_after = stop_after
         self._bad_in_a_row = 0
         self._step = 1
@@ -249,8 +251,7 @@ class TrainingGuard:
 
     def _foresee(self) -> None:
         known = {omen.code for omen in self.omens}
-        # NaN in a weight or an input does harm only where it is used: then the first step names it
-        self.omens = tuple(omen for omen in self._attempts.forecast(self._networks) if omen.code not in _KNOWN_BY_USE)
+        self.omens = tuple(omen for omen in self._attempts.forecast(self._networks) if omen.code not in self._known_by_use)
         for omen in self.omens:
             if omen.code not in known:
                 log.warning("%s", foreseen(omen))

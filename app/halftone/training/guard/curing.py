@@ -17,8 +17,8 @@ from halftone.training.guard.update import EPSILON
 SMALLEST_SCALE: Final = 1.0
 """A loss scale that has to go below this one no longer scales up what is small."""
 _BACK: Final = 4.0
-_SHRUNK: Final = 2.0**-12
-"""First factor of a loss whose gradients float16 does not hold; the scaler raises it again."""
+_SHRUNK: Final = 2.0**-20
+"""Factor of a loss whose gradients float16 does not hold, in that step alone: brings those between 0.06 and 7e10 into range."""
 _REGIONS: Final[dict[TrainCure, torch.dtype]] = {
     "float32-module": torch.float32,
     "float32-block": torch.float32,
@@ -45,7 +45,7 @@ class Curing:
         self._masters: Masters | None = None
         self._scale_before: float | None = None
         self._shrunk = False
-        """Whether the loss was made to count less in this step, and it is not known yet whether that helps."""
+        """Whether the loss counts less in this step."""
         self.last: TrainCure = "none"
         self.restored_to: int | None = None
 
@@ -100,7 +100,7 @@ class Curing:
     def keep_scale(self) -> None:
         """The factor of the loss has found its place."""
         self._scale_before = None
-        self._shrunk = False
+        self._unshrink_loss()
 
     def apply(self, problem: Problem, good: GoodState, tries: int, *, last: bool = False) -> bool:
         """Put the next cure in force. last: no other one will be tried in this step. False: nothing helps."""
@@ -162,9 +162,7 @@ class Curing:
 
     def back_to(self, mark: tuple[tuple[TrainCure, str], ...]) -> None:
         """No module computes in another type but those that did then: what was put since did not help."""
-        if self._shrunk:
-            self._shrunk, self._scaler = False, None
-            self._optimizers.pop()
+        self._unshrink_loss()
         if mark != self.mark():
             self.remove()
             self._rungs.clear()  # of another step it may
@@ -186,16 +184,23 @@ class Curing:
         return self.restored_to is not None
 
     def _shrink_loss(self, problem: Problem, good: GoodState) -> bool:
-        """The loss counts less, and float32 masters make up for it: a gradient of a float16 weight has no wider type to go to."""
+        """In this step the loss counts less, and float32 masters make up for it: a gradient of a float16 weight has no wider type
+        to go to.
+        """
         weights = [p for _, p in optimized(self._optimizer)]
         if self._scaler is not None or problem.dtype is not torch.float16 or not any(map(is_narrow, weights)):
             return False
-        self.take_masters(good)
+        if self.take_masters(good):
+            self._optimizers.append(("float32-states", problem.name))
         self._scaler = torch.amp.GradScaler(weights[0].device.type, init_scale=_SHRUNK)
         self._shrunk = True
         self.last = "loss-scale-down"
-        self._optimizers.append((self.last, problem.name))
         return True
+
+    def _unshrink_loss(self) -> None:
+        """Later steps count in full: so small a factor would lose their gradients."""
+        if self._shrunk:
+            self._shrunk, self._scaler = False, None
 
     def _widen(self, problem: Problem, *, whole: bool) -> bool:
         """whole: at once the widest type of the whole network."""

@@ -43,10 +43,18 @@ class Schedules:
     def __init__(self, schedules: Sequence[Any]) -> None:
         self._schedulers = list(schedules)  # the name that torch's own SequentialLR has
 
-    def step(self) -> None:
+    def step(self, loss: float) -> None:
         """Step each."""
         for one in self._schedulers:
-            one.step()
+            step_schedule(one, loss)
+
+
+def step_schedule(schedule: Any, loss: float) -> None:
+    """Step a schedule; the one that waits for a plateau is told the loss."""
+    if isinstance(schedule, (Schedules, torch.optim.lr_scheduler.ReduceLROnPlateau)):
+        schedule.step(loss)
+    else:
+        schedule.step()
 
 
 class _States(MutableMapping[torch.Tensor, State]):

@@ -196,13 +196,11 @@ class Calls:
                 made = [tensor for tensor in floating_outputs(_run(network, call)) if tensor.requires_grad]
                 trained = [p for p in network.parameters() if p.requires_grad]
                 back = [torch.randn_like(tensor) * (size / math.sqrt(max(tensor.numel(), 1))) for tensor in made]
-                found: Sequence[torch.Tensor | None] = ()
-                if made and trained:
-                    found = torch.autograd.grad(made, trained, back, allow_unused=True)
+                found = torch.autograd.grad(made, trained, back, allow_unused=True) if made and trained else ()
         finally:
             if region is not None:
                 region.remove()
-        return all(math.isfinite(peak_of(gradient)) for gradient in found if gradient is not None)
+        return math.isfinite(peak_of(found))  # of a parameter that was not used there is none
 
     def _look(self, call: _Call, meant: Mapping[str, Kinds]) -> Origin | None:
         network = self._networks[call.network]

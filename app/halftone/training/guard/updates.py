@@ -19,7 +19,7 @@ from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import Curing
 from halftone.training.guard.finite import bad_among, plain, waits
 from halftone.training.guard.networks import optimized
-from halftone.training.guard.optimizers import kind_of
+from halftone.training.guard.optimizers import kind_of, step_schedule
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.state import GoodState
 from halftone.training.guard.update import SAFE_GRADIENT, BadUpdate, Judged, skips_when_told
@@ -174,10 +174,8 @@ class Updates:
         ]
 
     def _next_rate(self) -> None:
-        if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            self.scheduler.step(self.loss)
-        elif self.scheduler is not None:
-            self.scheduler.step()
+        if self.scheduler is not None:
+            step_schedule(self.scheduler, self.loss)
 
     def _pass_rate(self) -> None:
         """A schedule gave a rate that no step can be made with: it goes on with the next one, from the last good one where it

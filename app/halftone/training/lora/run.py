@@ -379,6 +379,7 @@ class Training:
             clip=clip,
             accumulate=config.accumulate,
             stop_after=config.stop_after,
+            all_used=True,
             tell=self._tell,
         )
 
