@@ -136,5 +136,5 @@ def test_tensors_of_other_kinds_are_told(pipelines: dict[str, Loaded], tmp_path:
     tensors[f"lora_unet_double_blocks_0_img_attn_proj.{end}"] = torch.ones(32)
     adapter = read(loaded, tensors, tmp_path / "a.safetensors")
     check_added(loaded, adapter, wanted)
-    said = "1 tensors of the LoRA a hold changes of a kind that this model cannot use and were left out."
+    said = "1 tensor of the LoRA a holds a change of a kind that this model cannot use and was left out."
     assert left_out([adapter]) == (said,)

@@ -230,7 +230,7 @@ def test_what_is_added_is_what_the_formula_says(
         torch.testing.assert_close(ours.bias.data, plain.bias.data + 0.7 * own)
     lost = own is not None and plain.bias is None
     assert [reason for reason in report.plan.reasons if "left out" in reason] == (
-        ["1 tensors of the LoRA mine hold changes of a kind that this model cannot use and were left out."] if lost else []
+        ["1 tensor of the LoRA mine holds a change of a kind that this model cannot use and was left out."] if lost else []
     )
 
 

@@ -239,6 +239,8 @@ def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
 
 def _unread(adapter: Adapter) -> str:
     count, name = adapter.unread, adapter.lora.name
+    if count == 1:
+        return f"1 tensor of the LoRA {name} holds a change of a kind that this model cannot use and was left out."
     return f"{count} tensors of the LoRA {name} hold changes of a kind that this model cannot use and were left out."
 
 

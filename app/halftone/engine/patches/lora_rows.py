@@ -1,8 +1,8 @@
 """What of a LoRA's file reaches the model where diffusers converts its names: nothing that a converter drops stays unsaid.
 
 diffusers splits, joins and reorders layers of other programs' files, and leaves out what it does not know, DoRA's magnitudes
-among it, with a warning at most. So the file is loaded twice: as it is, and with the number of each row in the place of its numbers.
-The numbers that arrive tell which row of the file became which row of the model.
+among it, with a warning at most. So the file is loaded twice: as it is, and with the number of each row in the place of its
+numbers. The numbers that arrive tell which row of the file became which row of the model.
 """
 
 import re
