@@ -129,12 +129,19 @@ def test_parts_for_a_text_encoder_that_takes_none_are_told(pipelines: dict[str, 
     assert told == "1 of 5 layers of the LoRA a found no place in this model and were left out."
 
 
-@pytest.mark.parametrize("end", ["diff_b", "what"])
-def test_tensors_of_other_kinds_are_told(pipelines: dict[str, Loaded], tmp_path: Path, end: str) -> None:
+def test_a_bias_that_diffusers_drops_is_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
     loaded = pipelines["FLUX.1 dev"]
     tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
-    tensors[f"lora_unet_double_blocks_0_img_attn_proj.{end}"] = torch.ones(32)
+    tensors["lora_unet_double_blocks_0_img_attn_proj.diff_b"] = torch.ones(32)
     adapter = read(loaded, tensors, tmp_path / "a.safetensors")
     check_added(loaded, adapter, wanted)
     said = "1 tensor of the LoRA a holds a change of a kind that this model cannot use and was left out."
     assert left_out([adapter]) == (said,)
+
+
+def test_a_tensor_that_nobody_knows_is_refused(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    tensors, _ = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
+    with pytest.raises(HalftoneError) as caught:
+        read(loaded, {**tensors, "lora_unet_double_blocks_0_img_attn_proj.what": torch.ones(32)}, tmp_path / "a.safetensors")
+    assert caught.value.code == "lora-other-base"
