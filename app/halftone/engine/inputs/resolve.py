@@ -115,7 +115,9 @@ def simple_options(pipe: Any) -> dict[str, Kind]:
 def _kinds(hint: Any) -> list[Kind]:
     """What a parameter takes, single values before lists."""
     found = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
-    return [*found, *(["list"] if any(_is_list(one) for one in _single(hint)) else [])]
+    if any(map(_is_list, _single(hint))):
+        found.append("list")
+    return found
 
 
 def _single(hint: Any) -> tuple[Any, ...]:

@@ -7,10 +7,10 @@ that are rescaled together, the probe and the comparison with the file see one n
 import copy
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import torch
 from accelerate import init_empty_weights
@@ -23,6 +23,17 @@ from halftone.contract.facts import Finding, ModelFacts
 from halftone.contract.request import Lora
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
+from halftone.engine.patches.lora_rows import (
+    Unusable,
+    arrived,
+    changed,
+    file_layers,
+    further,
+    numbered,
+    rows_in,
+    with_lengths,
+    without_lengths,
+)
 from halftone.engine.patches.lycoris import read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
@@ -77,6 +88,8 @@ class Adapter:
     bad: tuple[TensorScan, ...]
     left_out: int = 0
     total: int = 0
+    unread: int = 0
+    """Tensors of it that hold changes of kinds that are not known for their layers."""
 
 
 def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
@@ -96,28 +109,61 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
 def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     version = file_stamp(lora.path)
     bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),)) if scan.nonfinite)
-    shell = _empty_copy(pipe, model, lora)
     path = Path(lora.path)
     try:
-        layers, total = _read_layers(shell, path)
+        read = _read_layers(lambda: _empty_copy(pipe, model, lora), path)
+    except Unusable as error:
+        raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=str(error)) from error
     except (OSError, SafetensorError) as error:
         raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
         raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
-    if not layers:
+    if not read.layers:
         raise _other_base(model, lora, "none of its tensors has a place in the model")
-    return Adapter(lora, layers, version, bad, max(0, total - sum(map(len, layers.values()))), total)
+    return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread)
 
 
-def _read_layers(shell: Any, path: Path) -> tuple[Mapping[str, Mapping[str, Change]], int]:
-    """Component -> module -> what is done there; and how many layers the file has."""
+class _Read(NamedTuple):
+    """Of a file. layers: component -> module -> what is done there; the rest as an Adapter has it."""
+
+    layers: Mapping[str, Mapping[str, Change]]
+    total: int
+    left_out: int
+    unread: int = 0
+
+
+def _read_layers(shell: Callable[[], Any], path: Path) -> _Read:
+    """shell: makes an empty copy of the pipeline. Raises Unusable."""
     names = [tensor.name for tensor in read_header(path).tensors]
-    if not is_plain(names):
-        layers, total = read_changes(path, _networks(shell))
+    plain = is_plain(names)
+    if not plain:
+        layers, total, unread = read_changes(path, _networks(shell()))
         if layers or not any(_DOWN.search(name) for name in names):
-            return layers, total
-    return _as_diffusers(shell, path)  # which knows more names of layers
+            return _Read(layers, total, total - sum(map(len, layers.values())), unread)
+    # diffusers knows more names of layers, but none of them with magnitudes of DoRA
+    readings = _as_diffusers(shell(), path, None if plain else without_lengths(load_file(path)))
+    if plain and (total := _layers_in(path)):
+        return _Read(readings, total, max(0, total - sum(map(len, readings.values()))))
+    return _followed(shell(), path, readings)
+
+
+def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_PeftLayer"]]) -> _Read:
+    """What diffusers read of a file whose layers it renamed, with what it left out. Raises Unusable."""
+    tensors = load_file(path)
+    held = file_layers(tensors)
+    probe = _as_diffusers(shell, path, numbered(_completed(path) or tensors, held))
+    rows = {(name, module): rows_in(layer) for name, own in probe.items() for module, layer in own.items()}
+    found: dict[str, dict[str, Change]] = {}
+    for component, own in readings.items():
+        for module, layer in own.items():
+            at = rows.get((component, module))
+            if at is not None and changed(layer, at, tensors, held):
+                raise Unusable("diffusers would read other numbers from it than the file holds")
+            found.setdefault(component, {})[module] = layer if at is None else with_lengths(layer, at, held)
+    known = sum(layer.has_bias for own in readings.values() for layer in own.values())
+    left_out = len(held) - arrived((at for at in rows.values() if at is not None), held)
+    return _Read(found, len(held), left_out, max(0, len(further(tensors)) - known))
 
 
 def _networks(shell: Any) -> dict[str, nn.Module]:
@@ -126,19 +172,22 @@ def _networks(shell: Any) -> dict[str, nn.Module]:
     return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
 
 
-def _as_diffusers(shell: Any, path: Path) -> tuple[Mapping[str, Mapping[str, Change]], int]:
-    """The same of a plain LoRA, by diffusers and peft."""
+def _as_diffusers(
+    shell: Any, path: Path, instead: Mapping[str, torch.Tensor] | None = None
+) -> dict[str, dict[str, "_PeftLayer"]]:
+    """Component -> module -> what diffusers and peft read there. instead: tensors in the place of the file's."""
     with quiet_libraries(), silent_loaders():
         completed = _completed(path)
-        if completed:
+        if instead is not None:
+            shell.load_lora_weights(dict(instead), adapter_name=_ADAPTER)
+        elif completed:
             shell.load_lora_weights(completed, adapter_name=_ADAPTER)
         else:
             shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
     found = {name: _layers(part) for name, part in components(shell).items()}
     if completed:
         found = {name: _without_zeros(own) for name, own in found.items()}
-    layers = {name: {module: _PeftLayer(layer) for module, layer in own.items()} for name, own in found.items() if own}
-    return layers, _layers_in(path)
+    return {name: {module: _PeftLayer(layer) for module, layer in own.items()} for name, own in found.items() if own}
 
 
 def _completed(path: Path) -> dict[str, torch.Tensor]:
@@ -181,7 +230,18 @@ def _layers_in(path: Path) -> int:
 
 def left_out(adapters: Iterable[Adapter]) -> tuple[str, ...]:
     """What is said of each LoRA that reaches the model only in part."""
-    return tuple(_left_out(adapter) for adapter in adapters if adapter.left_out)
+    found = tuple(adapters)
+    return (
+        *(_left_out(adapter) for adapter in found if adapter.left_out),
+        *(_unread(adapter) for adapter in found if adapter.unread),
+    )
+
+
+def _unread(adapter: Adapter) -> str:
+    count, name = adapter.unread, adapter.lora.name
+    if count == 1:
+        return f"1 tensor of the LoRA {name} holds a change of a kind that this model cannot use and was left out."
+    return f"{count} tensors of the LoRA {name} hold changes of a kind that this model cannot use and were left out."
 
 
 def _left_out(adapter: Adapter) -> str:
@@ -327,14 +387,27 @@ class _PeftLayer:
         own = (tensor for name, tensor in self._layer.named_parameters() if "base_layer" not in name)
         return all(bool(tensor.isfinite().all()) for tensor in own)
 
-    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+    @property
+    def has_bias(self) -> bool:
+        """Whether a change of the bias was read."""
+        up = getattr(self._layer, "lora_B", {})
+        return _ADAPTER in up and up[_ADAPTER].bias is not None
+
+    def factors(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """(rows, rank) and (rank, columns) in float32, alpha among them; None where it has no such two."""
         layer = self._layer
-        layer.set_scale(_ADAPTER, weight)
+        layer.set_scale(_ADAPTER, 1.0)
         up, down = (getattr(layer, name, {}) for name in ("lora_B", "lora_A"))
-        plain = _ADAPTER in up and _ADAPTER in down and not getattr(layer, "use_dora", {}).get(_ADAPTER, False)
-        if not plain or not isinstance(up[_ADAPTER], nn.Linear):
+        if _ADAPTER not in up or _ADAPTER not in down or getattr(layer, "use_dora", {}).get(_ADAPTER, False):
             return None
-        return up[_ADAPTER].weight.data.float() * layer.scaling[_ADAPTER], down[_ADAPTER].weight.data.float()
+        rows, columns = (one[_ADAPTER].weight.data.float().flatten(1) for one in (up, down))
+        return rows * layer.scaling[_ADAPTER], columns
+
+    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        found = self.factors()
+        if found is None or self.has_bias or not isinstance(self._layer.lora_B[_ADAPTER], nn.Linear):
+            return None
+        return found[0] * weight, found[1]
 
     def merged(self, held: Mapping[str, torch.Tensor], weight: float) -> dict[str, torch.Tensor]:
         """As peft merges, with the real weights in the place of the empty ones for that moment."""

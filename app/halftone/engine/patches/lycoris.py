@@ -52,7 +52,7 @@ class Change:
         given = _delta(own, self.scale, held["weight"])
         if given is not None:
             if "dora_scale" in own:
-                given = _decomposed(held["weight"] + given, own["dora_scale"]) - held["weight"]
+                given = decomposed(held["weight"] + given, own["dora_scale"]) - held["weight"]
             found["weight"] = held["weight"] + weight * given
         for name in ("diff_b", "b_norm"):
             if name in own and "bias" in held:
@@ -100,7 +100,7 @@ def _factor(own: Tensors, index: int) -> torch.Tensor:
     return make_core(own["lokr_t2"], first, second) if index == 2 and "lokr_t2" in own else first @ second
 
 
-def _decomposed(weight: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
+def decomposed(weight: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
     """DoRA (arXiv 2402.09353, eq. 5): the direction of the changed weight, with a learned length of each of its columns.
 
     Of two dimensions or more the magnitude's shape tells which way they lie: (outputs, 1, …) or (1, inputs, …).
@@ -120,8 +120,9 @@ def _shaped(given: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     return given.reshape(wanted.shape)
 
 
-def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> tuple[dict[str, dict[str, Change]], int]:
-    """(component -> module -> change, how many layers the file has). networks: component -> its network, which may be empty.
+def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> tuple[dict[str, dict[str, Change]], int, int]:
+    """(component -> module -> change, how many layers the file has, how many of its tensors are of a kind that is not known, or
+    change a bias that is not there). networks: component -> its network, which may be empty.
 
     Raises ValueError, RuntimeError or KeyError where a layer has another size than the network's, OSError or SafetensorError.
     """
@@ -130,6 +131,7 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> tuple[dict[st
     config = _peft_config(path)
     known = {number: (name, _modules(network)) for name, network in networks.items() if (number := _number(name)) is not None}
     found: dict[str, dict[str, Change]] = {}
+    unread = len(tensors) - sum(map(len, layers.values()))
     for place, factors in layers.items():
         number, flat = place_of(place)
         component, modules = known.get(number, ("", dict[str, str]()))
@@ -138,7 +140,9 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> tuple[dict[st
             change = _change({end: tensors[name] for end, name in factors.items()}, config, place)
             _check(change, networks[component].get_submodule(module))
             found.setdefault(component, {})[module] = change
-    return found, len(layers)
+            biased = getattr(networks[component].get_submodule(module), "bias", None) is not None
+            unread += 0 if biased else len({"diff_b", "b_norm"} & change.factors.keys())
+    return found, len(layers), unread
 
 
 def _number(component: str) -> int | None:

@@ -50,6 +50,7 @@ class CreateForm(QWidget):
         super().__init__()
         self._controller = controller
         self._defaults_of = ""
+        self._empty_negative = False
         self._left = controller.settings.form
         self._room = room.Room(controller, self)
         self._dared: set[tuple[Shape, DType]] = set()
@@ -168,6 +169,7 @@ class CreateForm(QWidget):
         request = PictureRequest(
             prompt=self.prompt.toPlainText().strip(),
             negative=self.negative.toPlainText().strip(),
+            empty_negative=self._empty_negative,
             model=settings.last_model,
             device=settings.device,
             width=width,
@@ -189,6 +191,7 @@ class CreateForm(QWidget):
         """Fill the form from an earlier request; the model stays the selected one."""
         self.prompt.setPlainText(request.prompt)
         self.negative.setPlainText(request.negative)
+        self._empty_negative = request.empty_negative
         if request.width is not None and request.height is not None:
             self.size_field.set_size(request.width, request.height)
         if request.steps is not None:

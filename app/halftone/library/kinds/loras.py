@@ -28,7 +28,7 @@ _ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
 """In the order in which they name a file that has several; DoRA only goes with another."""
 
 _PREFIX: Final = re.compile(
-    r"(?:base_model\.model\.|lycoris_)?(?:model\.diffusion_model\.|diffusion_model\.|transformer\.(?=\w*(?:block|layer))|unet\.|dit\.|"
+    r"(?:base_model\.model\.|lycoris_)?(?:model\.diffusion_model\.|diffusion_model\.|transformer\.(?=\w*(?:block|layer|refiner))|unet\.|dit\.|"
     r"(?:lora|oft|boft|lokr|loha)_(?:unet|transformer|prior_unet)_|lora_unet__?)?"
 )
 _TEXT: Final = re.compile(

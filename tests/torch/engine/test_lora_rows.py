@@ -1,0 +1,147 @@
+"""LoRAs in the names of other programs, whose layers diffusers splits: what it would drop is computed, told or refused."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tests.bench.families import run
+from tests.bench.families.table import CASES
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Lora
+from halftone.engine.loading.load import Loaded, load_pipeline
+from halftone.engine.patches.lora import Adapter, add_adapters, left_out, read_adapters
+from halftone.library.models import describe
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made
+
+Tensors = dict[str, torch.Tensor]
+RANK, ALPHA, WEIGHT = 4, 2.0, 0.7
+FLUX = {
+    "double_blocks.0.img_attn.qkv": ("transformer_blocks.0.attn", ("to_q", "to_k", "to_v")),
+    "double_blocks.0.txt_attn.qkv": ("transformer_blocks.0.attn", ("add_q_proj", "add_k_proj", "add_v_proj")),
+    "double_blocks.0.img_attn.proj": ("transformer_blocks.0.attn", ("to_out.0",)),
+    "double_blocks.0.txt_mlp.2": ("transformer_blocks.0", ("ff_context.net.2",)),
+}
+FLUX2 = {layer: place for layer, place in FLUX.items() if "attn" in layer}
+WAN = {
+    "blocks.0.self_attn.q": ("blocks.0.attn1", ("to_q",)),
+    "blocks.0.cross_attn.o": ("blocks.0.attn2", ("to_out.0",)),
+}
+FORMS = [
+    ("FLUX.1 dev", "lora_unet_", "_", FLUX),
+    ("Wan", "diffusion_model.", ".", WAN),
+    ("FLUX.2 klein", "lora_unet_", "_", FLUX2),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def pipelines(folder: Path) -> dict[str, Loaded]:
+    made: dict[str, Loaded] = {}
+    for name in {name for name, *_ in FORMS}:
+        case = next(case for case in CASES if case.name == name)
+        made[name] = load_pipeline(describe(str(run.save(case, folder / name))), torch.device("cpu"))
+    return made
+
+
+def lora_of(network: Any, prefix: str, sep: str, table: Any, *, dora: str = "") -> tuple[Tensors, Tensors]:
+    """(the file, module -> what the whole of it adds). dora: "" or over what its magnitudes go, "rows" or "columns"."""
+    torch.manual_seed(1)
+    tensors: Tensors = {}
+    wanted: Tensors = {}
+    down, up = ("lora_down", "lora_up") if sep == "_" else ("lora_A", "lora_B")
+    for layer, (owner, names) in table.items():
+        modules = [f"{owner}.{name}" for name in names]
+        exact = torch.cat([network.get_submodule(module).weight.detach().float() for module in modules])
+        first, second = torch.randn(RANK, exact.shape[1]) * 0.1, torch.randn(exact.shape[0], RANK) * 0.1
+        key = prefix + layer.replace(".", sep)
+        tensors |= {f"{key}.{down}.weight": first, f"{key}.{up}.weight": second, f"{key}.alpha": torch.tensor(ALPHA)}
+        added = second @ first * (ALPHA / RANK)
+        if dora:
+            over = 1 if dora == "rows" else 0
+            lengths = exact.norm(dim=over, keepdim=True) * (1 + 0.3 * torch.rand(1))
+            tensors[f"{key}.dora_scale"] = lengths
+            new = exact + added
+            added = new * (lengths / new.norm(dim=over, keepdim=True)) - exact
+        sizes = [network.get_submodule(module).weight.shape[0] for module in modules]
+        wanted |= dict(zip(modules, added.split(sizes), strict=True))
+    return tensors, wanted
+
+
+def read(loaded: Loaded, tensors: Tensors, path: Path) -> Adapter:
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    (adapter,) = read_adapters(loaded.pipe, loaded.facts, [Lora(path=str(path), weight=WEIGHT)])
+    return adapter
+
+
+def check_added(loaded: Loaded, adapter: Adapter, wanted: Tensors) -> None:
+    network = copy.deepcopy(loaded.pipe.transformer).float()
+    add_adapters([adapter], "transformer", network)
+    for module, added in wanted.items():
+        own = network.get_submodule(module).weight - loaded.pipe.transformer.get_submodule(module).weight.float()
+        assert torch.allclose(own, WEIGHT * added, atol=1e-6), module
+
+
+@pytest.mark.parametrize("dora", ["", "rows"])
+@pytest.mark.parametrize(("name", "prefix", "sep", "table"), FORMS, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_is_added_is_what_the_file_says(
+    pipelines: dict[str, Loaded], tmp_path: Path, name: str, prefix: str, sep: str, table: Any, dora: str
+) -> None:
+    loaded = pipelines[name]
+    tensors, wanted = lora_of(loaded.pipe.transformer, prefix, sep, table, dora=dora)
+    adapter = read(loaded, tensors, tmp_path / "a.safetensors")
+    check_added(loaded, adapter, wanted)
+    assert left_out([adapter]) == ()
+
+
+def test_magnitudes_of_columns_are_computed_where_the_layer_is_whole(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    whole = {layer: place for layer, place in FLUX.items() if len(place[1]) == 1}
+    tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", whole, dora="columns")
+    check_added(loaded, read(loaded, tensors, tmp_path / "a.safetensors"), wanted)
+
+
+def test_magnitudes_that_go_over_several_layers_are_refused(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    tensors, _ = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="columns")
+    with pytest.raises(HalftoneError) as caught:
+        read(loaded, tensors, tmp_path / "a.safetensors")
+    assert caught.value.code == "lora-unsupported"
+    assert "DoRA" in str(caught.value)
+
+
+def test_parts_for_a_text_encoder_that_takes_none_are_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX)
+    text = "lora_te2_encoder_block_0_layer_0_SelfAttention_q"
+    tensors |= {f"{text}.lora_down.weight": torch.ones(RANK, 32), f"{text}.lora_up.weight": torch.ones(32, RANK)}
+    adapter = read(loaded, tensors, tmp_path / "a.safetensors")
+    check_added(loaded, adapter, wanted)
+    (told,) = left_out([adapter])
+    assert told == "1 of 5 layers of the LoRA a found no place in this model and were left out."
+
+
+def test_a_bias_that_diffusers_drops_is_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
+    tensors["lora_unet_double_blocks_0_img_attn_proj.diff_b"] = torch.ones(32)
+    adapter = read(loaded, tensors, tmp_path / "a.safetensors")
+    check_added(loaded, adapter, wanted)
+    said = "1 tensor of the LoRA a holds a change of a kind that this model cannot use and was left out."
+    assert left_out([adapter]) == (said,)
+
+
+def test_a_tensor_that_nobody_knows_is_refused(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    tensors, _ = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
+    with pytest.raises(HalftoneError) as caught:
+        read(loaded, {**tensors, "lora_unet_double_blocks_0_img_attn_proj.what": torch.ones(32)}, tmp_path / "a.safetensors")
+    assert caught.value.code == "lora-other-base"
