@@ -17,7 +17,7 @@ from tests.bench.common import Options, Row, bench_parser, finish
 
 PARTS: Final = ("probe", "check", "sentinel", "cure", "scan", "repair", "header")
 """In the order of the table."""
-LONG: Final = ("resume", "faults")
+LONG: Final = ("resume", "faults", "add_ons")
 """Parts that take from a quarter to half an hour each, run on request."""
 ON_DEVICE: Final = ("probe",)
 """Parts that run on the device that was asked for; the others on the CPU."""

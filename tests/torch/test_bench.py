@@ -5,7 +5,7 @@ from tests.bench import bench_load, heart
 from tests.bench.common import Options, Row, table
 
 
-@pytest.mark.parametrize("part", [*heart.PARTS, "faults"])
+@pytest.mark.parametrize("part", [*heart.PARTS, "faults", "add_ons"])
 @pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made
 def test_every_part_of_the_bench_runs(part: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert heart.main(["--small", "--only", part]) == 0

@@ -139,7 +139,8 @@ def _cut_object(why: ErrorFacts | None) -> dict[str, Any]:
 
 def repair_object(report: RepairReport) -> dict[str, Any]:
     names = ("path", "changed_tensors", "float32_error", "float16_finite")
-    return {name: getattr(report, name) for name in names}
+    limits = {"without_add_ons": report.without_add_ons} if report.without_add_ons else {}
+    return {**{name: getattr(report, name) for name in names}, **limits}
 
 
 def devices_object(devices: tuple[DeviceFacts, ...], report: SelfTestReport) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
-from halftone.health.explain import further_words
+from halftone.health.explain import copy_limits, further_words
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
@@ -268,6 +268,8 @@ def show_repair(report: RepairReport, *, console: Console | None = None) -> None
     finite = "finite in FP16" if report.float16_finite else "still not finite in FP16"
     facts = f"{report.changed_tensors} tensors rescaled · {finite} · {_distance(report)} in FP32"
     _put(out, f"{facts} · {elapsed(report.seconds)}", 2, "dim")
+    if (note := copy_limits(report)) is not None:
+        _put(out, note.text(), 2, "yellow")
 
 
 def _distance(report: RepairReport) -> str:

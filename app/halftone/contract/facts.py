@@ -409,6 +409,10 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     seconds: float
     loras: tuple[str, ...] = ()
     """Names of those that were merged."""
+    without_add_ons: tuple[str, ...] = ()
+    """Components whose numbers are smaller now than LoRAs, ControlNets and IP-Adapters expect: other programs do not scale
+    what these add, Halftone does.
+    """
 
 
 class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from halftone.contract.words import CureKind, DType
 
 RESULT: Final = ".(result)"
 """Ends the name of a layer that runs as it is and hands on what it makes in float32."""
+_INPUT: Final = ".(input)"
+"""Ends the name of an argument of a component's forward that is scaled together with tensors of the component."""
 _HANDED_ON: Final = re.compile(r"(?P<module>.*)\.\(result(?:\*2\^(?P<k>\d{1,2}))?\)")
 
 
@@ -44,12 +46,33 @@ def joined_regions(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(module if k is None else result_of(module, k) for module, k in found.items())
 
 
+def input_of(argument: str) -> str:
+    """Name under which `Plan.rescale` holds the exponent of an argument: what a ControlNet adds to a scaled residual stream."""
+    return f"{argument}{_INPUT}"
+
+
+def is_input(name: str) -> bool:
+    """Whether a name in `Plan.rescale` means an argument of forward, not a tensor that the component stores."""
+    return name.endswith(_INPUT)
+
+
+def inputs_in(exponents: Mapping[str, int]) -> dict[str, int]:
+    """Argument of forward -> k, of the exponents of one component."""
+    return {name.removesuffix(_INPUT): k for name, k in exponents.items() if is_input(name)}
+
+
+def stored_in(exponents: Mapping[str, int]) -> dict[str, int]:
+    """Those of tensors that the component stores."""
+    return {name: k for name, k in exponents.items() if not is_input(name) and not is_epsilon(name)}
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is done so that a model stays finite.
 
-    dtypes: run dtype per component. rescale: per component, parameter tensor (or epsilon of a norm) -> k, meaning it is
-    multiplied by 2**k. deviation: by how much a rescaling that is not exact changes what a component gives (relative root mean
-    square, measured in a type with headroom); components that are not in it are rescaled exactly. None: it is not known.
+    dtypes: run dtype per component. rescale: per component, parameter tensor (or epsilon of a norm, or an argument of forward,
+    `input_of`) -> k, meaning it is multiplied by 2**k. deviation: by how much a rescaling that is not exact changes what a
+    component gives (relative root mean square, measured in a type with headroom); components that are not in it are rescaled
+    exactly. None: it is not known.
     upcast: per component, the modules (dotted names) that run in float32 with boundary casts, and those that only hand on what
     they make in that (`result_of`). settings: Numerics fields to set.
     error: relative root-mean-square error of the denoiser and decoder outputs against the range pass, None if not measured.
@@ -120,12 +143,12 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def rescaled_modules(tensors: dict[str, int]) -> list[str]:
     """Dotted module names that own the rescaled tensors, in their first order, without repeats; norms keep what they give."""
-    return list(dict.fromkeys(name.rpartition(".")[0] for name in tensors if not is_epsilon(name)))
+    return list(dict.fromkeys(name.rpartition(".")[0] for name in stored_in(tensors)))
 
 
-def without_epsilons(rescale: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+def stored_rescale(rescale: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """What a file can hold of a rescaling."""
-    return {component: {name: k for name, k in own.items() if not is_epsilon(name)} for component, own in rescale.items()}
+    return {component: stored_in(own) for component, own in rescale.items()}
 
 
 def joined_deviation(first: Plan, second: Plan) -> dict[str, float] | None:

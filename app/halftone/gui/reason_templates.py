@@ -33,6 +33,8 @@ TEMPLATES: Final = (
     "FP32 gives bad numbers as well, so there is nothing to compare with.",
     "It gives bad numbers as well.",
     "The model cannot be run with it.",
+    "It is not exact with the ControlNet, adapter or LoRA in use.",
+    "{0}: the rescaling is not used, as it is not exact with the ControlNet, adapter or LoRA in use.",
     "Nothing that it changes was run.",
     "Its result differs from FP32 by {0}.",
     "Its picture differs from FP32 ({0}).",

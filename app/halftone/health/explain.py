@@ -8,13 +8,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from halftone.contract.facts import Finding, GuardEvent
+from halftone.contract.facts import Finding, GuardEvent, RepairReport
 from halftone.contract.words import DTYPE_NAMES, CureKind, FindingCode
 from halftone.health.judge import headroom_bits
 from halftone.health.lora_words import cause_words, damaged_words, finding_cause, named
 from halftone.health.passes import step_words
 from halftone.health.video_words import frame_list
-from halftone.health.words import Words, bits, elapsed, module_words, number
+from halftone.health.words import Words, bits, elapsed, module_words, number, plain_component
 
 NoteLevel = Literal["warn", "danger", "info"]
 
@@ -76,6 +76,24 @@ def remembered(component: str, kind: CureKind) -> Words:
     """Why a picture starts with a cure that nobody applied."""
     how = Words(_CURES.get(kind, "in another way"))
     return Words("{0}: computed {1}, as that gave a sound picture before on this device.", (module_words(component, ""), how))
+
+
+def not_exact(component: str) -> Words:
+    """Why a rescaling is not used: the plan was found without what is used now."""
+    text = "{0}: the rescaling is not used, as it is not exact with the ControlNet, adapter or LoRA in use."
+    return Words(text, (module_words(component, ""),))
+
+
+def copy_limits(report: RepairReport) -> Words | None:
+    """What a repaired copy is no use for in other programs; None where it is as good as its original."""
+    if not report.without_add_ons:
+        return None
+    text = (
+        "{0}: the copy works with smaller numbers than LoRAs, ControlNets and IP-Adapters expect. Halftone scales what they add; "
+        "in other programs, use the original with them."
+    )
+    names = [plain_component(name) for name in report.without_add_ons]
+    return Words(text, (Words(", ".join(f"{{{index}}}" for index in range(len(names))), tuple(names)),))
 
 
 def _peak(finding: Finding) -> str:

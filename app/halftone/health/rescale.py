@@ -32,10 +32,10 @@ class RescaleGroup:
     """Tensors that can be scaled together without changing what the component computes.
 
     A tensor may be a part of a stored one ("proj.weight[:640]"); parts are tensors of their own here.
-    shrink: parameter tensors multiplied by 2**-k; grow: parameter tensors multiplied by 2**k; modules: those whose outputs become
-    2**-k times as large; epsilons: of the norms that read those, multiplied by 2**-2k. deviation: relative change of the result
-    that was measured with the group shrunk by as much as it needs alone, 0.0 where it is exact. wide: it goes beyond one layer
-    and what reads it, so it acts after the others.
+    shrink: parameter tensors multiplied by 2**-k, and arguments of forward that are added to what they write (`input_of`);
+    grow: parameter tensors multiplied by 2**k; modules: those whose outputs become 2**-k times as large; epsilons: of the norms
+    that read those, multiplied by 2**-2k. deviation: relative change of the result that was measured with the group shrunk by as
+    much as it needs alone, 0.0 where it is exact. wide: it goes beyond one layer and what reads it, so it acts after the others.
     """
 
     component: str

@@ -59,6 +59,37 @@ def forget(model: ModelFacts, device: DeviceFacts) -> bool:
     return found
 
 
+class _Exactness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a proof gave: the exponents of one component, None where its rescaling is not exact."""
+
+    rescale: dict[str, int] | None
+
+
+def recall_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str) -> _Exactness | None:
+    """What was proven of a rescaling under this key; None where nothing was, or it cannot be read."""
+    try:
+        return msgspec.json.decode(_exactness_file(model, device, dtype, key).read_bytes(), type=_Exactness)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        log.info("A proof of a rescaling is not used: %s", error)
+        return None
+
+
+def remember_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str, rescale: dict[str, int] | None) -> None:
+    """Keep what was proven. A full disk costs only the memory of it."""
+    try:
+        write_atomically(_exactness_file(model, device, dtype, key), msgspec.json.encode(_Exactness(rescale=rescale)))
+    except OSError as error:
+        log.info("A proof of a rescaling could not be remembered: %s", error)
+
+
+def _exactness_file(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str) -> Path:
+    """Beside what else was learned of the model, so that `forget` removes it, too."""
+    own = _file(model, device, dtype)
+    return own.with_name(f"{own.stem}-exact-{_digest(key)}.json")
+
+
 def recall(model: ModelFacts, device: DeviceFacts, dtype: DType, numerics: Numerics, extras: Extras = ALONE) -> Plan | None:
     """The plan that worked before with just these extras; None if none did, it cannot be read, or the driver or the settings are
     others now.

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,10 +40,12 @@ class Case:
     lora: Path | None = None
 
 
-def make_case(sound: Sound, kind: str, seed: int, folder: Path) -> Case | None:
-    """The first proposal that plain torch confirms, written to `folder`; None when the family has no such place."""
+def make_case(
+    sound: Sound, kind: str, seed: int, folder: Path, fits: Callable[[Proposal], bool] = lambda _proposal: True
+) -> Case | None:
+    """The first proposal that fits and that plain torch confirms, written to `folder`; None when the family has no such place."""
     rng = random.Random(f"{sound.family.name} {kind} {seed}")
-    for number, proposal in enumerate(KINDS[kind](sound, rng)):
+    for number, proposal in enumerate(filter(fits, KINDS[kind](sound, rng))):
         if number >= TRIES:
             return None
         with _planted(sound, proposal.edits):

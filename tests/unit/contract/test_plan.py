@@ -10,7 +10,7 @@ from halftone.contract.plan import (
     joined_regions,
     rescaled_modules,
     result_of,
-    without_epsilons,
+    stored_rescale,
 )
 
 
@@ -37,7 +37,7 @@ def test_rescaled_modules_stand_once_in_their_order() -> None:
 def test_epsilons_are_no_layers_and_stand_in_no_file() -> None:
     rescale = {"vae": {"conv_in.weight": -4, "norm.eps": -8, "norm2.variance_epsilon": -8}}
     assert rescaled_modules(rescale["vae"]) == ["conv_in"]
-    assert without_epsilons(rescale) == {"vae": {"conv_in.weight": -4}}
+    assert stored_rescale(rescale) == {"vae": {"conv_in.weight": -4}}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from halftone.contract.words import CureKind, DType
 from halftone.engine.basics.tensors import relative_error, tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.checks.prices import QUICK, Pricing
+from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
 from halftone.engine.finding.capture import Range, draw, effective, range_pass
 from halftone.engine.finding.departure import departure_finding
@@ -43,7 +44,7 @@ from halftone.engine.sampling.frames import from_decoder, to_pixels
 from halftone.engine.sampling.hooks import Hooks, is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
-from halftone.engine.weights.precision import ComponentState, exact_weights
+from halftone.engine.weights.precision import ComponentState, exact_weights, own_inputs
 from halftone.health.explain import explain
 from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import granted_precision, states
@@ -101,6 +102,7 @@ class Examination:
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
+        self._exactness = Exactness(loaded, device, dtype, control.check)
         self._layers_due, self._attempts = 0.0, 0
         self.wide: Range | None = None
         """The range pass, once it was made."""
@@ -160,7 +162,17 @@ class Examination:
         self._emit(PhaseChanged(phase="range", total=self._expected()))
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
         self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
-        return range_pass(self._loaded, self._pictures, self._prompts, dtype, self._control.check, self._progress)
+        self._exactness.wide = dtype
+
+        def passed() -> Range:
+            return range_pass(self._loaded, self._pictures, self._prompts, dtype, self._control.check, self._progress)
+
+        found = passed()
+        before = {name: own_inputs(module) for name, module in self._loaded.modules.items()}
+        for call, _ in found.calls:
+            self._exactness.fits_copy(call, masters[call.component])
+        changed = any(own_inputs(module) != before[name] for name, module in self._loaded.modules.items())
+        return passed() if changed else found  # a rescaled copy got what a ControlNet adds in another scale
 
     def _expected(self) -> int:
         steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
@@ -271,7 +283,7 @@ class Examination:
         patience = QUICK if self._command.depth == "quick" else PATIENT
         pricing = Pricing(
             self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
-            self._searching, patience,
+            self._searching, patience, self._exactness,
         )  # fmt: skip
         return pricing, *self._cures(pricing, findings)
 

@@ -14,6 +14,7 @@ from diffusers.utils.logging import disable_progress_bar
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.plan import is_input
 from halftone.contract.words import FLOAT_LIMITS
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.rewrite import rewrite
@@ -35,7 +36,7 @@ _PROMPT: Final = "a red sun over green hills"
 
 def exponents_up(group: RescaleGroup, k: int) -> dict[str, int]:
     """Exponents that make a group 2**k times as large: the inverse of what cures it."""
-    found = dict.fromkeys(group.shrink, k)
+    found = dict.fromkeys((name for name in group.shrink if not is_input(name)), k)
     found.update(dict.fromkeys(group.grow, -k))
     return found
 

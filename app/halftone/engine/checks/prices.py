@@ -2,6 +2,7 @@
 sizes of the parameters and files.
 """
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -11,9 +12,10 @@ import msgspec
 from torch import nn
 
 from halftone.contract.facts import Finding, LayerPeak
-from halftone.contract.plan import Cure, Plan
+from halftone.contract.plan import Cure, Plan, input_of, inputs_in
 from halftone.contract.request import Numerics
 from halftone.contract.words import CureKind, DType, DTypeState
+from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.layers import Fewest, fewest_layers
 from halftone.engine.curing.recover import planner_layers
 from halftone.engine.curing.regions import component_regions
@@ -22,6 +24,7 @@ from halftone.engine.finding.tally import BEST, Tally
 from halftone.engine.finding.timing import Bare, Timing
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import Masters, apply_plan, apply_state, with_counts, with_settings
+from halftone.engine.rescaling.added_inputs import added_inputs, without_added
 from halftone.engine.rescaling.flow import Flow
 from halftone.engine.rescaling.groups import groups_of, tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE
@@ -30,13 +33,14 @@ from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, bytes_in, split_rows, upcast_parameters
 from halftone.health.faults import ends_the_job
 from halftone.health.planner import BY_SCALE, candidate_plans, with_layers
-from halftone.health.rescale import RescaleGroup, choose_shifts, peaks_after
+from halftone.health.rescale import RescaleGroup, choose_shifts, exponents, peaks_after
 from halftone.health.timing import Ratio
 from halftone.measure.probe import Reading
 
 log = logging.getLogger(__name__)
 
 _CANNOT_RUN: Final = "The model cannot be run with it."
+_NOT_EXACT: Final = "It is not exact with the ControlNet, adapter or LoRA in use."
 QUICK: Final = 20.0
 """Seconds that a search for groups may take in a quick check."""
 _EARLIER: Final = (1, 2, 4, 8)
@@ -60,7 +64,8 @@ class Pricing:
         bare: Mapping[str, Bare],
         check: Callable[[], None],
         searching: Callable[[], None],
-        patience: float = QUICK,
+        patience: float,
+        exactness: Exactness,
     ) -> None:
         """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take."""
         self._loaded = loaded
@@ -73,6 +78,8 @@ class Pricing:
         self._bare = bare
         self._check = check
         self._searching = searching
+        self._exactness = exactness
+        self._adding_calls: dict[str, list[Call]] = {}
         self._timing = Timing(loaded, masters, wide, base, numerics, bare, check)
         self._sick: tuple[str, ...] = ()
         self._patience = patience
@@ -125,14 +132,47 @@ class Pricing:
             if id(call) not in flows:
                 wide = ComponentState(dtype=self._wide.dtype)
                 apply_state(self._loaded, name, wide, self._masters[name])
-                run = partial(run_call, call, self._loaded.modules[name], wide.dtype)
+                plain = without_added(call, self._loaded.modules[name])
+                run = partial(run_call, plain, self._loaded.modules[name], wide.dtype)
                 flows[id(call)] = Flow(self._loaded.modules[name], run, self._searching, self._patience)
             return flows[id(call)]
 
         layers = [layer for layer in self._layers if layer.component == name]
         named = [module for component, module in self._named if component == name]
         peaks = self._peaks.setdefault(name, {})
-        return groups_of(name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at, peaks)
+        return groups_of(
+            name, self._loaded.modules[name], layers, named, self._asked, self._masters[name], flow_at, peaks, self._with_inputs
+        )
+
+    def _with_inputs(self, group: RescaleGroup, k: int) -> RescaleGroup | None:
+        """A group with the inputs that are added to what it scales; None where it is not exact with them."""
+        name = group.component
+        state: ComponentState | None = ComponentState(dtype=self._wide.dtype, rescale=exponents([group], [k])[name])
+        for call in self._adding(name):
+            state = None if state is None else self._exactness.settled(call, state, self._masters[name])
+        if state is None:
+            return None
+        apply_state(self._loaded, name, ComponentState(dtype=self._wide.dtype), self._masters[name])  # as the search left it
+        return dataclasses.replace(group, shrink=(*group.shrink, *map(input_of, inputs_in(state.rescale))))
+
+    def _adding(self, name: str) -> list[Call]:
+        """One call of a component for each set of inputs that something beside the model adds."""
+        if name not in self._adding_calls:
+            module = self._loaded.modules[name]
+            self._adding_calls[name] = list({tuple(added_inputs(call, module)): call for call, _ in self._wide.of(name)}.values())
+        return self._adding_calls[name]
+
+    def _exact(self, plan: Plan) -> Plan | None:
+        """The plan with its rescalings completed for every call of the range pass; None where one of them is not exact."""
+        rescale = dict(plan.rescale)
+        for name, own in plan.rescale.items():
+            state: ComponentState | None = ComponentState(dtype=plan.dtypes.get(name, self._asked), rescale=own)
+            for call in self._adding(name) if self._is_sound(name) else ():
+                state = None if state is None else self._exactness.settled(call, state, self._masters[name])
+            if state is None:
+                return None
+            rescale[name] = state.rescale
+        return msgspec.structs.replace(plan, rescale=rescale)
 
     def _call_of(self, name: str, site: str) -> Call | None:
         """The first sound call in which a module ran."""
@@ -214,6 +254,10 @@ class Pricing:
         one call of each kind, which does not.
         """
         tally = Tally()
+        exact = self._exact(plan)
+        if exact is None:
+            return self._cure(kind, plan, tally, _NOT_EXACT, verified=False)
+        plan = exact
         try:
             ratio = self._measured_ratio(plan, tally, thorough=thorough)
         except Exception as error:

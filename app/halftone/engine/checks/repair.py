@@ -15,7 +15,7 @@ from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, RepairReport, SelfTestReport
 from halftone.contract.messages import Examine, PhaseChanged, Repair
-from halftone.contract.plan import without_epsilons
+from halftone.contract.plan import stored_rescale
 from halftone.contract.request import CheckInputs
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import Examination
@@ -28,6 +28,7 @@ from halftone.engine.patches.lora import changed_components
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, run_call
 from halftone.engine.weights.packed import packed_layers
+from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows
 from halftone.library.copies import REPAIRED, check_copy
 from halftone.metadata.picture import output_error
@@ -74,7 +75,7 @@ def repair(
     try:
         is_file = loaded.facts.format == "single-file"
         with new_file(target) if is_file else new_folder(target) as part:
-            merged, rescale = _merged(loaded), without_epsilons(cure.plan.rescale)
+            merged, rescale = _merged(loaded), stored_rescale(cure.plan.rescale)
             named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
             if is_file:
                 changed = _write_file(loaded.facts, part, rescale, emit, merged, named)
@@ -93,6 +94,7 @@ def repair(
         float16_finite=finite,
         seconds=time.perf_counter() - started,
         loras=tuple(lora.name for lora in loaded.loras),
+        without_add_ons=tuple(name for name in rescale if role(name, loaded.modules[name]) != "decode"),
     )
 
 

@@ -30,7 +30,7 @@ def first_plan(loaded: Loaded, device: DeviceFacts, dtype: DType, numerics: Nume
     for extras in parts_of(loaded.extras):  # what the model alone needs, it needs with extras, too
         report = load_report(loaded.facts, device, dtype, extras)
         if report is not None and report.plan.verified and report.model.fingerprint == loaded.facts.fingerprint:
-            stored = _of_those_in_use(loaded, extras, report.plan)
+            stored = fitting(loaded, _of_those_in_use(loaded, extras, report.plan))
             if report.applied and staleness(report, loaded.facts, device, numerics) is None:
                 plan = merged(plan, _allowed(loaded, base, stored, dtype, numerics))
         learned = recall(loaded.facts, device, dtype, numerics, extras)

@@ -10,12 +10,13 @@ import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.facts import Finding, GuardEvent, LayerPeak, LoraCause
+from halftone.contract.facts import DeviceFacts, Finding, GuardEvent, LayerPeak, LoraCause
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS, CureKind, DType, DTypeState, FindingCode
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.layers import fewest_layers
 from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import effective
@@ -166,6 +167,7 @@ class Recovery:
     def __init__(
         self,
         loaded: Loaded,
+        device: DeviceFacts,
         plan: Plan,
         asked: DType,
         states: Mapping[DType, DTypeState],
@@ -181,6 +183,7 @@ class Recovery:
         self._stored = stored
         self._check = check
         self._tried: dict[str, list[tuple[ComponentState, dict[str, str | bool]]]] = {}
+        self.exactness = Exactness(loaded, device, asked, check)
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
 
     def is_sound(self, call: Call) -> bool:
@@ -280,6 +283,12 @@ class Recovery:
             return None
         tried.append((wanted, plan.settings))
         try:
+            exact = self.exactness.settled(diagnosis.call, wanted, diagnosis.masters)
+            if exact is None:
+                log.info("cure %s of %s is not exact with what is used beside the model", kind, name)
+                return None
+            if exact != wanted:
+                wanted, plan = exact, msgspec.structs.replace(plan, rescale={**plan.rescale, name: exact.rescale})
             apply_state(self.loaded, name, wanted, diagnosis.masters)
             with torch_settings(effective(self._numerics, plan.settings), self.loaded.device):
                 result = run_call(diagnosis.call, self.loaded.modules[name], wanted.dtype)

@@ -7,7 +7,8 @@ A compiler that is missing or fails costs nothing but a sentence.
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
@@ -152,6 +153,19 @@ def take_compiled(module: nn.Module) -> None:
     """Let a network run as it is again; what was compiled is kept by torch and found again."""
     for block in repeated_blocks(module):
         setattr(block, _CALL, None)
+
+
+@contextmanager
+def uncompiled(module: nn.Module) -> Generator[None]:
+    """A network that runs as it is for a while."""
+    blocks = repeated_blocks(module)
+    calls = [getattr(block, _CALL, None) for block in blocks]
+    take_compiled(module)
+    try:
+        yield
+    finally:
+        for block, call in zip(blocks, calls, strict=True):
+            setattr(block, _CALL, call)
 
 
 def take_all_compiled(loaded: "Loaded") -> None:

@@ -25,7 +25,7 @@ from halftone.engine.loading.compiling import Backend
 from halftone.engine.loading.single_file import component_from_file, load_single
 from halftone.engine.loading.stand_ins import put_guidance, put_stand_ins
 from halftone.engine.patches.embeddings import PromptCache
-from halftone.engine.patches.image_prompts import attach, read_halves
+from halftone.engine.patches.image_prompts import attach, read_halves, scale_adapters
 from halftone.engine.patches.inversions import Learned, add_words, told_components
 from halftone.engine.patches.lora import Adapter, add_adapters, changed_components
 from halftone.engine.weights.fp8 import round_weights
@@ -309,16 +309,22 @@ def without_loras(loaded: Loaded, name: str) -> nn.Module:
     found = component_from(loaded, name, Path(loaded.facts.path)) if source is None else source()
     if loaded.ip_adapters and name == loaded.reader:
         attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
+        scale_adapters(file_exponents(loaded, name), found)
     if source is None and loaded.fp8 and role(name, found) == "denoise":  # a file of its own stays as it is
         round_weights(found)
     if name in told_components(loaded.inversions):
-        add_words(loaded.inversions, name, found, _exponents(loaded.facts, name))
+        add_words(loaded.inversions, name, found, file_exponents(loaded, name))
     return found
 
 
 def add_loras(loaded: Loaded, adapters: Iterable[Adapter], name: str, module: nn.Module) -> None:
     """Add LoRAs to a component that holds the file's weights: scaled as those are, if the file is a rescaled copy."""
-    add_adapters(adapters, name, module, {} if name in loaded.sources else _exponents(loaded.facts, name))
+    add_adapters(adapters, name, module, file_exponents(loaded, name))
+
+
+def file_exponents(loaded: Loaded, name: str) -> dict[str, int]:
+    """By which powers of two the weights of a component are larger than they were made: of a rescaled copy, else empty."""
+    return {} if name in loaded.sources else _exponents(loaded.facts, name)
 
 
 def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:

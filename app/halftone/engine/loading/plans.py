@@ -1,7 +1,7 @@
 """Plans and the loaded pipeline: which plan a request starts from, and how a pipeline is brought into the state a plan wants."""
 
+import inspect
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.plan import Plan, handed_on, joined_deviation
+from halftone.contract.plan import Plan, handed_on, input_of, joined_deviation
 from halftone.contract.request import Lora, Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, NAMES
 from halftone.engine.loading.load import Loaded, fresh_component, raise_if_too_large
+from halftone.engine.patches.image_prompts import adapter_exponents
 from halftone.engine.patches.inversions import read_inversions, take_from_end, told_components
 from halftone.engine.patches.lora import changed_components, left_out, read_adapters
 from halftone.engine.weights.borders import can_hand_on
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 
 Masters = Mapping[str, Mapping[str, torch.Tensor]]
 
-_KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
 HALF_DONE: Final = ComponentState(dtype="float32", rescale={"": 1})
 """Of a component whose change of state was broken off, or whose LoRAs changed: it equals no state that can be wanted, and is
 never exact."""
@@ -100,7 +100,8 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
     upcast: dict[str, tuple[str, ...]] = {}
     rescale: dict[str, dict[str, int]] = {}
     for name, module in loaded.modules.items():
-        modules, tensors = dict(module.named_modules()), set(exact_weights(module))
+        modules = dict(module.named_modules())
+        tensors = {*exact_weights(module), *map(input_of, inspect.signature(type(module).forward).parameters)}
         upcast[name] = tuple(own for own in plan.upcast.get(name, ()) if can_hand_on(modules.get(handed_on(own)[0]), own))
         rescale[name] = {
             own: k for own, k in plan.rescale.get(name, {}).items() if split_rows(own)[0] in tensors or has_epsilon(module, own)
@@ -112,20 +113,8 @@ def fitting(loaded: Loaded, plan: Plan) -> Plan:
     )
     if (kept.upcast, kept.rescale) != (plan.upcast, plan.rescale):
         log.warning("a plan names parts that %s has not: they are left out", loaded.facts.name)
-    added = {name: _with_adapters(own, exact_weights(loaded.modules[name])) for name, own in kept.rescale.items()}
+    added = {name: {**adapter_exponents(own, loaded.modules[name]), **own} for name, own in kept.rescale.items()}
     return msgspec.structs.replace(kept, rescale=added)
-
-
-def _with_adapters(own: Mapping[str, int], tensors: Iterable[str]) -> dict[str, int]:
-    """An IP-Adapter's keys meet the model's own queries, and its values are added to the model's own: both are scaled as those,
-    also by a plan that was made without it.
-    """
-    names, added = tuple(name for name in tensors if "_ip." in name), dict[str, int]()
-    for tensor, k in own.items() if names else ():
-        if (found := _KEYS_OR_VALUES.fullmatch(tensor)) is not None:
-            start, rows = f"{found[1]}.processor.{found[2]}_ip.", found[3] or ""
-            added |= {name + rows: k for name in names if name.startswith(start)}
-    return {**added, **own}
 
 
 def merged(base: Plan, cure: Plan) -> Plan:

@@ -172,8 +172,9 @@ class Generation:
 
     def _new_guard(self) -> Guard:
         recovery = Recovery(
-            self._loaded, self._plan, self._dtype, self._states, self._request.numerics, self._stored, self._control.check
-        )
+            self._loaded, self._device, self._plan, self._dtype, self._states, self._request.numerics, self._stored,
+            self._control.check,
+        )  # fmt: skip
         return Guard(
             loaded=self._loaded,
             device=self._device,
@@ -202,6 +203,7 @@ class Generation:
             on_phase=self._phase,
             on_step=on_step,
             on_latents=self._previewer.show,
+            before_call=self._guard.before_call,
             on_bad_call=self._guard.on_bad_call,
             instead=self._handover.instead,
         )

@@ -29,7 +29,7 @@ from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import frames_in
 from halftone.engine.sampling.hooks import StepFailed, is_finite
 from halftone.engine.weights.calls import Call, run_call
-from halftone.health.explain import explain
+from halftone.health.explain import explain, not_exact
 from halftone.health.guard import Where, next_action
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,25 @@ class Guard:
     expected: int
     is_last: bool = True
     flight: Flight = field(init=False)
+
+    def before_call(self, call: Call) -> None:
+        """A rescaling counts only once it is proven exact with what this call brings: an input that a ControlNet or an adapter
+        adds is scaled with it, or the component runs without it.
+        """
+        name = call.component
+        state = self.loaded.states[name]
+        found = self.recovery.exactness.settled(call, state)
+        after = found or msgspec.structs.replace(state, rescale=self.recovery.exactness.as_original(name))
+        if after == state:
+            return
+        apply_state(self.loaded, name, after)
+        before, plan = self.plan, self.recovery.plan
+        rescale = {**plan.rescale, name: after.rescale}
+        reasons = plan.reasons if found is not None else (*plan.reasons, not_exact(name).text())
+        plan = msgspec.structs.replace(plan, rescale={key: own for key, own in rescale.items() if own}, reasons=reasons)
+        self.plan = self.recovery.plan = plan
+        if found is None:
+            self.emit(PlanChanged(before=before, after=plan, reason=not_exact(name).text()))
 
     def recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
         """Cure the denoiser call that failed; what is to be done before the step is computed again."""

@@ -16,8 +16,10 @@ from torch import nn
 
 from halftone.engine.weights.borders import forget_input_casts
 from halftone.engine.weights.offload import forget_place
+from halftone.engine.weights.precision import changes_by_tensor, exact_weights, rescaled
 from halftone.library.ipadapters import FLUX_PROJECTION
 
+_KEYS_OR_VALUES: Final = re.compile(r"(.+)\.(to_[kv])\.weight(\[.*\])?")
 _BEFORE: Final = "_halftone_before_pictures"
 _IN_FLUX: Final = re.compile(r"^double_blocks\.(\d+)\.processor\.ip_adapter_double_stream_([kv])_proj")
 _WORDS: Final = "text_proj"
@@ -30,6 +32,39 @@ _HALVES: Final = ("image_proj", "ip_adapter")
 
 Halves = Mapping[str, Mapping[str, torch.Tensor]]
 """The two halves of a file: image_proj and ip_adapter, each name -> tensor."""
+
+
+def adds_beside_output(module: nn.Module) -> bool:
+    """Whether IP-Adapters in a denoiser, or in one attention of it, add what they give to the residual stream, not to what the
+    output projection of the attention reads (diffusers' FluxIPAdapterAttnProcessor).
+    """
+    processors = (getattr(one, "processor", None) for one in module.modules())
+    return any(type(one).__name__.startswith("FluxIPAdapter") for one in processors)
+
+
+def adapter_exponents(own: Mapping[str, int], module: nn.Module) -> dict[str, int]:
+    """By which powers of two the layers of IP-Adapters have to be scaled where the attentions beside them are.
+
+    own: exponents of the denoiser without them. Keys meet the model's own queries, and values are added to the model's own: both
+    are scaled as those. Values that are added to the residual stream are scaled as that.
+    """
+    names, found = tuple(name for name in exact_weights(module) if "_ip." in name), dict[str, int]()
+    if names and adds_beside_output(module):
+        values = {name: name.partition(".processor.")[0] for name in names if ".to_v_ip." in name}
+        streams = {name: own.get(f"{attention}.to_out.0.bias", 0) for name, attention in values.items()}
+        return {name: k for name, k in streams.items() if k}
+    for tensor, k in own.items() if names else ():
+        if (part := _KEYS_OR_VALUES.fullmatch(tensor)) is not None:
+            start, rows = f"{part[1]}.processor.{part[2]}_ip.", part[3] or ""
+            found |= {name + rows: k for name in names if name.startswith(start)}
+    return found
+
+
+def scale_adapters(own: Mapping[str, int], module: nn.Module) -> None:
+    """Fit the IP-Adapters in a denoiser to its weights, which are 2**k times those that the adapters were made for."""
+    parameters = dict(module.named_parameters())
+    for name, changes in changes_by_tensor(adapter_exponents(own, module)).items():
+        parameters[name].data = rescaled(parameters[name].data, changes)
 
 
 def read_halves(path: str) -> Halves:

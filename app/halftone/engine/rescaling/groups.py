@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from halftone.contract.facts import LayerPeak
+from halftone.contract.plan import is_input
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.rescaling.flow import BudgetSpentError, Flow
 from halftone.engine.rescaling.flow_groups import flow_groups
@@ -34,11 +35,13 @@ def groups_of(
     masters: Mapping[str, torch.Tensor],
     flow_at: Callable[[str], Flow | None],
     peaks: dict[str, float] | None = None,
+    with_inputs: Callable[[RescaleGroup, int], RescaleGroup | None] = lambda group, _k: group,
 ) -> tuple[RescaleGroup, ...]:
     """layers: peaks of the component in running order, as the planner reads them; named: modules with a finding that a scale
     can cure; asked: the precision that has to hold them; flow_at: the experiment in which a module runs, asked for only where
-    known shapes do not reach; peaks: of tensors, filled with those that were read. A search that fails costs nothing but its
-    groups.
+    known shapes do not reach; peaks: of tensors, filled with those that were read; with_inputs: a group that was found, shrunk
+    by 2**k, with the inputs that have to be scaled with it, None where it is not exact with them. A search that fails costs
+    nothing but its groups.
     """
     known = rescale_groups(component, module)
     left = _left(component, known, layers, named, asked, tensor_peaks(masters, known, peaks))
@@ -51,7 +54,7 @@ def groups_of(
         found = [
             group
             for flow, sites in by_flow.values()
-            for group in _proven(flow, flow_groups(component, flow, sites), layers, asked, masters)
+            for group in _proven(flow, flow_groups(component, flow, sites), layers, asked, masters, with_inputs)
         ]
     except Exception as error:
         if ends_the_job(error):
@@ -86,6 +89,7 @@ def _proven(
     layers: Sequence[LayerPeak],
     asked: DType,
     masters: Mapping[str, torch.Tensor],
+    with_inputs: Callable[[RescaleGroup, int], RescaleGroup | None],
 ) -> list[RescaleGroup]:
     """Those that change nothing when they are shrunk by as much as is needed: the search looks at samples only, and a layer that
     adds next to nothing to a stream is not seen, but counts once the rest is shrunk.
@@ -97,8 +101,9 @@ def _proven(
                 continue
             (k,) = choose_shifts([group], layers, asked, tensors={group.component: tensor_peaks(masters, [group])})
             change = flow.deviation(group, k) if k else None
-            if change is not None:
-                kept.append(replace(group, deviation=change if change > _ROUNDING else 0.0))
+            whole = None if change is None else with_inputs(group, k)
+            if change is not None and whole is not None:
+                kept.append(replace(whole, deviation=change if change > _ROUNDING else 0.0))
             else:
                 log.info("%s cannot be scaled by 2^-%d", group.name, k)
     except BudgetSpentError:
@@ -113,7 +118,7 @@ def tensor_peaks(
     known already, and the same with these.
     """
     peaks = {} if read is None else read
-    for name in {name for group in groups for name in (*group.shrink, *group.grow)} - peaks.keys():
+    for name in {name for group in groups for name in (*group.shrink, *group.grow) if not is_input(name)} - peaks.keys():
         base, rows = split_rows(name)
         tensor = masters[base]
         peaks[name] = peak(tensor[rows] if tensor.dim() else tensor)

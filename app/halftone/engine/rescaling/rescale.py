@@ -7,19 +7,27 @@ Four kinds, all exact in floating point, as the epsilon of a norm that reads the
 * value: the value projection of attention, undone by the output projection;
 * gate: the linear half of a gated feed-forward (GEGLU), undone by the next linear layer.
 
+What a ControlNet or a T2I-Adapter adds to a stream enters through arguments of forward: they belong to its group.
+
 Nothing is assumed: a block of an unknown shape inside a stream means that the stream is not offered.
 """
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from torch import nn
 
+from halftone.contract.plan import input_of
+from halftone.engine.patches.image_prompts import adds_beside_output
 from halftone.health.rescale import RescaleGroup
 
 INSIDE: Final = "(inside)"
 """Stands after a module's name for values its own code makes between its children (the probe books them on the module)."""
+
+_ADDED: Final = ("down_block_additional_residuals", "mid_block_additional_residual", "down_intrablock_additional_residuals")
+"""Arguments of a UNet's forward that are added to its residual stream: of ControlNets, and of T2I-Adapters."""
 
 
 @dataclass
@@ -73,10 +81,11 @@ def _stream(component: str, prefix: str, owner: nn.Module) -> RescaleGroup | Non
             stream.whole = False
     if not stream.whole:
         return None
+    taken = inspect.signature(type(owner).forward).parameters if not prefix else {}
     return RescaleGroup(
         component=component,
         name=f"residual stream of {prefix or component}",
-        shrink=tuple(stream.shrink),
+        shrink=(*stream.shrink, *(input_of(name) for name in _ADDED if name in taken)),
         grow=(),
         modules=tuple(stream.modules),
         epsilons=(*stream.epsilons, _path(prefix, "conv_norm_out.eps")),
@@ -245,13 +254,24 @@ def _value_group(component: str, name: str, module: Any) -> RescaleGroup:
         modules.append(_path(name, "add_v_proj"))
     if isinstance(getattr(module, "to_add_out", None), nn.Linear):
         grow += _tensors(_path(name, "to_add_out"), module.to_add_out, ("weight",))
-    for index, layer in enumerate(getattr(getattr(module, "processor", None), "to_v_ip", ())):  # of an IP-Adapter
-        path = _path(name, f"processor.to_v_ip.{index}")
+    for path, layer in _values_of_pictures(name, module):
         shrink += _tensors(path, layer)
         modules.append(path)
     return RescaleGroup(
         component=component, name=f"values of {name}", shrink=tuple(shrink), grow=tuple(grow), modules=tuple(modules)
     )
+
+
+def _values_of_pictures(name: str, module: Any) -> Iterator[tuple[str, nn.Module]]:
+    """Layers by which IP-Adapters give values that the output projection reads too: one, or one of each adapter."""
+    layers = getattr(getattr(module, "processor", None), "to_v_ip", None)
+    if adds_beside_output(module):
+        return
+    path = _path(name, "processor.to_v_ip")
+    if isinstance(layers, nn.ModuleList):
+        yield from ((f"{path}.{index}", layer) for index, layer in enumerate(layers))
+    elif isinstance(layers, nn.Linear):
+        yield path, layers
 
 
 def _gate_group(component: str, name: str, module: Any) -> Iterator[RescaleGroup]:

@@ -217,6 +217,8 @@ class Flight:
                 known = next((result for earlier, result in self._encoded if earlier.is_like(call)), None)
                 if known is not None:
                     return known
+                if self.hooks.before_call is not None:
+                    self.hooks.before_call(call)
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs, back)
                 if self._watching and self.hooks.on_bad_call is not None and not is_finite(result):
@@ -253,6 +255,8 @@ class Flight:
                     self.hooks.on_phase("denoise")
                 call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
                 self._calls.setdefault(now.step, []).append(call)
+                if self.hooks.before_call is not None:
+                    self.hooks.before_call(call)
                 started = time.perf_counter()
                 result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)

@@ -48,6 +48,8 @@ class Hooks:
     on_phase: Callable[[str], None] = lambda _phase: None
     on_step: Callable[[int, int, Health | None, float], None] = lambda _step, _steps, _health, _seconds: None
     on_latents: Callable[[int, torch.Tensor, float], None] = lambda _step, _latents, _seconds: None
+    before_call: Callable[[Call], None] | None = None
+    """Given every call of a forward that is about to be made; may change the state of its component."""
     on_bad_call: Callable[[Call, Any], Any] | None = None
     """Given a call of an encoder or a decoder whose result is not finite; returns a better result or raises."""
     instead: Callable[[Call], Any] | None = None

@@ -4,6 +4,7 @@ Tensors stand as tensors; what else a sampler remembers (indices, orders, lists 
 metadata of the file. Nothing in it can run: what is neither a tensor nor a plain value is not kept.
 """
 
+import inspect
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -20,12 +21,12 @@ from safetensors import safe_open
 from torch import nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.plan import Plan, handed_on, is_epsilon
+from halftone.contract.plan import Plan, handed_on, input_of, is_epsilon
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import map_tensors, peak_of, tensors_in
 from halftone.engine.weights.epsilons import has_epsilon
-from halftone.engine.weights.precision import split_rows
+from halftone.engine.weights.precision import exact_weights, split_rows
 
 LOOP: Final = "loop"
 """Under this name the plain values stand in the metadata of the file."""
@@ -153,8 +154,9 @@ def plan_fits(plan: Plan, modules: Mapping[str, nn.Module]) -> bool:
 
 
 def _is_scalable(module: nn.Module, name: str) -> bool:
-    """A parameter, some rows of one, or the epsilon of a norm."""
-    return split_rows(name)[0] in dict(module.named_parameters()) or has_epsilon(module, name)
+    """A parameter or buffer, some rows of one, the epsilon of a norm, or an argument of forward."""
+    known = {*exact_weights(module), *map(input_of, inspect.signature(type(module).forward).parameters)}
+    return split_rows(name)[0] in known or has_epsilon(module, name)
 
 
 def _has_weight(module: nn.Module) -> bool:

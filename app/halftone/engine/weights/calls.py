@@ -1,7 +1,7 @@
 """A call of one component, as the pipeline made it: kept to be run again in another precision."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import nn
@@ -52,13 +52,23 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def _own_containers(value: Any) -> Any:
+    """The same tensors in lists and dicts that may be written into: a UNet takes what a T2I-Adapter adds out of its list."""
+    if type(value) is dict:
+        return {key: _own_containers(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if type(value) in (list, tuple):
+        return type(value)(_own_containers(item) for item in cast("list[Any]", value))
+    return value
+
+
 def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
     """The call once more with the module as it is now; the result comes back in the dtype the pipeline works in. What is
     offloaded is at home after it: whoever repeats calls writes weights between them.
     """
     # the class's own forward, not a wrapper that a flight put on the instance; hooks of the network's parts run either way
     function = getattr(type(module), call.method).__get__(module)
+    args, kwargs = _own_containers((call.args, call.kwargs))
     try:
-        return invoke(module, function, dtype, call.args, call.kwargs, torch.float32 if call.method == "decode" else None)
+        return invoke(module, function, dtype, args, kwargs, torch.float32 if call.method == "decode" else None)
     finally:
         offload(module)

@@ -1,5 +1,6 @@
 """What is applied to a component: its dtype, exact rescaling, float32 regions with casts at their borders."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -7,7 +8,7 @@ import msgspec
 import torch
 from torch import nn
 
-from halftone.contract.plan import Plan, handed_on, is_epsilon
+from halftone.contract.plan import Plan, handed_on, inputs_in, is_epsilon, is_input
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES, as_dtype, cast_arguments, first_floating, map_tensors
 from halftone.engine.weights.borders import clear_borders, mixing, put_borders, put_input_casts, takes
@@ -16,12 +17,18 @@ from halftone.engine.weights.offload import onload, runs_on
 from halftone.engine.weights.packed import Exact, PackedLinear, packed_layers
 from halftone.engine.weights.wide_kernels import put_wide_kernels
 
+_INPUTS: Final = "_halftone_scaled_inputs"
+"""On a module: argument of its forward -> k, by which `invoke` scales it."""
+_OWN_INPUTS: Final = "_halftone_own_inputs"
+"""The same of what the weights need as they are, in every state: those of a rescaled copy."""
 _PACKED: Final = ".packed"
 """The bytes of a packed layer's weight."""
 
 
 class ComponentState(msgspec.Struct, frozen=True, kw_only=True):
-    """How one component runs. rescale: parameter or epsilon of a norm -> k (times 2**k); upcast: modules in float32."""
+    """How one component runs. rescale: parameter, epsilon of a norm, or argument of forward (`input_of`) -> k (times 2**k);
+    upcast: modules in float32.
+    """
 
     dtype: DType
     rescale: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -73,6 +80,7 @@ def realise(
     before: the state that the parameters hold now; what both states want alike is not written again. None: everything is.
     """
     changes = _changes(state)
+    module.__dict__[_INPUTS] = inputs_in(state.rescale)
     if before is not None and (before.dtype, before.upcast) == (state.dtype, state.upcast):
         held = _changes(before)
         scale_epsilons(module, state.rescale)
@@ -142,7 +150,7 @@ def changes_by_tensor(rescale: Mapping[str, int]) -> dict[str, list[tuple[slice,
     changes: dict[str, list[tuple[slice, int]]] = {}
     for name, k in rescale.items():
         base, rows = split_rows(name)
-        if k and not is_epsilon(name):
+        if k and not is_epsilon(name) and not is_input(name):
             changes.setdefault(base, []).append((rows, k))
     return changes
 
@@ -201,10 +209,39 @@ def invoke(
     """
     onload(module)
     outside = back or first_floating(args, kwargs)
+    args, kwargs = _with_scaled_inputs(module, function, args, kwargs)  # before the cast: one may be too large as it is
     args, kwargs = cast_arguments(args, kwargs, DTYPES[takes(module, dtype)])
     with mixing(module):
         result = function(*args, **kwargs)
     return result if outside is None else map_tensors(result, as_dtype(outside))
+
+
+def _with_scaled_inputs(
+    module: nn.Module, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, those that enter a rescaled stream scaled as it is."""
+    given: dict[str, int] = module.__dict__.get(_INPUTS) or {}
+    own = own_inputs(module)
+    wanted = {name: given.get(name, 0) + own.get(name, 0) for name in {**given, **own}}
+    if not wanted:
+        return args, kwargs
+    names = [name for name, own in inspect.signature(function).parameters.items() if own.kind is not own.VAR_KEYWORD]
+    placed = tuple(_times(value, wanted.get(name, 0)) for name, value in zip(names, args, strict=False))
+    return (*placed, *args[len(placed) :]), {name: _times(value, wanted.get(name, 0)) for name, value in kwargs.items()}
+
+
+def own_inputs(module: nn.Module) -> dict[str, int]:
+    """Argument of forward -> k, by which it is scaled in every state: the weights are those of a rescaled copy."""
+    return module.__dict__.get(_OWN_INPUTS) or {}
+
+
+def put_own_inputs(module: nn.Module, exponents: Mapping[str, int]) -> None:
+    module.__dict__[_OWN_INPUTS] = dict(exponents)
+
+
+def _times(value: Any, k: int) -> Any:
+    """A nest of tensors times 2**k; in float32, as a type too narrow for it may stand in its way."""
+    return map_tensors(value, lambda tensor: torch.ldexp(tensor.float(), torch.tensor(k, device=tensor.device))) if k else value
 
 
 def bytes_in(module: nn.Module, parameters: Iterable[tuple[str, nn.Parameter]], run: DType, upcast: tuple[str, ...]) -> int:

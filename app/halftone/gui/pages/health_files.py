@@ -12,6 +12,7 @@ from halftone.gui import text
 from halftone.gui.i18n import sentences, tr
 from halftone.gui.pages import health_words
 from halftone.gui.state import AppState, Ended
+from halftone.health.explain import copy_limits
 from halftone.library.copies import SUFFIX
 from halftone.library.folder import INDEX
 
@@ -88,7 +89,8 @@ def copy_words(ended: Ended) -> str:
             tr("It ran in FP16 without a bad number.") if report.float16_finite else tr("In FP16 it still makes bad numbers.")
         )
         saved = tr("Saved {0}. {1} tensors changed.", Path(report.path).name, report.changed_tensors)
-        return sentences(saved, _distance(report), finite)
+        limits = copy_limits(report)
+        return sentences(saved, _distance(report), finite, "" if limits is None else limits.text(tr))
     if ended.outcome == "cancelled":
         return tr("Nothing was written: the copy was cancelled.")
     if ended.error is not None:

@@ -1,0 +1,168 @@
+"""Whether a rescaling is exact with what is used beside the model: proven once for a ControlNet, an adapter or a LoRA, and
+remembered. A rescaling that is not exact with them is not used.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import torch
+
+from halftone.contract.facts import DeviceFacts
+from halftone.contract.plan import inputs_in, stored_in
+from halftone.contract.request import Extras
+from halftone.contract.words import DType
+from halftone.engine.loading.compiling import uncompiled
+from halftone.engine.loading.load import Loaded, file_exponents, fresh_component
+from halftone.engine.loading.plans import apply_state
+from halftone.engine.rescaling.added_inputs import Proof, added_inputs, prove, shape_of
+from halftone.engine.rescaling.rescale import rescale_groups
+from halftone.engine.weights.calls import Call, run_call
+from halftone.engine.weights.offload import settle_weights
+from halftone.engine.weights.precision import ComponentState, exact_weights, own_inputs, put_own_inputs
+from halftone.health.faults import ends_the_job, is_out_of_memory
+from halftone.health.rescale import exponents
+from halftone.library.extras import extras_key
+from halftone.library.learned import recall_exactness, remember_exactness
+
+log = logging.getLogger(__name__)
+
+_NOT_EXACT: Final = Proof(None, lasting=False)
+
+
+class Exactness:
+    """What is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; wide: a type with room;
+    check: raises when the job was cancelled.
+    """
+
+    def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
+        self._loaded = loaded
+        self._device = device
+        self._dtype: DType = dtype
+        self._check = check
+        self.wide: DType = "float32"
+        self._files: dict[str, dict[str, int]] = {}
+        self._known: dict[str, Proof] = {}
+
+    def settled(
+        self, call: Call, state: ComponentState, masters: Mapping[str, torch.Tensor] | None = None
+    ) -> ComponentState | None:
+        """The state with the exponents that the inputs of this call need; None where the rescaling is not exact with them.
+
+        A component that had to be run for it is left in that state, without the rescaling where that is None. masters: its exact
+        weights, where they are at hand. Raises what check raises.
+        """
+        name, module = call.component, self._loaded.modules[call.component]
+        if not self.fits_copy(call, masters):
+            return None
+        if not state.rescale:
+            return state
+        added = added_inputs(call, module)
+        loras = self._foreign_loras(name, state.rescale)
+        if not added and not loras:
+            return state
+        key = self._key(name, state.rescale, sorted(shape_of(*pair) for pair in added.items()), loras=loras)
+        if key not in self._known:
+            proof = self._proof(call, state, masters, key)
+            if proof is None:
+                return state
+            self._known[key] = proof
+        found = self._known[key].rescale
+        return None if found is None else msgspec.structs.replace(state, rescale=found)
+
+    def fits_copy(self, call: Call, masters: Mapping[str, torch.Tensor] | None = None) -> bool:
+        """Scale what is added to a call of a rescaled copy as its weights are, from now on; False where no scale fits it: then it
+        runs as its original did, `as_original`. Raises what check raises.
+        """
+        name, module = call.component, self._loaded.modules[call.component]
+        if call.method != "forward" or not (own := self._of_file(name)) or not (added := added_inputs(call, module)):
+            return True
+        key = self._key("copy", own, sorted(shape_of(*pair) for pair in added.items()), loras=False)
+        if key not in self._known:
+            before = own_inputs(module)
+            put_own_inputs(module, {})
+            proof = self._proof(call, self._loaded.states[name], masters, key, own)
+            put_own_inputs(module, before)
+            if proof is None:
+                return True
+            self._known[key] = proof
+        found = self._known[key].rescale
+        put_own_inputs(module, {**own_inputs(module), **inputs_in(found or {})})
+        return found is not None
+
+    def as_original(self, name: str) -> dict[str, int]:
+        """Exponents under which a component runs without any rescaling, that of its file included."""
+        return {tensor: -k for tensor, k in self._of_file(name).items() if k}
+
+    def _of_file(self, name: str) -> dict[str, int]:
+        if name not in self._files:
+            self._files[name] = file_exponents(self._loaded, name)
+        return self._files[name]
+
+    def _foreign_loras(self, name: str, rescale: Mapping[str, int]) -> bool:
+        """LoRAs change what a layer writes that wrote next to nothing when the groups were found; a group of a known shape holds
+        every layer that can write.
+        """
+        if not any(name in adapter.layers for adapter in self._loaded.adapters):
+            return False
+        groups = rescale_groups(name, self._loaded.modules[name])
+        shifts = [-rescale.get(group.shrink[0], 0) for group in groups]
+        found = stored_in(exponents(groups, shifts).get(name, {}))
+        return found != {tensor: k for tensor, k in stored_in(rescale).items() if k}
+
+    def _key(self, name: str, rescale: Mapping[str, int], added: Sequence[str], *, loras: bool) -> str:
+        extras = self._loaded.extras
+        used = Extras(transformer=extras.transformer, ip_adapters=extras.ip_adapters, loras=extras.loras if loras else ())
+        exponents = (f"{tensor} {k}" for tensor, k in sorted(rescale.items()))
+        return "\0".join((name, *exponents, "", *added, "", extras_key(used)))
+
+    def _proof(
+        self,
+        call: Call,
+        state: ComponentState,
+        masters: Mapping[str, torch.Tensor] | None,
+        key: str,
+        of_file: Mapping[str, int] | None = None,
+    ) -> Proof | None:
+        """Run the component for it, and leave it in the state that follows. of_file: the rescaling that is looked at is that of
+        the file; the state stays.
+        """
+        name = call.component
+        known = recall_exactness(self._loaded.facts, self._device, self._dtype, key)
+        if known is not None:
+            return Proof(known.rescale, lasting=True)
+        module = self._loaded.modules[name]
+        self._loaded.places.packed = False  # until the next job, as for a diagnosis: its weights are written over
+        settle_weights(module)
+        exact = exact_weights(fresh_component(self._loaded, name)) if masters is None else masters
+        proof: Proof | None = _NOT_EXACT
+        after = state
+        try:
+            with uncompiled(module):
+                run = partial(self._run, name, exact, of_file or {})
+                proof = prove(call, module, state.rescale if of_file is None else of_file, run)
+        except Exception as error:
+            if ends_the_job(error) and not is_out_of_memory(error):
+                raise
+            log.info("whether the rescaling of %s is exact cannot be told", name, exc_info=True)
+        finally:
+            if proof is not None and of_file is None:
+                after = msgspec.structs.replace(state, rescale=proof.rescale or {})
+            apply_state(self._loaded, name, after, exact)
+        if proof is not None:
+            log.info("the rescaling of %s is %sexact for this call", name, "not " if proof.rescale is None else "")
+        if proof is not None and proof.lasting:
+            remember_exactness(self._loaded.facts, self._device, self._dtype, key, proof.rescale)
+        return proof
+
+    def _run(
+        self, name: str, masters: Mapping[str, torch.Tensor], of_file: Mapping[str, int], rescale: Mapping[str, int], call: Call
+    ) -> Any:
+        """A call under a rescaling, of which the file's weights hold a part."""
+        self._check()
+        own = {tensor: rescale.get(tensor, 0) - of_file.get(tensor, 0) for tensor in {**rescale, **of_file}}
+        state = ComponentState(dtype=self.wide, rescale={tensor: k for tensor, k in own.items() if k})
+        apply_state(self._loaded, name, state, masters)
+        return run_call(call, self._loaded.modules[name], self.wide)
