@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
+from halftone.contract.echoes import echo
 from halftone.library.folder import Part
 from halftone.library.header import TensorInfo
 
@@ -161,5 +162,4 @@ def _difference(part: Part, field: str, held: int | None) -> str:
 def shown(value: object) -> str:
     """A value from an untrusted file, printable and short."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**15 else str(value)
-    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return echo(text, 60)
