@@ -315,7 +315,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} holds only pickle files, which can run code when they are opened, so Halftone does not open them.",
         "Give the folder with the logs, or checkpoints saved as .safetensors.",
     ),
-    "no-rescale": ("No rescaling that a file can hold keeps {model} finite in FP16 and close to the original.", "Use the cure that the check offers instead."),
+    "no-rescale": (
+        "No rescaling that a file can hold keeps {model} finite in FP16 and close to the original.",
+        "Use the cure that the check offers instead.",
+    ),
     "train-config": ("{file} is no training: {problem}.", "Set it right, and try again."),
     "train-size": (
         "This model cannot be trained at size {size}, which is not a multiple of {step}.",

@@ -1,5 +1,6 @@
 """Whether the configuration of a part says what its weights have, told from its files without building anything."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
@@ -160,6 +161,7 @@ def _difference(part: Part, field: str, held: int | None) -> str:
 
 
 def shown(value: object) -> str:
-    """A value from an untrusted file, printable and short."""
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**15 else str(value)
-    return echo(text, 60)
+    """A value from an untrusted file, harmless and short."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return echo(str(value), 60)
+    return f"{value:,}" if abs(value) < 10**15 else f"{'-' if value < 0 else ''}10^{math.log10(abs(value)):.0f}"

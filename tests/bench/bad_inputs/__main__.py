@@ -1,6 +1,6 @@
 """Bad inputs of every kind, generated: each works or is refused in one sentence of ours, in little time and memory.
 
-    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.bad_inputs [--only KIND ...] [--seed N] [--count N] [--match WORDS]
+    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.bad_inputs [--only KIND ...] [--seed N] [--count N] [--every N]
 
 A kind is a module of this package with a function `cases(random) -> Iterator[Case]`; its cases depend on the seed alone. Each
 case runs in a process of its own, with limits on processor time and memory. What is not ok is printed as it is found, the table
@@ -32,9 +32,9 @@ def kinds() -> list[str]:
     return sorted(name for name in found if name not in _FRAME and hasattr(_module(name), "cases"))
 
 
-def cases_of(kind: str, seed: int, count: int | None = None) -> Iterator[Case]:
-    """The first `count` cases of a kind; all of them for None."""
-    return islice(_module(kind).cases(random.Random(f"{seed} {kind}")), count)
+def cases_of(kind: str, seed: int, count: int | None = None, every: int = 1) -> Iterator[Case]:
+    """The first `count` cases of a kind, or of every so many of them one; all of them for None."""
+    return islice(islice(_module(kind).cases(random.Random(f"{seed} {kind}")), every - 1, None, every), count)
 
 
 def _module(name: str) -> Any:
@@ -58,6 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="KIND", help=f"of {', '.join(kinds())}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, help="cases of each kind; all if left out")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of every N cases only the last")
     parser.add_argument("--match", default="", metavar="WORDS", help="only cases whose name holds these words")
     parser.add_argument("--list", action="store_true", help="every case with its answer")
     options = parser.parse_args(words)
@@ -66,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         os.environ["HALFTONE_DATA"] = str(Path(folder) / "data")
         for kind in options.only or kinds():
-            for case in cases_of(kind, options.seed, options.count):
+            for case in cases_of(kind, options.seed, options.count, options.every):
                 if options.match in case.name:
                     found.append(run(case))
                     sys.stderr.write(f"{len(found)} {kind}\r" if sys.stderr.isatty() or len(found) % 50 == 0 else "")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.bench.bad_inputs.case import Case
 from tests.bench.bad_inputs.models import FAMILIES, Base, base
 
-_EACH: Final = 32
+_EACH: Final = 26
 """Cases of each family."""
 _LEFT_OUT: Final = object()
 VALUES: Final[tuple[Any, ...]] = (

@@ -7,6 +7,7 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -57,26 +58,35 @@ def program(path: Path, mark: Path) -> None:
     path.write_text(f"open({str(mark)!r}, 'w')\nclass Own: pass\nclass OwnPipeline: pass\n")
 
 
+_heard: list[str] = []
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note every pickle and program that is opened, and every class that a pickle names."""
+    if event == "open" and isinstance(arguments[0], (str, os.PathLike)):
+        path = str(os.fspath(arguments[0]))
+        if path.endswith((*_PICKLES, ".py")):
+            _heard.append(path)
+    elif event == "pickle.find_class":
+        _heard.append(f"class {arguments[0]}.{arguments[1]}")
+
+
+@cache
+def _listen() -> None:
+    sys.addaudithook(_hear)  # it stays as long as the process
+
+
 def unopened(use: Use) -> Use:
     """The use, with a look at every file that is opened meanwhile: no pickle may be among them, and no code may have run."""
 
     def watched(folder: Path) -> None:
-        opened: list[str] = []
-        whole = str(folder)
-
-        def hear(event: str, arguments: tuple[Any, ...]) -> None:
-            if event == "open" and isinstance(arguments[0], (str, os.PathLike)):
-                path = os.fspath(arguments[0])
-                if str(path).startswith(whole) and str(path).endswith((*_PICKLES, ".py")):
-                    opened.append(str(path))
-            elif event == "pickle.find_class":
-                opened.append(f"{arguments[0]}.{arguments[1]}")
-
-        sys.addaudithook(hear)  # it stays as long as the process, which ends with the case
+        _listen()
+        _heard.clear()
         try:
             use(folder)
         finally:
-            assert not (folder / MARK).exists(), "code from the model ran"
+            assert not list(folder.rglob(MARK)), "code from the model ran"
+            opened = [what for what in _heard if what.startswith((str(folder), "class "))]
             assert not opened, f"opened: {opened[0]}"
 
     return watched
@@ -277,10 +287,7 @@ def _beside_model(own: Base, name: str, field: str, make: Callable[[Path], objec
     def use(folder: Path) -> None:
         place = folder / "extras" / f"extra{ending or ('.safetensors' if field == 'ip' else '')}"
         model = place if field == "model" else folder / MODEL
-        try:
-            generate(model, own.family, **_given(field, place, folder))
-        finally:
-            assert not list(folder.rglob(MARK)), "code from a file ran"
+        generate(model, own.family, **_given(field, place, folder))
 
     return Case(KIND, name, write, (unopened(use),), "refused")
 

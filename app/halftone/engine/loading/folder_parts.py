@@ -123,9 +123,9 @@ def _as_described(root: Path, name: str, kind: str, part: Part | None = None, ow
         file = _CONFIGS.get(name.rstrip("0123456789_"), "config.json")
         if culprit is not None:
             value = shown(part.config[culprit]) if part is not None else ""
-            why = f"{name}/{file} says {shown(culprit)} {value}, with which a {kind} cannot be built"
+            why = f"{name}/{file} says {shown(culprit)} {value}, with which {kind} cannot be built"
         else:
-            why = f"its {name} cannot be read as a {kind} from the files of {name}"
+            why = f"the files of its {name} cannot be read as {kind}"
         raise cannot_run(root, why, f"{type(error).__name__}: {error}") from error
 
 
