@@ -99,7 +99,7 @@ _LENGTHS: Final[tuple[Any, ...]] = (0, 1, 2, 3, -1, 10**9, 10**30, 1e30, "77", N
 
 
 def _tokenizers(own: Base, rng: random.Random) -> tuple[str, Spoil]:
-    folder = Path(rng.choice(sorted(part.name for part in own.folder.glob("tokenizer*"))))
+    folder = Path(rng.choice(sorted(part.name for part in own.folder.glob("*tokenizer*"))))
     configs = [name for name in ("tokenizer_config.json", "special_tokens_map.json") if (own.folder / folder / name).is_file()]
     drawn = rng.random()
     if drawn < 0.35:

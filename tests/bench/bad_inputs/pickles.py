@@ -219,7 +219,7 @@ def _entry(value: object, key: str = "") -> Callable[[Path], None]:
 
     def spoil(model: Path) -> None:
         index = json.loads((model / "model_index.json").read_text())
-        own = key or next(name for name, entry in index.items() if isinstance(entry, list) and entry[0] == "transformers")
+        own = key or next(name for name, entry in index.items() if isinstance(entry, list) and entry[0])
         for name in ("own.py", "pipeline.py", "pipeline_own.py", f"{own}/own.py", f"{own}/pipeline_own.py"):
             program(model / name, model.parent / MARK)
         with_value(model / "model_index.json", own, value)
