@@ -24,6 +24,7 @@ ErrorCode = Literal[
     "model-cannot-run",
     "model-load-failed",
     "model-parts-misfit",
+    "model-part-failed",
     "model-broken",
     "device-unknown",
     "device-lost",

@@ -59,6 +59,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The parts of {model} do not fit together: {detail}.",
         "Put back the part that was exchanged, or download the model again.",
     ),
+    "model-part-failed": (
+        "{model} cannot run: its {part} fails with what its files say, or with what the other parts give it.",
+        "Put back what was changed in it, or download the model again; the log tells more.",
+    ),
     "model-broken": ("{model} holds broken numbers: {detail}.", "No setting can cure that; download the file again."),
     "device-unknown": ("There is no device {device} here.", "Use {known}."),
     "device-lost": ("The device {device} stopped answering: {detail}.", "Everything finished is kept; try again."),
@@ -311,7 +315,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{path} holds only pickle files, which can run code when they are opened, so Halftone does not open them.",
         "Give the folder with the logs, or checkpoints saved as .safetensors.",
     ),
-    "no-rescale": ("No rescaling that a file can hold keeps {model} finite in FP16 and close to the original.", "Use the cure that the check offers instead."),
+    "no-rescale": (
+        "No rescaling that a file can hold keeps {model} finite in FP16 and close to the original.",
+        "Use the cure that the check offers instead.",
+    ),
     "train-config": ("{file} is no training: {problem}.", "Set it right, and try again."),
     "train-size": (
         "This model cannot be trained at size {size}, which is not a multiple of {step}.",

@@ -38,6 +38,7 @@ from halftone.engine.making.one_by_one import drawn_before, make_one_by_one, pic
 from halftone.engine.making.passes import Passes
 from halftone.engine.making.refining import Refining
 from halftone.engine.sampling.handover import Handover
+from halftone.engine.sampling.misfit import parts_named
 from halftone.health.kept import going_on, read_kept
 from halftone.health.passes import in_passes
 from halftone.health.precision import granted_precision
@@ -111,7 +112,7 @@ class DiffusersEngine:
             check_given(facts, image=request.image is not None, mask=request.masked, strength=request.start.strength is not None)
         device = find_device(request.device)
         job = Job(request, device, self._self_tests.of(device), emit, control, drawn, self._models.others_leave)
-        with quiet_libraries():
+        with quiet_libraries(), parts_named(lambda: self._models.all):
             if only_decode:
                 maker = decoded_by(read_kept(Path(request.resume_latents or "")), facts)
                 loaded = self._equipped(self._ready(maker, device, emit), request, only_decode=True)
@@ -150,7 +151,7 @@ class DiffusersEngine:
         check_extras_fit(command.inputs.extras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        with quiet_libraries():
+        with quiet_libraries(), parts_named(lambda: self._models.all):
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
             put_vae(loaded, command.inputs.vae)
             put_transformer(loaded, command.inputs.transformer)
@@ -167,7 +168,7 @@ class DiffusersEngine:
         check_lora_fit(command.loras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        with quiet_libraries():
+        with quiet_libraries(), parts_named(lambda: self._models.all):
             put_fp8(loaded, wanted=False)
             put_vae(loaded, None)  # the copy is of the model itself
             put_transformer(loaded, None)

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,15 +32,21 @@ _PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 """Parts without weights, by the end of their name: one of these sets of files must be there."""
 
 _DTYPES: Final[dict[str, str]] = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+_SAFE: Final = ".safetensors"
+_DIFFUSERS: Final = "diffusion_pytorch_model"
+_TRANSFORMERS: Final = "model"
 _PICKLES: Final = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One component: its weight files, with their headers, in the order they are read."""
+    """One component: its weight files, with their headers, in the order they are read. variant: "fp16" where they are those of
+    model.fp16.safetensors, "" for the plain ones.
+    """
 
     name: str
     config: dict[str, object]
     files: tuple[tuple[Path, Header], ...]
+    variant: str = ""
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -78,18 +85,20 @@ def read_part(root: Path, name: str) -> Part:
         raise _missing(root, f"folder {name}")
     for kind, choices in _PLAIN_PARTS.items():
         if name.rstrip("0123456789_").endswith(kind):
-            return _plain_part(root, name, choices)
+            return _plain_part(root, name, kind, choices)
     config = folder / "config.json"
     if not os.path.isfile(config):
         raise _missing(root, f"{name}/config.json")
-    return Part(name, read_json(config), tuple(_weights(root, name)))
+    content = read_json(config)
+    variant, files = _weights(root, name, content)
+    return Part(name, content, tuple(files), variant)
 
 
-def _plain_part(root: Path, name: str, choices: tuple[tuple[str, ...], ...]) -> Part:
+def _plain_part(root: Path, name: str, kind: str, choices: tuple[tuple[str, ...], ...]) -> Part:
     folder = root / name
     if not any(all(os.path.isfile(folder / file) for file in files) for files in choices) and not _reads_bytes(folder):
         raise _missing(root, f"{name}/{choices[0][0]}")
-    config = folder / f"{name.rstrip('0123456789_')}_config.json"
+    config = folder / f"{kind}_config.json"
     return Part(name, read_json(config) if os.path.isfile(config) else {}, ())
 
 
@@ -99,34 +108,46 @@ def _reads_bytes(folder: Path) -> bool:
     return os.path.isfile(config) and read_json(config).get("tokenizer_class") == "ByT5Tokenizer"
 
 
-def _weights(root: Path, name: str) -> list[tuple[Path, Header]]:
-    """Weight files of a component: the plain ones before a variant such as fp16, a sharded set by its index."""
+def _weights(root: Path, name: str, config: Mapping[str, object]) -> tuple[str, list[tuple[Path, Header]]]:
+    """(variant, weight files) of a component, by the names that its library reads: the plain ones before a variant such as fp16,
+    a divided set by its index. Others beside them are never opened.
+    """
     folder = root / name
     files = sorted(file.name for file in files_in(folder))
-    ranked = sorted((variant, file.endswith(".safetensors"), file) for file in files if (variant := _variant(file)) is not None)
+    stem = _stem(config, files)
+    found = ((file, variant) for file in files if (variant := _variant(file, stem)) is not None)
+    # diffusers prefers an index to a whole file, transformers the file
+    ranked = sorted((variant, file.endswith(_SAFE) is (stem == _DIFFUSERS), file) for file, variant in found)
     if ranked:
-        _, is_file, file = ranked[0]
-        return [(folder / file, read_header(folder / file))] if is_file else _shards(root, name, file)
+        variant, _, file = ranked[0]
+        return variant, [(folder / file, read_header(folder / file))] if file.endswith(_SAFE) else _shards(root, name, file)
     pickles = [file for file in files if file.endswith(_PICKLES)]
     if pickles:
         raise HalftoneError("model-pickle", path=str(folder / pickles[0]))
     raise _missing(root, f"weights of {name} (a .safetensors file)")
 
 
-def _variant(file: str) -> str | None:
+def _stem(config: Mapping[str, object], files: Iterable[str]) -> str:
+    """How the library of a part's class names its weights."""
+    if "_class_name" in config or "_diffusers_version" in config:
+        return _DIFFUSERS
+    told = "model_type" in config or "architectures" in config
+    return _DIFFUSERS if not told and any(_variant(file, _DIFFUSERS) is not None for file in files) else _TRANSFORMERS
+
+
+def _variant(file: str, stem: str) -> str | None:
     """ "" for model.safetensors and its index, "fp16" for model.fp16.safetensors, None for shards and other files."""
-    _, found, rest = file.partition(".safetensors.index.")
-    if found:
-        return rest.removesuffix("json").removesuffix(".")
-    if not file.endswith(".safetensors") or "-of-" in file:
+    if file.startswith(f"{stem}{_SAFE}.index.") and file.endswith(".json"):
+        return file.removeprefix(f"{stem}{_SAFE}.index").removesuffix(".json").removeprefix(".")
+    if not file.startswith(f"{stem}.") or not file.endswith(_SAFE) or "-of-" in file:
         return None
-    return file.removesuffix(".safetensors").partition(".")[2]
+    return file.removeprefix(stem).removesuffix(_SAFE).removeprefix(".")
 
 
 def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
     """Every shard must be there and hold the tensors that the index promises."""
     weight_map = read_json(root / name / index).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
+    if not isinstance(weight_map, dict) or not weight_map or not all(isinstance(file, str) for file in weight_map.values()):
         raise HalftoneError("model-bad-header", path=str(root / name / index), detail="it has no weight_map")
     promised: dict[str, set[str]] = {}
     for tensor, file in weight_map.items():
@@ -136,6 +157,8 @@ def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
         path = root / name / file
         if path.parent != root / name or not os.path.isfile(path):
             raise _missing(root, f"{name}/{file}")
+        if path.suffix != _SAFE:
+            raise HalftoneError("model-pickle", path=str(path))
         header = read_header(path)
         if lost := tensors - {tensor.name for tensor in header.tensors}:
             raise _missing(root, f"tensor {min(lost)} in {name}/{file}")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, NoReturn, TypeVar
+from typing import Annotated, Any, BinaryIO, Final, NoReturn, cast
 
 import msgspec
 
@@ -55,7 +55,6 @@ ITEM_BITS: Final[dict[str, int]] = {
 _SHOWN: Final = 80
 """Characters of a name that an error shows."""
 
-_Kind = TypeVar("_Kind")
 _Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -134,11 +133,11 @@ def _parsed(path: Path, text: str, base: int) -> tuple[list[TensorInfo], dict[st
             raise _bad(path, f"the name {_quoted(name)} stands in it twice")
         seen.add(name)
         if name == "__metadata__":
-            metadata = _converted(path, name, value, dict[str, str])
+            metadata = _metadata(path, name, value)
         elif len(tensors) == MAX_TENSORS:
             raise _bad(path, f"it names more than the {MAX_TENSORS} tensors that Halftone reads")
         else:
-            tensors.append(_tensor(path, name, _converted(path, name, value, _Entry), base))
+            tensors.append(_tensor(path, name, _entry(path, name, value), base))
     tensors.sort(key=lambda tensor: (tensor.start, tensor.end))
     _refuse_gaps(path, tensors, base)
     return tensors, metadata
@@ -165,13 +164,15 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
             separator = _after(_NEXT, text, end)
             end, more = separator.end(), separator[1] == ","
         if text[end:].strip(" \t\r\n"):
-            raise ValueError(f"extra text at {end}")
+            raise _bad(path, "it is not valid JSON (extra text after its end)")
     except _TwinError as error:
         raise _bad(path, f"the name {_quoted(str(error))} stands in it twice") from error
+    except _ConstantError as error:
+        raise _bad(path, f"it is not valid JSON ({error} is no JSON number)") from error
     except RecursionError as error:
         raise _bad(path, "it is nested too deeply") from error
     except ValueError as error:
-        raise _bad(path, f"it is not valid JSON ({_short(error)})") from error
+        raise _bad(path, "it is not valid JSON") from error
 
 
 def _after(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
@@ -192,19 +193,47 @@ def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+class _ConstantError(Exception):
+    """NaN and the infinities, which Python's reader knows and JSON does not."""
+
+
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise _ConstantError(name)
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_twins, parse_constant=_no_constant)
 
 
-def _converted(path: Path, name: str, value: object, kind: type[_Kind]) -> _Kind:
+def _metadata(path: Path, name: str, value: object) -> dict[str, str]:
+    try:
+        return msgspec.convert(value, dict[str, str])
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise _bad(path, f"the entry {name} is wrong (it holds more than pairs of text)") from error
+
+
+def _entry(path: Path, name: str, value: object) -> _Entry:
+    """What a tensor's entry says. Raises model-bad-header that names the field that is wrong."""
     try:
         name.encode()
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, _Entry)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _bad(path, f"the entry {_quoted(name)} is wrong ({_short(error)})") from error
+        raise _bad(path, f"the entry {_quoted(name)} is wrong ({_wrong_field(value)})") from error
+
+
+_FIELDS: Final[dict[str, Any]] = {"dtype": str, "shape": list[_Size], "data_offsets": tuple[_Size, _Size]}
+
+
+def _wrong_field(value: object) -> str:
+    """The first field of an entry that is not as it has to be, as words in brackets."""
+    if not isinstance(value, dict):
+        return "it describes no tensor"
+    given = cast("dict[str, object]", value)
+    for field, kind in _FIELDS.items():
+        try:
+            msgspec.convert(given.get(field), kind)
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            return f"its {field} is wrong" if field in given else f"it has no {field}"
+    return "it has an unknown field" if given.keys() - _FIELDS.keys() else "its name is no text"
 
 
 def _tensor(path: Path, name: str, entry: _Entry, base: int) -> TensorInfo:
@@ -293,7 +322,3 @@ def _bad(path: Path, detail: str) -> HalftoneError:
 def _quoted(name: str) -> str:
     """A name from an untrusted file, harmless and short."""
     return echo(name, _SHOWN)
-
-
-def _short(error: BaseException) -> str:
-    return _quoted(str(error).partition("\n")[0]) or type(error).__name__

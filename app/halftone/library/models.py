@@ -21,6 +21,7 @@ from halftone.library.gguf_header import read_any
 from halftone.library.header import Header
 from halftone.library.homes import home
 from halftone.library.kinds.layouts import ORIGINAL
+from halftone.library.part_configs import SHORTEST, config_fault
 from halftone.library.recognise import Recognised, recognise
 from halftone.library.recognise_folder import of_folder
 from halftone.library.resolution_bins import bin_edge
@@ -202,7 +203,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
-        why=only_a_stage(pipeline) or misfit(parts),
+        why=only_a_stage(pipeline) or misfit(parts) or next(filter(None, map(config_fault, parts.values())), ""),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
     headers = (header for part in parts.values() for _, header in part.files)
@@ -252,10 +253,15 @@ def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:
-    """What the tokenizer says, unless it says "no limit" by a huge number or the family pads to a length of its own."""
-    part = parts.get("tokenizer")
+    """What the tokenizer says and the text encoder has places for, unless the tokenizer says "no limit" by a huge number or the
+    family pads to a length of its own.
+    """
+    part, encoder = parts.get("tokenizer"), parts.get("text_encoder")
     length = part.config.get("model_max_length") if part else None
-    return length if isinstance(length, int) and 0 < length < 4096 and family.tokens == 77 else family.tokens
+    places = encoder.config.get("max_position_embeddings") if encoder else None
+    if not isinstance(length, int) or not SHORTEST <= length < 4096 or family.tokens != 77:
+        return family.tokens
+    return min(length, places) if isinstance(places, int) and places >= SHORTEST else length
 
 
 def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:

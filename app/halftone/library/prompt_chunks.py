@@ -26,8 +26,10 @@ def split_prompt(
     inner: Container[int] = (),
 ) -> tuple[Chunk, ...]:
     """One chunk at least. encode: text -> tokens without marks; comma: its token; room: tokens of a chunk; inner: tokens before
-    which nothing is cut, of which no more follow each other than there is room.
+    which nothing is cut, of which no more follow each other than there is room. Raises ValueError for chunks without a token.
     """
+    if room < 1:  # nothing would ever be taken off the front
+        raise ValueError(f"a chunk of {room} tokens")
     chunks: list[Chunk] = []
     for section in sections:
         tokens = [(token, part.weight) for part in section for token in encode(part.text)]

@@ -14,6 +14,7 @@ from transformers import CLIPImageProcessorPil, CLIPVisionModelWithProjection, S
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import IpAdapter
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.folder_parts import load_network
 from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told_loading
 from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
@@ -104,7 +105,7 @@ def read_encoder(loaded: Loaded, folder: Path) -> nn.Module:
     dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
     with told_loading(loaded.facts, folder):
         kind = SiglipVisionModel if _is_siglip(read_json(folder / "config.json")) else CLIPVisionModelWithProjection
-        return kind.from_pretrained(folder, dtype=dtype, local_files_only=True)
+        return load_network(folder.parent, folder.name, kind, dtype)
 
 
 def _is_siglip(config: Mapping[str, Any]) -> bool:

@@ -52,6 +52,8 @@ _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_sca
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
 _BY_TWO_CALLS: Final = "true_cfg_scale"
 """Of a pipeline that is guided only where it is given a negative prompt too."""
+_OF_PARTS: Final = ("_get_add_time_ids",)
+"""Where pipelines compare what their parts' configurations say."""
 _OURS: Final = {
     "generator",
     "output_type",
@@ -301,10 +303,13 @@ def _pipeline_line(error: Exception) -> str:
 
 
 def _of_pipeline(error: Exception) -> bool:
-    """Whether a pipeline raised it, or what reads its pictures, having looked at its inputs."""
+    """Whether a pipeline raised it, or what reads its pictures, having looked at its inputs. What it finds in its own parts'
+    configurations is no input.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     last = Path(frames[-1].filename) if frames else Path()
-    return "diffusers" in last.parts and ("pipelines" in last.parts or last.stem == "image_processor")
+    looks = bool(frames) and frames[-1].name not in _OF_PARTS
+    return looks and "diffusers" in last.parts and ("pipelines" in last.parts or last.stem == "image_processor")
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:

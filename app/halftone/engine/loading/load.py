@@ -22,13 +22,16 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control, Extras, IpAdapter, Lora
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.compiling import Backend
+from halftone.engine.loading.folder_parts import load_folder, load_network
+from halftone.engine.loading.reading_lengths import settle_lengths
 from halftone.engine.loading.single_file import component_from_file, load_single
-from halftone.engine.loading.stand_ins import put_guidance, put_stand_ins
+from halftone.engine.loading.stand_ins import put_guidance
 from halftone.engine.patches.embeddings import PromptCache
 from halftone.engine.patches.image_prompts import attach, read_halves, scale_adapters
 from halftone.engine.patches.inversions import Learned, add_words, told_components
 from halftone.engine.patches.lora import Adapter, add_adapters, changed_components
 from halftone.engine.weights.fp8 import round_weights
+from halftone.engine.weights.mapped import UnfitFile
 from halftone.engine.weights.offload import Places, stand
 from halftone.engine.weights.parts import components, parameter_count, role
 from halftone.engine.weights.precision import ComponentState
@@ -146,6 +149,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     places = Places(device, apart=device.type != "cpu")
     scheduler = getattr(pipe, "scheduler", None)
     loaded = Loaded(facts=facts, device=device, pipe=pipe, stored=stored, places=places, native_scheduler=scheduler)
+    settle_lengths(pipe, facts.prompt_tokens)
     _let_clip_skip(pipe)
     put_guidance(pipe)
     for name, module in loaded.modules.items():
@@ -205,17 +209,7 @@ def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     transformers.logging.set_verbosity_error()
     diffusers.utils.logging.set_verbosity_error()
     with told_loading(facts, Path(facts.path)):
-        return load_single(facts, stored) if Path(facts.path).is_file() else _from_folder(Path(facts.path), stored)
-
-
-def _from_folder(folder: Path, stored: dict[str, torch.dtype]) -> Any:
-    import diffusers
-
-    options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if _has_checker(folder) else {}
-    put_stand_ins(folder)
-    return diffusers.DiffusionPipeline.from_pretrained(
-        folder, dtype={**stored, "default": torch.float32}, local_files_only=True, low_cpu_mem_usage=True, **options
-    )
+        return load_single(facts, stored) if Path(facts.path).is_file() else load_folder(Path(facts.path), stored)
 
 
 @contextmanager
@@ -228,16 +222,15 @@ def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
         raise_if_too_large(error, facts, torch.device("cpu"))
         log.exception("loading %s failed", path)
-        detail = str(error).strip().splitlines()
-        raise HalftoneError(
-            "model-load-failed", path=str(path), detail=(detail[0] if detail else type(error).__name__).rstrip(".")
-        ) from error
+        raise HalftoneError("model-load-failed", first_line(error), path=str(path), detail=_reason(error)) from error
 
 
-def _has_checker(folder: Path) -> bool:
-    import json
-
-    return "safety_checker" in cast("dict[str, Any]", json.loads((folder / "model_index.json").read_text(encoding="utf-8")))
+def _reason(error: BaseException) -> str:
+    """As the end of a sentence: what was found here, or what the system says. What a library says is for the log."""
+    if isinstance(error, UnfitFile):
+        return str(error)
+    told = error.strerror if isinstance(error, OSError) else None
+    return told or "its files are not as the libraries that read them need them"
 
 
 def _leave_upcast_to_the_plan(vae: Any) -> None:
@@ -351,5 +344,4 @@ def component_from(loaded: Loaded, name: str, path: Path) -> nn.Module:
             dtype = narrowest(kinds_by_component(loaded.facts.family, read_header(path))[name])
             return component_from_file(path, loaded.facts.family, name, kind, dtype)
     with told_loading(loaded.facts, path / name):
-        dtype = stored_dtypes(path).get(name, torch.float32)
-        return cast("nn.Module", kind.from_pretrained(path / name, dtype=dtype, local_files_only=True))
+        return load_network(path, name, kind, stored_dtypes(path).get(name, torch.float32))

@@ -168,7 +168,7 @@ class Flight:
         self._last = time.perf_counter()
         accepts = inspect.signature(pipe.__call__).parameters
         given = {**inputs, "generator": generator} if "generator" in accepts and generator is not None else inputs
-        with parts_fit(self.loaded.facts.name), all_replaced(self._wrappers()), self._seeded(generator):
+        with parts_fit(self.loaded), all_replaced(self._wrappers()), self._seeded(generator):
             return pipe(**self._reading.begin(given))
 
     @contextmanager

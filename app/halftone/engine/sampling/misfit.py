@@ -1,22 +1,78 @@
-"""Parts of a model that cannot work together, told where they meet."""
+"""Parts of a model that cannot work, or not together: named where a library fails inside them."""
 
-from collections.abc import Generator
+import logging
+import traceback
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Final
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
 
-from halftone.contract.errors import HalftoneError
-from halftone.health.faults import first_line
+from torch import nn
+
+import halftone
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.engine.loading.load import Loaded
+from halftone.health.faults import first_line, is_device_lost, is_out_of_memory
+
+log = logging.getLogger(__name__)
 
 _SIGNS: Final = ("shapes cannot be multiplied", "channels, but got")
 """What torch says where one part gives another width than the next one takes; no size of a picture leads to these."""
+_OURS: Final = Path(halftone.__file__).parent
 
 
 @contextmanager
-def parts_fit(model: str) -> Generator[None]:
-    """Raise model-parts-misfit where what runs inside finds that they do not. model: its name."""
+def parts_fit(loaded: Loaded) -> Generator[None]:
+    """Raise model-parts-misfit where what runs inside finds that they do not."""
     try:
         yield
     except RuntimeError as error:
         if any(sign in str(error) for sign in _SIGNS):
-            raise HalftoneError("model-parts-misfit", model=model, detail=first_line(error)) from error
+            part = failing_part(loaded.pipe, error) or "part"
+            detail = f"its {part} takes numbers of another size than it is given"
+            raise HalftoneError("model-parts-misfit", first_line(error), model=loaded.facts.name, detail=detail) from error
         raise
+
+
+@contextmanager
+def parts_named(models: Callable[[], Iterable[Loaded]]) -> Generator[None]:
+    """Raise model-part-failed where a library fails inside a part of one of the models, and nothing else could be told.
+
+    What fails in Halftone's own code stays a fault of Halftone.
+    """
+    try:
+        yield
+    except (HalftoneError, JobCancelled):
+        raise
+    except Exception as error:
+        if is_out_of_memory(error) or is_device_lost(error):
+            raise
+        found = ((one, failing_part(one.pipe, error)) for one in models())
+        loaded, part = next(((one, part) for one, part in found if part is not None), (None, None))
+        if loaded is None or part is None:
+            raise
+        log.exception("running %s failed in its %s", loaded.facts.path, part)
+        trace = "".join(traceback.format_exception(error))
+        raise HalftoneError("model-part-failed", trace, model=loaded.facts.name, part=part) from error
+
+
+def failing_part(pipe: Any, error: BaseException) -> str | None:
+    """The part of the pipeline in which a library raised the error; None where it was Halftone, or no part was at work."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not frames or _OURS in Path(frames[-1].f_code.co_filename).parents:
+        return None
+    return next((part for frame in reversed(frames) if (part := _part(pipe, frame)) is not None), None)
+
+
+def _part(pipe: Any, frame: FrameType) -> str | None:
+    """Whose method runs in this frame."""
+    owner = frame.f_locals.get("self")
+    if owner is None:
+        return None
+    if isinstance(owner, nn.Module) and "ControlNet" in type(owner).__name__ and hasattr(owner, "config"):
+        return "ControlNet"
+    known = {**pipe.components, "pipeline": pipe}
+    return next(
+        (name for name, part in known.items() if part is owner or (name == "pipeline" and type(part) is type(owner))), None
+    )

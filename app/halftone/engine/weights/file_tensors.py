@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import torch
 from torch import nn
 
-from halftone.engine.weights.mapped import empty, fits
+from halftone.engine.weights.mapped import UnfitFile, empty, fits
 from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
 from halftone.library.denoisers import is_scale, stays_packed
 from halftone.library.gguf_header import PACKED
@@ -44,7 +44,7 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
     scale = next((scales[key] for key in (f"{owner}.scale_weight", f"{owner}.weight_scale") if key in scales), None)
     rows = shape[0] if len(shape) > 1 else 1
     if scale is not None and scale.numel() not in (1, rows):
-        raise ValueError(f"the factors of its 8-bit tensor {name} are neither one for all numbers nor one for each row")
+        raise UnfitFile(f"the factors of its 8-bit tensor {name} are neither one for all numbers nor one for each row")
     packed = Packed.of(data.reshape(rows, -1), tensor.dtype, None if scale is None else scale.reshape(-1, 1))
     return packed if stays_packed(name, tensor) else packed.unpacked().reshape(shape)
 
@@ -60,7 +60,7 @@ def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
 def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Header, places: Mapping[str, Place]) -> nn.Module:
     """A component of a whole model in one file, packed where its file is; mapped, not yet read.
 
-    kind: a model class of diffusers or transformers; places: parameter -> where it lies. Raises ValueError where the file lacks a
+    kind: a model class of diffusers or transformers; places: parameter -> where it lies. Raises UnfitFile where the file lacks a
     parameter or has it in another shape.
     """
     made = empty(kind, config)
@@ -76,7 +76,7 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
             value = value[slice(*place.rows)] if place.rows else value
             found[name] = torch.cat(value.chunk(2)[::-1]) if place.swapped else value
     if (why := misfit(made, found)) is not None:
-        raise ValueError(why)
+        raise UnfitFile(why)
     fill(made, found)
     if hasattr(made, "get_input_embeddings"):  # T5 has its table of words in two places
         cast("Any", made).set_input_embeddings(cast("Any", made).get_input_embeddings())

@@ -13,11 +13,15 @@ from torch import nn
 from halftone.library.single import Place
 
 
+class UnfitFile(ValueError):  # noqa: N818 - a fact of the file
+    """A file does not hold what a network needs; the message is the end of a sentence."""
+
+
 def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mapping[str, Place], dtype: torch.dtype) -> nn.Module:
     """kind: a model class of diffusers or transformers; file: open, of safetensors; places: parameter -> where it lies. Its
     numbers are read when they are needed; those of another type than dtype are converted now.
 
-    Raises ValueError where the file lacks a parameter or has it in another shape.
+    Raises UnfitFile where the file lacks a parameter or has it in another shape.
     """
     module = empty(kind, config)
     for prefix, child in module.named_modules():
@@ -25,7 +29,7 @@ def mapped_component(kind: Any, config: dict[str, Any], file: Any, places: Mappi
             full = f"{prefix}.{name}" if prefix else name
             place = places.get(full) or places.get(full.removeprefix("text_model."))  # some text encoders are wrapped
             if place is None:
-                raise ValueError(f"the file lacks {full}")
+                raise UnfitFile(f"the file lacks {full}")
             value = _shaped(_tensor(file, place), blank.shape, place.tensor).to(dtype)
             child.register_parameter(name, nn.Parameter(value, requires_grad=False))
     return module.eval()
@@ -49,7 +53,7 @@ def _tensor(file: Any, place: Place) -> torch.Tensor:
 
 def _shaped(tensor: torch.Tensor, shape: torch.Size, name: str) -> torch.Tensor:
     if not fits(tensor.shape, shape):
-        raise ValueError(f"{name} has the shape {tuple(tensor.shape)} where {tuple(shape)} is needed")
+        raise UnfitFile(f"{name} has the shape {tuple(tensor.shape)} where {tuple(shape)} is needed")
     return tensor if tensor.shape == shape else tensor.reshape(shape)
 
 

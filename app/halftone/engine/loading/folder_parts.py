@@ -1,0 +1,283 @@
+"""The parts of a model's folder, each loaded by itself: the files are named exactly, and its configuration is compared with the
+headers of its weights before it is built with memory.
+"""
+
+import inspect
+import logging
+from collections.abc import Container, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from torch import nn
+
+from halftone.contract.errors import HalftoneError
+from halftone.engine.loading.stand_ins import put_stand_ins
+from halftone.health.faults import is_out_of_memory
+from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
+from halftone.library.header import TensorInfo
+from halftone.library.part_configs import shown
+from halftone.settings.disk import no_right
+
+log = logging.getLogger(__name__)
+
+_SPARE: Final = 64
+"""Parameters that a network may have beyond the tensors of its files before it is built no further."""
+_MOST: Final = 20_000
+"""Parameters of the largest network that is built only to find out whether it can be."""
+_CONFIGS: Final = {"scheduler": "scheduler_config.json", "tokenizer": "tokenizer_config.json"}
+_PARTS: Final = {
+    "diffusers": ("ModelMixin", "SchedulerMixin", "BaseGuidance"),
+    "transformers": ("PreTrainedModel", "FeatureExtractionMixin", "ImageProcessingMixin"),
+}
+"""Library -> what parts of a pipeline descend from, beside tokenizers and processors."""
+_PREFIXES: Final = ("", "text_model.", "model.")
+"""What names in files have before those of the network, or the other way round, by the version of the library that wrote them."""
+
+
+def load_folder(folder: Path, stored: Mapping[str, torch.dtype]) -> Any:
+    """The pipeline of a folder, each network in its stored dtype; no safety checker. Raises HalftoneError model-cannot-run,
+    model-incomplete, model-load-failed, and what the library raises where it cannot join the parts.
+    """
+    import diffusers
+
+    index = read_json(folder / INDEX)
+    named = {name: cast("list[str]", index[name]) for name in component_names(index)}
+    _check_pipeline(folder, str(index.get("_class_name")), named)
+    put_stand_ins(folder)
+    parts = {name: load_part(folder, name, *kind, stored.get(name, torch.float32)) for name, kind in named.items()}
+    options: dict[str, Any] = {"safety_checker": None, "requires_safety_checker": False} if "safety_checker" in index else {}
+    return diffusers.DiffusionPipeline.from_pretrained(folder, local_files_only=True, **parts, **options)
+
+
+def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
+    """Raise HalftoneError where the index names no pipeline, or not all parts that it needs."""
+    import diffusers
+
+    own = getattr(diffusers, kind, None) if kind.isidentifier() else None
+    if not inspect.isclass(own) or not issubclass(own, diffusers.DiffusionPipeline):
+        detail = f"its {INDEX} names the pipeline {shown(kind)}, which is not there"
+        raise HalftoneError("model-load-failed", path=str(folder), detail=detail)
+    wanted, _ = own._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
+    optional = {"safety_checker", *own._optional_components}  # noqa: SLF001
+    if missing := sorted(name for name in wanted if name not in named and name not in optional):
+        raise HalftoneError("model-incomplete", path=str(folder), missing=", ".join(missing))
+
+
+def load_part(root: Path, name: str, library: str, kind: str, dtype: torch.dtype) -> Any:
+    """One part of the folder as `kind` of `library`; a network in `dtype`, mapped from its files.
+
+    Raises HalftoneError model-cannot-run where the class is not known, or the configuration and the weights disagree, and what
+    `read_part` raises.
+    """
+    own = part_class(root, name, library, kind)
+    if not issubclass(own, nn.Module):
+        with _as_described(root, name, kind):
+            return own.from_pretrained(root / name, local_files_only=True)
+    return load_network(root, name, own, dtype)
+
+
+def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Module:
+    """A network of the folder as the class `own`, on the CPU. Raises as `load_part`."""
+    part = read_part(root, name)
+    if not part.files:
+        raise cannot_run(root, f"{name} holds no weights")
+    with _as_described(root, name, own.__name__, part, own):
+        compare(root, part, own)
+        made, info = own.from_pretrained(
+            root / name,
+            dtype=dtype,
+            variant=part.variant or None,
+            use_safetensors=True,
+            low_cpu_mem_usage=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    missing = sorted(cast("Iterable[str]", info["missing_keys"]))
+    if missing:
+        raise cannot_run(root, f"its weights have no tensor {missing[0]}, which {name}/config.json asks for")
+    return made
+
+
+def cannot_run(root: Path, why: str, details: str = "") -> HalftoneError:
+    """An error; it is not raised. why: as the end of a sentence."""
+    return HalftoneError("model-cannot-run", details, path=str(root), detail=why)
+
+
+@contextmanager
+def _as_described(root: Path, name: str, kind: str, part: Part | None = None, own: Any = None) -> Generator[None]:
+    """Whatever a library raises over a part's files becomes a sentence that names the part, and where it can the value."""
+    try:
+        yield
+    except HalftoneError:
+        raise
+    except PermissionError as error:
+        raise no_right(error, root / name) from error
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        log.exception("loading %s failed", root / name)
+        culprit = None if part is None else _culprit(own, part.config)
+        file = _CONFIGS.get(name.rstrip("0123456789_"), "config.json")
+        if culprit is not None:
+            value = shown(part.config[culprit]) if part is not None else ""
+            why = f"{name}/{file} says {shown(culprit)} {value}, with which {kind} cannot be built"
+        else:
+            why = f"the files of its {name} cannot be read as {kind}"
+        raise cannot_run(root, why, f"{type(error).__name__}: {error}") from error
+
+
+def _culprit(own: Any, config: Mapping[str, Any]) -> str | None:
+    """The value of the configuration without which it can be built; None where all can stay, or no single one is to blame."""
+    if _can_be_built(own, config):
+        return None
+    return next(
+        (name for name in config if _can_be_built(own, {key: value for key, value in config.items() if key != name})), None
+    )
+
+
+def _can_be_built(own: Any, config: Mapping[str, Any]) -> bool:
+    try:
+        with torch.device("meta"), _no_more_than(_MOST):
+            built(own, config)
+    except Exception:  # noqa: BLE001 - whatever the library raises
+        return False
+    return True
+
+
+def part_class(root: Path, name: str, library: str, kind: str) -> Any:
+    """The class that the folder's index names, of the libraries that hold parts of pipelines. Nothing else is imported."""
+    import diffusers
+    from diffusers.pipelines.pipeline_loading_utils import simple_get_class_obj
+
+    absent = cannot_run(root, f"its {name} is named as {shown(kind)} of {shown(library)}, which is not there")
+    if library not in _PARTS and not hasattr(diffusers.pipelines, library):
+        raise absent
+    try:
+        own = simple_get_class_obj(library, kind)
+    except (ValueError, AttributeError, ImportError, RuntimeError) as error:
+        raise absent from error
+    if not inspect.isclass(own) or not issubclass(own, _bases(name)):
+        raise cannot_run(root, f"its {name} is named as {shown(kind)} of {shown(library)}, which is no such part of a model")
+    return own
+
+
+def _bases(name: str) -> tuple[type, ...]:
+    """What a part of this name can be."""
+    import diffusers
+    import transformers
+
+    words = (transformers.PreTrainedTokenizerBase, transformers.ProcessorMixin)
+    if name.rstrip("0123456789_").endswith("tokenizer"):
+        return words
+    if name.rstrip("0123456789_").endswith("scheduler"):
+        return (diffusers.SchedulerMixin,)
+    libraries: dict[str, Any] = {"diffusers": diffusers, "transformers": transformers}
+    return tuple(getattr(libraries[library], kind) for library, kinds in _PARTS.items() for kind in kinds) + words
+
+
+def compare(root: Path, part: Part, own: Any) -> None:
+    """Raise model-cannot-run where the network that the configuration describes has other tensors than its files.
+
+    It is built without memory, and no further than its files have tensors.
+    """
+    held = {tensor.name: tensor for _, header in part.files for tensor in header.tensors}
+    try:
+        with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE):
+            made = built(own, part.config)
+    except _TooManyError as error:
+        raise cannot_run(root, f"{part.name}/config.json asks for more layers than its weights have") from error
+    if (why := _difference(made, held, part.name)) is not None:
+        raise cannot_run(root, why)
+
+
+def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
+    """The network of a configuration, of diffusers or transformers. Raises what the libraries raise."""
+    from transformers.initialization import no_init_weights
+
+    with no_init_weights():
+        return own.from_config(dict(config)) if hasattr(own, "load_config") else own(own.config_class.from_dict(dict(config)))
+
+
+def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> str | None:
+    """What the configuration and the weights do not have alike, as the end of a sentence."""
+    wanted = {name: tuple(value.shape) for name, value in made.state_dict().items()}
+    for name, tensor in held.items():
+        ours = _own_name(name, wanted)
+        if ours is not None and wanted[ours] != tensor.shape and not _same_numbers(wanted[ours], tensor.shape):
+            asked, found = _times(wanted[ours]), _times(tensor.shape)
+            return f"{part}/config.json asks for a tensor {ours} of {asked}, and its weights have {found}"
+        if ours is None and (layers := _list_before(made, name)) is not None:
+            return f"its weights have the layer {layers}, which {part}/config.json does not ask for"
+    return None
+
+
+def _same_numbers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether a linear layer stands there as a convolution of one pixel, as in old files."""
+    return prod(one) == prod(other) and [edge for edge in one if edge != 1] == [edge for edge in other if edge != 1]
+
+
+def _own_name(name: str, wanted: Mapping[str, object]) -> str | None:
+    return next((ours for ours in _names(name) if ours in wanted), None)
+
+
+def _names(name: str) -> Iterable[str]:
+    for prefix in _PREFIXES:
+        yield name.removeprefix(prefix)
+        yield prefix + name
+
+
+def _list_before(made: nn.Module, name: str) -> str | None:
+    """ "encoder.layers.12" where a tensor of that layer is there, and the network's list of layers is shorter."""
+    for ours in _names(name):
+        words = ours.split(".")
+        for at, word in enumerate(words[1:], 1):
+            if not word.isdecimal() or len(word) > 9:
+                continue
+            start = ".".join(words[:at])
+            found = _submodule(made, start)
+            if isinstance(found, nn.ModuleList) and int(word) >= len(found):
+                return f"{start}.{word}"
+    return None
+
+
+def _submodule(made: nn.Module, name: str) -> nn.Module | None:
+    try:
+        return made.get_submodule(name)
+    except AttributeError:
+        return None
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(f"{edge:,}" for edge in shape) or "one number"
+
+
+class _TooManyError(Exception):
+    """A network has more parameters than its files could hold."""
+
+
+@contextmanager
+def _no_more_than(limit: int) -> Generator[None]:
+    """End a building inside that comes to more parameters, or to many more modules."""
+    from torch.nn.modules.module import register_module_module_registration_hook, register_module_parameter_registration_hook
+
+    counts = {"parameters": 0, "modules": 0}
+
+    def parameter(_module: nn.Module, _name: str, value: object) -> None:
+        counts["parameters"] += value is not None
+        if counts["parameters"] > limit:
+            raise _TooManyError
+
+    def module(_module: nn.Module, _name: str, _child: object) -> None:
+        counts["modules"] += 1
+        if counts["modules"] > 32 * limit:
+            raise _TooManyError
+
+    hooks = [register_module_parameter_registration_hook(parameter), register_module_module_registration_hook(module)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,142 @@
+"""Models whose files say what cannot be, or hold what must not be opened: refused in a sentence of its own, in little time."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.bench.bad_inputs.__main__ import cases_of
+from tests.bench.bad_inputs.case import Printed, answers, is_clear, quotes_library
+from tests.bench.bad_inputs.pickles import MARK, hostile
+from tests.helpers.engine_runs import check, generate
+
+from halftone.contract.errors import HalftoneError
+from halftone.engine.service import DiffusersEngine
+
+SAMPLES = {"configurations": 97, "folders": 89, "pickles": 53, "single_files": 23, "extras": 29, "gguf": 40, "headers": 40}
+"""Kind of the bench of bad inputs -> every how many cases one is taken."""
+
+
+@pytest.fixture
+def copy(models: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(models["sd15"], tmp_path / "case" / "copy"))
+
+
+def refused(engine: DiffusersEngine, model: Path) -> list[HalftoneError]:
+    """What a picture and a check of it say."""
+    errors: list[HalftoneError] = []
+    for run in (generate, check):
+        with pytest.raises(HalftoneError) as caught:
+            run(engine, model, family="sd15")
+        errors.append(caught.value)
+    return errors
+
+
+def with_values(file: Path, **values: object) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+# --- configurations --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [10_000_000, 3, 1, 0, -1])
+@pytest.mark.parametrize(("part", "field"), [("text_encoder", "num_hidden_layers"), ("unet", "layers_per_block")])
+def test_layers_that_the_weights_do_not_have(engine: DiffusersEngine, copy: Path, part: str, field: str, layers: int) -> None:
+    if part == "unet" and layers == 1:
+        return
+    with_values(copy / part / "config.json", **{field: layers})
+    for error in refused(engine, copy):
+        assert error.code == "model-cannot-run"
+        assert f"{part}/config.json" in str(error)
+
+
+def test_a_tensor_that_is_missing_is_not_made_up(engine: DiffusersEngine, copy: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = copy / "text_encoder" / "model.safetensors"
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.endswith("mlp.fc1.weight"))
+    save_file({key: value for key, value in tensors.items() if key != name}, file, {"format": "pt"})
+    for error in refused(engine, copy):
+        assert error.code == "model-cannot-run"
+        assert f"its weights have no tensor {name}, which text_encoder/config.json asks for" in str(error)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_a_tokenizer_that_reads_no_word_does_not_loop(engine: DiffusersEngine, copy: Path, length: int) -> None:
+    with_values(copy / "tokenizer" / "tokenizer_config.json", model_max_length=length)
+    for error in refused(engine, copy):
+        assert f"tokenizer/tokenizer_config.json says model_max_length {length}" in str(error)
+
+
+@pytest.mark.parametrize("length", [10**9, 10**30, None, 512])
+def test_a_tokenizer_without_a_limit_reads_what_the_text_encoder_can(
+    engine: DiffusersEngine, copy: Path, length: int | None
+) -> None:
+    with_values(copy / "tokenizer" / "tokenizer_config.json", model_max_length=length)
+    report, _ = generate(engine, copy, family="sd15", prompt="a red sun " * 30)
+    assert (report.images[0].state, report.images[0].finite) == ("clean", True)
+    assert engine.loaded is not None
+    assert engine.loaded.pipe.tokenizer.model_max_length == 77
+
+
+@pytest.mark.logs("running .* failed in its text_encoder")
+def test_parts_that_fit_by_their_shapes_and_fail_when_they_run(engine: DiffusersEngine, copy: Path) -> None:
+    with_values(copy / "text_encoder" / "config.json", eos_token_id=[-1, 2])
+    for error in refused(engine, copy):
+        assert (error.code, error.facts["part"]) == ("model-part-failed", "text_encoder")
+
+
+# --- what is not opened ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["text_encoder", "unet", "vae"])
+def test_weights_that_are_a_pickle_of_true_numbers(engine: DiffusersEngine, copy: Path, part: str) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    own = next((copy / part).glob("*.safetensors"))
+    stem = "pytorch_model" if part == "text_encoder" else "diffusion_pytorch_model"
+    torch.save(load_file(own), copy / part / f"{stem}.bin")
+    own.rename(own.with_name("other.safetensors"))
+    assert {error.code for error in refused(engine, copy)} == {"model-pickle"}
+
+
+def test_pickles_beside_sound_weights_are_left_alone(engine: DiffusersEngine, copy: Path) -> None:
+    mark = copy.parent / MARK
+    for part in ("text_encoder", "unet", "vae", "scheduler", "tokenizer"):
+        for name in ("pytorch_model.bin", "diffusion_pytorch_model.bin", "model.pt"):
+            hostile(copy / part / name, mark)
+    generate(engine, copy, family="sd15")
+    assert not mark.exists()
+
+
+# --- the bench -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")  # what the libraries say of odd files
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_a_sample_of_the_bench_of_bad_inputs(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = list(cases_of(kind, 0, every=SAMPLES[kind]))
+    assert len(found) >= 5
+    for index, case in enumerate(found):
+        (folder := tmp_path / str(index)).mkdir()
+        answer = answers(case, folder)
+        assert answer.verdict == "ok", f"{case.name}: {answer.verdict}: {answer.text}"
+
+
+JUDGED = (
+    ("The file x is empty. Download the file again.", ValueError("no"), False, True),
+    ("The model x could not be loaded: 'NoneType' object is not subscriptable.", ValueError("no"), True, True),
+    ("It cannot be read: weird words of a library.", ValueError("weird words of a library"), True, True),
+    ("It cannot be read: No space left on device.", OSError(28, "No space left on device"), False, True),
+    ("There is no model at (path).", ValueError("no"), False, False),
+    ("A sign of a terminal: \x1b[31m.", ValueError("no"), False, False),
+)
+
+
+@pytest.mark.parametrize(("said", "cause", "quotes", "clear"), JUDGED)
+def test_what_a_sentence_is_judged_by(said: str, cause: Exception, quotes: bool, clear: bool) -> None:
+    error = Printed("", said)
+    error.__cause__ = cause
+    assert (quotes_library(said, error), is_clear(said)) == (quotes, clear)
