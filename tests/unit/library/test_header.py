@@ -129,7 +129,11 @@ def test_bytes_that_belong_to_no_tensor() -> None:
         (b"PK\x03\x04\x14\0\0\0archive/data.pkl", "model-pickle", "pickle"),
         (b"\x80\x02}q\0(X\x05\0\0", "model-pickle", "pickle"),
         (b"\xff" * 64, "model-bad-header", "10^19 bytes"),
-        ((MAX_HEADER + 1).to_bytes(8, "little") + b"{", "model-bad-header", "32000001 bytes long, and Halftone reads headers of up to 32000000"),
+        (
+            (MAX_HEADER + 1).to_bytes(8, "little") + b"{",
+            "model-bad-header",
+            "32000001 bytes long, and Halftone reads headers of up to 32000000",
+        ),
     ],
 )
 def test_other_files_under_the_name_are_recognised(start: bytes, code: str, said: str) -> None:
