@@ -1,4 +1,4 @@
-"""A worker whose window goes, or that the system ends: what it finished is in the history, and what a training learnt is saved."""
+"""A worker that the system ends, or whose window goes: what it finished before is in the history."""
 
 import os
 import signal

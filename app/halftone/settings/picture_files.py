@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS: Final = 64_000_000
-"""Of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a ground, which
-takes twice as much, so half as many are read.
+"""Of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a ground,
+which takes twice as much, so half as many are read.
 """
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""

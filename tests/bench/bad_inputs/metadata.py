@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,21 +20,81 @@ from halftone.settings.store import Settings
 
 _RANDOM: Final = 90
 _PLAIN: Final = (
-    "a red sun, <lora:ink:0.8>\nNegative prompt: rain\nSteps: 20, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 7, Seed: 3, "
+    "a red sun, <lora:ink:0.8>\nNegative prompt: rain\n"
+    "Steps: 20, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 7, Seed: 3, "
     "Size: 512x768, Model hash: 31e35c80fc, Model: tiny, VAE: odd.safetensors, Clip skip: 2, Hires upscale: 2, "
     'Hires upscaler: Latent, Denoising strength: 0.5, Lora hashes: "ink: 1234567890ab", Version: v1.10.1'
 )
 _NAMES: Final = (
-    "Steps", "Sampler", "Schedule type", "CFG scale", "Seed", "Size", "Model", "Model hash", "VAE", "Clip skip", "Hires upscale",
-    "Hires upscaler", "Hires resize", "Hires steps", "Denoising strength", "Refiner", "Refiner switch at", "Variation seed",
-    "Variation seed strength", "Seed resize from", "Frames", "FPS", "Precision", "Version", "Transformer", "ControlNet 0",
-    "IP-Adapter 0", "TI hashes", "Styles", "Template", "Mask blur", "Distilled CFG Scale",
-)  # fmt: skip
+    "Steps",
+    "Sampler",
+    "Schedule type",
+    "CFG scale",
+    "Seed",
+    "Size",
+    "Model",
+    "Model hash",
+    "VAE",
+    "Clip skip",
+    "Hires upscale",
+    "Hires upscaler",
+    "Hires resize",
+    "Hires steps",
+    "Denoising strength",
+    "Refiner",
+    "Refiner switch at",
+    "Variation seed",
+    "Variation seed strength",
+    "Seed resize from",
+    "Frames",
+    "FPS",
+    "Precision",
+    "Version",
+    "Transformer",
+    "ControlNet 0",
+    "IP-Adapter 0",
+    "TI hashes",
+    "Styles",
+    "Template",
+    "Mask blur",
+    "Distilled CFG Scale",
+)
 _VALUES: Final = (
-    "0", "-1", "1e999", "nan", "inf", "1" * 5000, "²", "٣", "0x10", "1_000", " ", '"', '"\\ud800"', '"a, b: c"', "[", "{}", "None",
-    "512x", "x512", "1x1x1", "99999999x99999999", "-8x8", "\x1b[31mred", "\u202egnp", "\udcff", "a" * 30_000, "<lora:x:nan>",
-    "../../../etc/passwd", "~root", "C:\\CON", "%s%n", "{0.__class__}", "\0", "🌞" * 900,
-)  # fmt: skip
+    "0",
+    "-1",
+    "1e999",
+    "nan",
+    "inf",
+    "1" * 5000,
+    "²",
+    "٣",
+    "0x10",
+    "1_000",
+    " ",
+    '"',
+    '"\\ud800"',
+    '"a, b: c"',
+    "[",
+    "{}",
+    "None",
+    "512x",
+    "x512",
+    "1x1x1",
+    "99999999x99999999",
+    "-8x8",
+    "\x1b[31mred",
+    "\u202egnp",
+    "\udcff",
+    "a" * 30_000,
+    "<lora:x:nan>",
+    "../../../etc/passwd",
+    "~root",
+    "C:\\CON",
+    "%s%n",
+    "{0.__class__}",
+    "\0",
+    "🌞" * 900,
+)
 
 
 def cases(rng: random.Random) -> Iterator[Case]:
@@ -142,20 +202,52 @@ def _plain() -> dict[str, Any]:
 
 
 _ODD: Final[tuple[Any, ...]] = (
-    None, True, -1, 1e308, float("nan"), float("inf"), 10**400, "", "a" * 9000, [], {}, ["3", 0], ["9", 0], [["3"], 0], [{}, 0], ["none", 9],
-    [None], {"a": 1}, [[[[]]]], "\ud800", "\x1b[31m", 1.5, "20",
-)  # fmt: skip
+    None,
+    True,
+    -1,
+    1e308,
+    float("nan"),
+    float("inf"),
+    10**400,
+    "",
+    "a" * 9000,
+    [],
+    {},
+    ["3", 0],
+    ["9", 0],
+    [["3"], 0],
+    [{}, 0],
+    ["none", 9],
+    [None],
+    {"a": 1},
+    [[[[]]]],
+    "\ud800",
+    "\x1b[31m",
+    1.5,
+    "20",
+)
+
+
+def _one_input(graph: dict[str, Any], node: str, rng: random.Random) -> None:
+    inputs = graph[node]["inputs"]
+    inputs[rng.choice(sorted(inputs))] = rng.choice(_ODD)
+
+
+_GRAPH_CHANGES: Final[tuple[Callable[[dict[str, Any], str, random.Random], object], ...]] = (
+    _one_input,
+    lambda graph, node, rng: graph.update({node: rng.choice(_ODD)}),
+    lambda graph, node, rng: graph[node].update(class_type=rng.choice(_ODD)),
+    lambda graph, node, rng: graph[node].update(inputs=rng.choice(_ODD)),
+    lambda graph, node, _rng: graph.pop(node),
+    lambda graph, node, _rng: graph[node]["inputs"].clear(),
+)
 
 
 def _graphs(rng: random.Random) -> Iterator[tuple[str, str]]:
     for index in range(60):
         graph = _plain()
         node = rng.choice(sorted(graph))
-        inputs = graph[node]["inputs"]
-        change = rng.choice((lambda: inputs.update({rng.choice(sorted(inputs)): rng.choice(_ODD)}), lambda: graph.update({node: rng.choice(_ODD)}),
-                             lambda: graph[node].update(class_type=rng.choice(_ODD)), lambda: graph[node].update(inputs=rng.choice(_ODD)),
-                             lambda: graph.pop(node), lambda: inputs.clear()))  # fmt: skip
-        change()
+        rng.choice(_GRAPH_CHANGES)(graph, node, rng)
         yield f"a value changed {index}", json.dumps(graph)
     for index in range(20):
         yield f"changed by chance {index}", _changed(json.dumps(_plain()), rng)

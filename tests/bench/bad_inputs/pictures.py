@@ -1,4 +1,4 @@
-"""Pictures that are cut, changed by chance, huge, odd or no pictures at all, used as a start picture, a mask, and for training."""
+"""Pictures that are cut, changed by chance, huge, odd or none at all: as a start picture, as a mask, and for training."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from PIL import Image, PngImagePlugin
 from tests.bench.bad_inputs.case import Case, Use
 
 from halftone.library.training_pictures import Shapes, brought_to, check_folder
-from halftone.library.training_pictures import _read as read_for_training  # pyright: ignore[reportPrivateUsage]
+from halftone.library.training_pictures import _read as read_for_training
 from halftone.metadata.given import check_mask, picture_size, read_beside, read_picture
 from halftone.metadata.picture import check_picture
 from halftone.metadata.reading import read_picture as read_words

@@ -45,12 +45,48 @@ geometry = { main = "AdnQ" }
 splitters = { create = "336,896,208" }
 """
 _ODD_TOML: Final = (
-    "-1", "1e999", "nan", "9" * 5000, "true", '""', '"\\u0000"', '"\\u001b[2J"', '"' + "a" * 100_000 + '"', "[]", "[[[]]]", "{}", "{a = 1}",
-    "1979-05-27", "07:32:00", "0x7fffffffffffffff", "'''\n'''", '["a", 1]', "[" * 400 + "]" * 400, '"\\U0010ffff"', '"\u202e"',
-)  # fmt: skip
+    "-1",
+    "1e999",
+    "nan",
+    "9" * 5000,
+    "true",
+    '""',
+    '"\\u0000"',
+    '"\\u001b[2J"',
+    '"' + "a" * 100_000 + '"',
+    "[]",
+    "[[[]]]",
+    "{}",
+    "{a = 1}",
+    "1979-05-27",
+    "07:32:00",
+    "0x7fffffffffffffff",
+    "'''\n'''",
+    '["a", 1]',
+    "[" * 400 + "]" * 400,
+    '"\\U0010ffff"',
+    '"\u202e"',
+)
 _ODD_JSON: Final[tuple[Any, ...]] = (
-    None, True, -1, 1e308, 10**400, "", "inf", "nan", "a" * 9000, [], {}, [[]], {"a": 1}, "\x1b[2J", 0, 2**63, -(2**63), "0",
-)  # fmt: skip
+    None,
+    True,
+    -1,
+    1e308,
+    10**400,
+    "",
+    "inf",
+    "nan",
+    "a" * 9000,
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    "\x1b[2J",
+    0,
+    2**63,
+    -(2**63),
+    "0",
+)
 _SPECIAL: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
     ("a folder", lambda path: path.mkdir()),
     ("a named pipe", os.mkfifo),
@@ -172,8 +208,7 @@ def _records(rng: random.Random) -> Iterator[tuple[str, _Content]]:
     for index in range(25):
         record = {"version": 3, "report": msgspec.to_builtins(self_test_report())}
         yield f"another value of a self-test {index}", _changed_json(record, rng)
-    for name, content in _odd_json(rng):
-        yield name, content
+    yield from _odd_json(rng)
 
 
 def _changed_json(content: Any, rng: random.Random) -> bytes:
@@ -256,11 +291,19 @@ def _histories(rng: random.Random) -> Iterator[tuple[str, _Content]]:
             statement = f"UPDATE picture SET {column} = {value} WHERE id % 2"
             yield f"{column} is {value}", lambda path, statement=statement: _sql(path, statement)
     for statement in (
-        "DROP TABLE picture", "ALTER TABLE picture RENAME TO other", "ALTER TABLE picture ADD COLUMN more TEXT", "PRAGMA user_version = 99",
-        "PRAGMA user_version = -1", "CREATE TRIGGER t BEFORE INSERT ON picture BEGIN SELECT RAISE(ABORT, 'no'); END", "DELETE FROM sqlite_sequence",
-        "CREATE VIEW v AS SELECT * FROM picture", "UPDATE picture SET id = 9223372036854775807 WHERE id = 1", "DELETE FROM picture",
-        "UPDATE picture SET path = char(27) || '[2J' WHERE id = 1", "UPDATE picture SET path = x'00ff' WHERE id = 1",
-    ):  # fmt: skip
+        "DROP TABLE picture",
+        "ALTER TABLE picture RENAME TO other",
+        "ALTER TABLE picture ADD COLUMN more TEXT",
+        "PRAGMA user_version = 99",
+        "PRAGMA user_version = -1",
+        "CREATE TRIGGER t BEFORE INSERT ON picture BEGIN SELECT RAISE(ABORT, 'no'); END",
+        "DELETE FROM sqlite_sequence",
+        "CREATE VIEW v AS SELECT * FROM picture",
+        "UPDATE picture SET id = 9223372036854775807 WHERE id = 1",
+        "DELETE FROM picture",
+        "UPDATE picture SET path = char(27) || '[2J' WHERE id = 1",
+        "UPDATE picture SET path = x'00ff' WHERE id = 1",
+    ):
         yield statement[:60], lambda path, statement=statement: _sql(path, statement)
     yield "cut", lambda path: path.write_bytes(path.read_bytes()[:5000])
     yield "nothing", lambda path: path.write_bytes(b"")

@@ -13,15 +13,20 @@ from halftone.library.loras import has_tags, take_tags
 from halftone.library.prompt_syntax import notes, parse
 from halftone.library.spoken import spoken
 from halftone.library.styles import known_styles, read_styles, styled, styles_named
-from halftone.library.training_pictures import _caption as read_caption  # pyright: ignore[reportPrivateUsage]
+from halftone.library.training_pictures import _caption as read_caption
 from halftone.library.wildcards import Book, check_wildcards, draw, drawn_spans, unfollowed
 
 _STYLES: Final = 'name,prompt,negative_prompt\ninked,"ink, {prompt}, lines",blurry\nplain,a sun,\n"two\nlines",x,y\n'
 _WORDS: Final = "red\n# a remark\n3::blue\n{dark|light} green\n__other__\n"
 _PROMPTS: Final = (
     "a (red:1.2) sun over [green|blue] hills, [a:b:0.5] BREAK {2$$x|y|z} __colour__ <lora:ink:0.8>",
-    "((((a))))", "[[a:b:3]::4]", "{1-3$$ and $$a|{b|c}}", "\\(a\\) :) (:", "${x={a|b}} {%if%} {@a|b}", "a AND b :1",
-)  # fmt: skip
+    "((((a))))",
+    "[[a:b:3]::4]",
+    "{1-3$$ and $$a|{b|c}}",
+    "\\(a\\) :) (:",
+    "${x={a|b}} {%if%} {@a|b}",
+    "a AND b :1",
+)
 _SIGNS: Final = "()[]{}|:$_*<>\\,\"'\n\t\0\x1b\u202e\u2028\ufeff\U0001f31e~@%#-=.9 "
 
 
@@ -151,11 +156,31 @@ def _prompts(rng: random.Random) -> Iterator[tuple[str, str]]:
     for index in range(20):
         yield f"signs by chance {index}", "".join(rng.choices(_SIGNS + "abc", k=rng.choice((10, 300, 5000))))
     for name, piece in {
-        "opening brackets": "(", "closing brackets": ")", "square brackets": "[", "curly brackets": "{", "bars": "|", "backslashes": "\\",
-        "pairs of brackets": "()", "weights": "(a:1.1)", "underscores": "_", "wildcards": "__colour__", "choices": "{a|b}", "tags": "<lora:ink:1>",
-        "half tags": "<lora:", "BREAK": " BREAK ", "AND": " AND ", "dollars": "$$", "variables": "${a=b}", "swaps": "[a:b:", "emoji": "\U0001f31e",
-        "accents": "a" + "\u0301" * 50, "zeros": "\0", "escape signs": "\x1b[2J", "spaces": " ", "line ends": "\n",
-    }.items():  # fmt: skip
+        "opening brackets": "(",
+        "closing brackets": ")",
+        "square brackets": "[",
+        "curly brackets": "{",
+        "bars": "|",
+        "backslashes": "\\",
+        "pairs of brackets": "()",
+        "weights": "(a:1.1)",
+        "underscores": "_",
+        "wildcards": "__colour__",
+        "choices": "{a|b}",
+        "tags": "<lora:ink:1>",
+        "half tags": "<lora:",
+        "BREAK": " BREAK ",
+        "AND": " AND ",
+        "dollars": "$$",
+        "variables": "${a=b}",
+        "swaps": "[a:b:",
+        "emoji": "\U0001f31e",
+        "accents": "a" + "\u0301" * 50,
+        "zeros": "\0",
+        "escape signs": "\x1b[2J",
+        "spaces": " ",
+        "line ends": "\n",
+    }.items():
         for count in (3000, 60_000):
             yield f"{count} {name}", piece * count
     yield "half a sign", "a \ud800 sun"
