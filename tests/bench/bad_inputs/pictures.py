@@ -173,29 +173,49 @@ def _head(width: int, height: int, depth: int = 8, colour: int = 2) -> tuple[byt
     return b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
 
 
-def _bombs() -> Iterator[tuple[str, str, bytes]]:
+_DOT: Final = (_head(1, 1), (b"IDAT", zlib.compress(bytes(4))), (b"IEND", b""))
+"""A PNG of one pixel."""
+
+
+def _large(width: int, height: int, rows: int, bands: int = 3) -> Callable[[Path], object]:
+    """Writes a PNG of which only so many rows are there, all zeros."""
+
+    def write(path: Path) -> None:
+        packer = zlib.compressobj(1)
+        packed = b"".join(packer.compress(bytes(1 + width * bands)) for _ in range(rows)) + packer.flush()
+        colour = 6 if bands == 4 else 2
+        path.write_bytes(_png(_head(width, height, 8, colour), (b"IDAT", packed), _DOT[2]))
+
+    return write
+
+
+def _texts(kind: bytes, head: bytes) -> Callable[[Path], object]:
+    """Writes a PNG with a chunk that unpacks to 300 MB."""
+    return lambda path: path.write_bytes(_png(_DOT[0], (kind, head + zlib.compress(bytes(300_000_000), 1)), *_DOT[1:]))
+
+
+def _many_texts(path: Path) -> None:
+    path.write_bytes(_png(_DOT[0], *((b"tEXt", b"k%d\0v" % index) for index in range(200_000)), *_DOT[1:]))
+
+
+def _bombs() -> Iterator[tuple[str, str, _BYTES]]:
     """Small files that promise large pictures, or much text."""
     for width, height in ((8000, 8000), (13_000, 13_000), (30_000, 30_000), (2**31 - 1, 2**31 - 1), (2**31 - 1, 1), (0, 5)):
-        rows = zlib.compress(bytes((1 + width * 3) * min(height, 200) if width < 40_000 else 10))
-        yield f"PNG of {width} × {height}", ".png", _png(_head(width, height), (b"IDAT", rows), (b"IEND", b""))
-    whole = zlib.compressobj()
-    rows = b"".join(whole.compress(bytes(1 + 8000 * 4)) for _ in range(8000)) + whole.flush()
-    yield "PNG of 64 million sound pixels", ".png", _png(_head(8000, 8000, 8, 6), (b"IDAT", rows), (b"IEND", b""))
-    dot = (_head(1, 1), (b"IDAT", zlib.compress(bytes(4))), (b"IEND", b""))
-    text = zlib.compress(bytes(300_000_000))
-    for kind, data in (
-        (b"zTXt", b"parameters\0\0" + text),
-        (b"iTXt", b"parameters\0\1\0\0\0" + text),
-        (b"iCCP", b"a\0\0" + text),
-    ):
-        yield f"PNG with 300 MB in {kind.decode()}", ".png", _png(dot[0], (kind, data), *dot[1:])
-    many = [(b"tEXt", b"k%d\0v" % index) for index in range(200_000)]
-    yield "PNG with 200 000 texts", ".png", _png(dot[0], *many, *dot[1:])
+        content = _large(width, height, min(height, 200)) if width < 40_000 else _png(_head(width, height))
+        yield f"PNG of {width} × {height}", ".png", content
+        head = _png(_head(width, height), *_DOT[1:])
+        yield f"PNG of {width} × {height} with one row", ".png", head
+    yield "PNG of 64 million opaque pixels", ".png", _large(8000, 8000, 8000)
+    yield "PNG of 32 million clear pixels", ".png", _large(8000, 4000, 4000, 4)
+    yield "PNG of 64 million clear pixels", ".png", _large(8000, 8000, 8000, 4)
+    for kind, head in ((b"zTXt", b"parameters\0\0"), (b"iTXt", b"parameters\0\1\0\0\0"), (b"iCCP", b"a\0\0")):
+        yield f"PNG with 300 MB in {kind.decode()}", ".png", _texts(kind, head)
+    yield "PNG with 200 000 texts", ".png", _many_texts
     for depth, colour in ((1, 2), (16, 3), (3, 0), (8, 5), (16, 6), (8, 255)):
         rows = zlib.compress(bytes(2000))
-        yield f"PNG of {depth} bits in colour type {colour}", ".png", _png(_head(9, 9, depth, colour), (b"IDAT", rows), dot[2])
+        yield f"PNG of {depth} bits in colour type {colour}", ".png", _png(_head(9, 9, depth, colour), (b"IDAT", rows), _DOT[2])
     control = struct.pack(">II", 2**31 - 1, 0)
-    yield "APNG of 2^31 frames", ".png", _png(_head(1, 1), (b"acTL", control), *dot[1:])
+    yield "APNG of 2^31 frames", ".png", _png(_head(1, 1), (b"acTL", control), *_DOT[1:])
     for width, height in ((65_535, 65_535), (40_000, 9)):
         yield f"GIF of {width} × {height}", ".gif", _gif(width, height)
         yield (
