@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.model_files import write_folder
-from tests.helpers.scripted import ROOT, Action, Picture, Say, Steps, Touch, Wait, environment
+from tests.helpers.scripted import ROOT, AnyAction, Picture, Say, Steps, Touch, Wait, environment
 from tests.process.test_command_line import process
 
 from halftone.contract.messages import WorkerLost
@@ -40,7 +40,7 @@ LOGGED = WorkerLost(exit_code=0, signal=None, log="")
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these signals nor these rights")
 
 
-def started(tmp_path: Path, *actions: Action) -> "subprocess.Popen[str]":
+def started(tmp_path: Path, *actions: AnyAction) -> "subprocess.Popen[str]":
     """A job that made one picture and waits for ever, or what the actions say."""
     ready = tmp_path / "ready"
     first = Picture(path=str(tmp_path / "first.png"))

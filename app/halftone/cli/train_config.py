@@ -108,6 +108,10 @@ def _content(place: str) -> dict[str, Any]:
         raise _refused(place, "it is no text file in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise _refused(place, _complaint(str(error), raw.decode(coding))) from error
+    except RecursionError as error:
+        raise _refused(place, "it is nested too deeply") from error
+    except ValueError as error:
+        raise _refused(place, "it holds a number of too many digits") from error
 
 
 def _complaint(said: str, text: str) -> str:

@@ -19,14 +19,15 @@ MOST: Final = 10.0
 _HUGE: Final = 1e6
 _DEEPEST: Final = 64
 """A bracket further inside is text."""
-_NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)"
+_NUMBER: Final = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
 _SIGNS: Final = "()[]:|\\"
 """What a backslash makes a letter."""
 _PIECE: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]]|(?:[^\\()\[\]]|\\(?![()\[\]:|\\]))+")
 _MARK: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]:|]|(?:[^\\()\[\]:|]|\\(?![()\[\]:|\\]))+")
 _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _WHEN: Final = re.compile(rf"\s*{_NUMBER}\s*")
-_BREAK: Final = re.compile(r"\s*\bBREAK\b\s*")
+_BREAK: Final = re.compile(r"(?<!\s)\s*\bBREAK\b\s*")
+"""Begins where the spaces do, so that a long run of them is walked through once."""
 _AND: Final = re.compile(r"\bAND\b")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
 _BESIDE: Final = 20

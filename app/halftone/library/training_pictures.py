@@ -17,7 +17,7 @@ from halftone.contract.training import TrainConfig, TrainPicture
 from halftone.library import families as of
 from halftone.library.families import reads_in_chunks
 from halftone.library.tokens import make_plain_counter, reading_length
-from halftone.settings.picture_files import opened_picture
+from halftone.settings.picture_files import opened_picture, turned
 from halftone.settings.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -191,14 +191,14 @@ def _caption(path: Path) -> tuple[str, str]:
 
 def _on_white(path: str) -> "Image.Image":
     """Raises image-unreadable, picture-too-large."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     with opened_picture(path) as opened:
-        turned = ImageOps.exif_transpose(opened)
-        if not turned.has_transparency_data:
-            return turned.convert("RGB")
-        whole = Image.new("RGBA", turned.size, "white")
-        return Image.alpha_composite(whole, turned.convert("RGBA")).convert("RGB")
+        clear, shown = opened.has_transparency_data, turned(opened)
+        if not clear:
+            return shown.convert("RGB")
+        whole = Image.new("RGBA", shown.size, "white")
+        return Image.alpha_composite(whole, shown.convert("RGBA")).convert("RGB")
 
 
 def _uniform(picture: "Image.Image") -> str:

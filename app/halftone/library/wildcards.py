@@ -28,6 +28,8 @@ _DEEPEST: Final = 20
 """Wildcards inside wildcards."""
 _MOST: Final = 10_000
 """Draws for one prompt."""
+_MOST_WEIGHED: Final = 10_000_000
+"""Options that are weighed against each other for one prompt: all of some thousands, or a few of very many."""
 LONGEST: Final = 200_000
 """Letters that a prompt may come to."""
 _NEAR: Final = 3
@@ -248,6 +250,7 @@ class _Draw:
         self._lines = lines
         self._dice = random.Random(seed)
         self._left = _MOST
+        self._weighed = 0
 
     def row(self, row: Row, within: tuple[str, ...] = ()) -> str:
         parts = [piece if isinstance(piece, str) else self._piece(piece, within) for piece in row]
@@ -276,6 +279,9 @@ class _Draw:
         """So many of them, none twice."""
         left = list(options)
         for _ in range(count):
+            self._weighed += len(left)
+            if self._weighed > _MOST_WEIGHED:
+                raise HalftoneError("wildcard-endless", name="{…}")
             yield left.pop(self._index(left))[1]
 
     def _one(self, options: Sequence[tuple[float, Row]]) -> Row:

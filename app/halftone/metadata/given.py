@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from halftone.contract.errors import HalftoneError
-from halftone.settings.picture_files import opened_picture
+from halftone.settings.picture_files import opened_picture, turned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,25 +17,23 @@ _TURNED: Final = (5, 6, 7, 8)
 """EXIF 2.32, Orientation: by a quarter, so that width is height."""
 _RGB: Final = ("RGB", "RGBA", "P")
 """Modes of pictures whose colour profile is one of RGB."""
+_OPAQUE: Final = ("L", "RGB")
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""
 
 
 def read_picture(path: str) -> "Image.Image":
     """In RGB, turned as its camera noted. Raises image-unreadable, picture-too-large."""
-    from PIL import ImageOps
-
-    return _opened(path, lambda picture: ImageOps.exif_transpose(picture).convert("RGB"))
+    return _opened(path, lambda picture: turned(picture).convert("RGB"))
 
 
 def read_beside(path: str) -> "tuple[Image.Image | None, bytes | None]":
     """(transparency in L as the picture is shown, ICC profile of its RGB), None where it has none. Raises image-unreadable."""
-    from PIL import ImageOps
 
     def beside(picture: "Image.Image") -> "tuple[Image.Image | None, bytes | None]":
         clear = picture.has_transparency_data
-        alpha = ImageOps.exif_transpose(picture).convert("RGBA").getchannel("A") if clear else None
         profile = picture.info.get("icc_profile") if picture.mode in _RGB else None
+        alpha = turned(picture).convert("RGBA").getchannel("A") if clear else None
         return alpha, profile or None
 
     return _opened(path, beside)
@@ -57,11 +55,13 @@ def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[str
 
     Raises image-unreadable, picture-too-large, mask-other-shape, mask-empty.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     def grey(picture: Image.Image) -> Image.Image:
-        turned = ImageOps.exif_transpose(picture).convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", turned.size, "black"), turned).convert("L")
+        if picture.mode in _OPAQUE and not picture.has_transparency_data:
+            return turned(picture).convert("L")
+        shown = turned(picture).convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", shown.size, "black"), shown).convert("L")
 
     mask = _opened(path, grey)
     check_shape(path, mask.size, size)

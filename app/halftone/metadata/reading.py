@@ -51,7 +51,7 @@ def read_picture(path: Path) -> Found:
     if isinstance(note, bytes) and note.startswith(NOTE_PREFIX):
         receipt = note.removeprefix(NOTE_PREFIX).decode(errors="replace")
     texts = (parameters, receipt, graph.removeprefix(_GRAPH) if isinstance(graph, str) else None)
-    return Found(*(text if isinstance(text, str) else None for text in texts))
+    return Found(*(str(text) if isinstance(text, str) else None for text in texts))  # Pillow's own kinds of str are no plain text
 
 
 def parse_parameters(text: str) -> Parameters:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS: Final = 64_000_000
-"""Of one picture. Decoded and turned it takes up to three times four bytes for each: about 0.8 GB."""
+"""Of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a ground,
+which takes twice as much, so half as many are read.
+"""
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
 
@@ -49,5 +51,14 @@ def _kinds() -> tuple[str, ...]:
 
 
 def _check_size(picture: "Image.Image", path: str | Path) -> None:
-    if picture.width * picture.height > MOST_PIXELS:
-        raise HalftoneError("picture-too-large", path=str(path), most=MOST_PIXELS // 10**6)
+    most = MOST_PIXELS // 2 if picture.has_transparency_data else MOST_PIXELS
+    if picture.width * picture.height > most:
+        raise HalftoneError("picture-too-large", path=str(path), most=most // 10**6)
+
+
+def turned(picture: "Image.Image") -> "Image.Image":
+    """The very picture, turned as its camera noted, without a second copy of it."""
+    from PIL import ImageOps
+
+    ImageOps.exif_transpose(picture, in_place=True)
+    return picture

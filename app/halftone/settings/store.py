@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from halftone.contract.echoes import echo
 from halftone.contract.request import Numerics
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import settings_file
@@ -92,7 +93,7 @@ def load_with_problems(path: Path | None = None) -> Loaded:
         return Loaded(Settings())
     except OSError as error:
         return Loaded(Settings(), (f"The settings file {path} cannot be read ({error.strerror}). The defaults are used.",))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return Loaded(Settings(), (_set_aside(path, error),))
     return _from_content(content)
 
@@ -108,7 +109,7 @@ def save(settings: Settings, path: Path | None = None) -> None:
         document = tomlkit.parse(read_text(path))
     except FileNotFoundError:
         document = tomlkit.document()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         log.warning("%s", _set_aside(path, error))
         document = tomlkit.document()
     before = _flat(document.unwrap())
@@ -140,7 +141,7 @@ def _from_content(content: dict[str, Any]) -> Loaded:
         try:
             into[field] = _understood(name, value)
         except msgspec.ValidationError:
-            problems.append(f"The setting {name} cannot be {value!r}. Its default is used.")
+            problems.append(f"The setting {echo(name)} cannot be {_shown(value)}. Its default is used.")
     return Loaded(Settings(numerics=Numerics(**numerics), **others), tuple(problems))
 
 
@@ -182,12 +183,30 @@ def _values(settings: Settings) -> dict[str, tuple[Any, Any]]:
 
 def _unknown(name: str) -> str:
     nearest = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.4)
-    return f"There is no setting {name}; it is ignored." + (f" Did you mean {nearest[0]}?" if nearest else "")
+    return f"There is no setting {echo(name)}; it is ignored." + (f" Did you mean {nearest[0]}?" if nearest else "")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return echo(repr(value))
+    except ValueError:  # more digits than Python writes
+        return "a number of so many digits"
+
+
+def _why(error: Exception) -> str:
+    """What the parser says, as the end of a sentence."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    if type(error) is ValueError:  # of a number; the parsers raise kinds of it
+        return "it holds a number of too many digits"
+    return echo(str(error).partition("\n")[0])
 
 
 def _set_aside(path: Path, error: Exception) -> str:
     """Keep the broken file under a free name, so that nothing in it is lost when the settings are saved again."""
-    what = f"The settings file {path} is damaged ({str(error).partition(chr(10))[0]})."
+    what = f"The settings file {path} is damaged ({_why(error)})."
     number = 1
     while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
         number += 1

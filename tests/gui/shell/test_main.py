@@ -64,7 +64,7 @@ def test_closing_before_the_workspace_is_there_ends_the_program(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal to send")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_polite_kill_ends_the_program_without_a_question_and_keeps_its_place(tmp_path: Path, name: str) -> None:
     hook = f"self.ready.connect(lambda: __import__('os').kill(__import__('os').getpid(), {int(signal.Signals[name])}))"
     done = run(hook, tmp_path)

@@ -94,3 +94,44 @@ def test_a_list_of_a_newer_version_is_left_as_it_is(history: History) -> None:
     assert {path.name for path in data_dir().iterdir()} == before
     assert newer.execute("SELECT COUNT(*) FROM picture").fetchone() == (1,)
     newer.close()
+
+
+def spoilt(page_of: str) -> int:
+    """Overwrite the last page that holds these words; the number of pictures on the list."""
+    path = data_dir() / "history.sqlite"
+    with History() as history:
+        for index in range(60):
+            history.add(picture_facts(path=f"/p/{index}.png", seed=index), REQUEST, bytes(1500))
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = database.execute("PRAGMA page_size").fetchone()[0]
+    database.close()
+    content = bytearray(path.read_bytes())
+    place = content.rindex(page_of.encode()) // size * size
+    content[place : place + size] = b"\xff" * size
+    path.write_bytes(content)
+    return 60
+
+
+@pytest.mark.logs("history was damaged")
+@pytest.mark.parametrize("page", ["/p/30.png", "/p/59.png"])
+def test_one_bad_page_is_set_aside_with_the_list_and_the_other_pictures_are_saved(page: str) -> None:
+    number = spoilt(page)
+    with History() as history:
+        history.add(picture_facts(path="/p/new.png"), REQUEST, b"")
+        found = {entry.facts.path for entry in history.recent(1000)}
+    assert "/p/new.png" in found
+    assert number - 10 <= len(found) <= number
+    assert (data_dir() / "history-damaged-1.sqlite").exists()
+    with History() as again:
+        assert len(again.recent(1000)) == len(found)
+    assert not (data_dir() / "history-damaged-2.sqlite").exists()
+
+
+@pytest.mark.logs("history was damaged")
+def test_a_bad_page_that_only_reading_finds_is_set_aside_too() -> None:
+    spoilt("/p/30.png")
+    with History() as history, History() as other:
+        assert len(history.recent(1000)) >= 50
+        assert len(other.recent(1000)) >= 50, "it uses the list that the first one began"
+    assert not (data_dir() / "history-damaged-2.sqlite").exists()

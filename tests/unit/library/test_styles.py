@@ -112,3 +112,20 @@ def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     except HalftoneError as error:
         if error.code != "styles-not-one":
             raise
+
+
+@pytest.mark.parametrize("prompt", ["{prompt}, {prompt}", "{prompt}" * 50_000])
+def test_styles_that_repeat_the_prompt_again_and_again_are_refused(prompt: str) -> None:
+    """Sixty that double it would come to 2^60 words."""
+    styles = (Style(name="double", prompt=prompt),) * 60
+    with pytest.raises(HalftoneError) as caught:
+        styled("a red sun over green hills", "", styles)
+    assert caught.value.code == "style-too-long"
+    assert str(caught.value).startswith("The style double makes the prompt longer than 200000 characters.")
+
+
+def test_a_style_may_repeat_the_prompt() -> None:
+    assert styled("sun", "rain", (Style(name="a", prompt="{prompt} and {prompt}", negative="{prompt}"),)) == (
+        "sun and sun",
+        "rain",
+    )
