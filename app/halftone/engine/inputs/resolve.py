@@ -8,7 +8,7 @@ import secrets
 import traceback
 from collections.abc import Container, Mapping
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import diffusers
@@ -313,18 +313,21 @@ def _of_pipeline(error: Exception) -> bool:
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
-    """Raise strength-too-small where the pipeline, asked how many of the steps it would compute, says none."""
+    """Raise strength-too-small where the pipeline would compute no step at all.
+
+    Its own arithmetic is asked, over a schedule of so many steps: its scheduler has none before the pipeline runs.
+    """
     steps = inputs.steps or _default(pipe, "num_inference_steps", 1)
     strength = _strength(pipe, inputs)
-    own = getattr(pipe, "get_timesteps", None)
-    if own is None or strength is None:
+    own = getattr(type(pipe), "get_timesteps", None)
+    if own is None or strength is None or inputs.options.get("denoising_start") is not None:
         return
-    given = {"num_inference_steps", "strength", "device"}
-    known = inspect.signature(own).parameters
-    more = {name for name, parameter in known.items() if parameter.default is parameter.empty} - given
-    if more or not given <= set(known):
+    given = {"num_inference_steps": steps, "strength": strength, "device": "cpu", "timesteps": list(range(steps))}
+    known = dict(list(inspect.signature(own).parameters.items())[1:])
+    if any(parameter.default is parameter.empty and name not in given for name, parameter in known.items()):
         return
-    if own(num_inference_steps=steps, strength=strength, device="cpu")[1] < 1:
+    scheduled = SimpleNamespace(scheduler=SimpleNamespace(timesteps=given["timesteps"], order=1))
+    if own(scheduled, **{name: value for name, value in given.items() if name in known})[1] < 1:
         low = math.ceil(100 / steps) / 100
         raise HalftoneError("strength-too-small", steps=steps, value=strength, low=low)
 
