@@ -2,10 +2,10 @@
 
     PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.families.schedulers [--only WORDS ...] [--all]
 
-Each family's tiny model is given each scheduler that diffusers calls compatible with its own, and those that Halftone offers as
-samplers; with --all every scheduler class that can be built. Then it makes pictures of a prompt, of a picture, inside a mask, with
-a ControlNet and in two passes, and is checked. A run ends in a picture, or in a sentence of Halftone's own; anything else is an
-internal error, and exit code 1. Sentences that refuse what the table asks for are listed below it.
+Each family's tiny model is given each scheduler that diffusers calls compatible with its own, and those that Halftone offers
+as samplers; with --all every scheduler class that can be built. Then it makes pictures of a prompt, of a picture, inside a mask,
+with a ControlNet and in two passes, and is checked. A run ends in a picture, or in a sentence of Halftone's own; anything else is
+an internal error, and exit code 1. Sentences that refuse what the table asks for are listed below it.
 """
 
 import argparse

@@ -377,6 +377,7 @@ class Examination:
             controls=self._command.inputs.controls,
             inversions=self._command.inputs.inversions,
             ip_adapters=self._command.inputs.ip_adapters,
+            made_up=self._pictures[0][0].made_up,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:
