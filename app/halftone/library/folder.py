@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import SIZE_MULTIPLE
 from halftone.library.header import Header, TensorInfo, read_header
 from halftone.settings.regular_files import read_json_bytes
 
@@ -196,11 +197,16 @@ def native_edges(parts: dict[str, Part], fallback: int) -> tuple[int, int]:
     scale = _vae_scale(parts.get("vae"))
     size = denoiser.config.get("sample_size") if denoiser else None
     if isinstance(size, int) and 0 < size * scale <= 16384:
-        return size * scale, size * scale
+        return _whole(size * scale), _whole(size * scale)
     if isinstance(size, list) and len(size) == 2 and all(isinstance(edge, int) and 0 < edge <= 4096 for edge in size):
         height, width = (int(str(edge)) for edge in size)
-        return width * scale, height * scale
+        return _whole(width * scale), _whole(height * scale)
     return fallback, fallback
+
+
+def _whole(edge: int) -> int:
+    """The edge, rounded up to what any size must be a multiple of."""
+    return -(-edge // SIZE_MULTIPLE) * SIZE_MULTIPLE
 
 
 def _vae_scale(vae: Part | None) -> int:

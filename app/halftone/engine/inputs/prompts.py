@@ -12,6 +12,7 @@ import msgspec
 from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
 from halftone.engine.inputs import made_up
+from halftone.engine.inputs.fitting_arguments import with_usable_size
 from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
@@ -68,6 +69,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     """
     own = _own_prompts(Path(loaded.facts.path))
     first = _from_all_noise(of_check(inputs, loaded.facts, own[0]), loaded)
+    first = with_usable_size(loaded.pipe, first, loaded.facts)
     if depth == "quick":
         quick = replace(first, steps=_quick_steps(first.start.strength, inputs.steps))
         return [(_with_pictures(quick, loaded), inputs.seed)]
