@@ -147,9 +147,7 @@ class Bench:
 
     def _check(self, engine: DiffusersEngine, model: Path, run: Run) -> str:
         case = self.case
-        inputs = CheckInputs(
-            width=case.size, height=case.size, steps=run.steps, num_frames=case.frames, options=case.options
-        )
+        inputs = CheckInputs(width=case.size, height=case.size, steps=run.steps, num_frames=case.frames, options=case.options)
         engine.examine(Examine(job="c", model=str(model), numerics=_numerics(), inputs=inputs), Recorder(), Steady())
         return "clean"
 

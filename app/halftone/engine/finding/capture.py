@@ -24,7 +24,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, first_frame
 from halftone.engine.sampling.hooks import Hooks
-from halftone.engine.sampling.samplers import make_scheduler, put_scheduler, too_many_steps
+from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_own
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import is_out_of_memory
@@ -147,6 +147,8 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
         if too_many is not None:
             raise too_many from error
         told = refused(inputs.options, error)
+        if told is error and loaded.native_scheduler is not None and is_unfit(loaded.native_scheduler, error):
+            told = unfit_own(loaded.facts, loaded.pipe, error)
         if told is error:
             raise
         raise told from error

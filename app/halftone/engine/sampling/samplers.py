@@ -9,6 +9,7 @@ import diffusers
 from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.words import split_sampler
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 
@@ -51,6 +52,12 @@ def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
     """The sampler that a pipeline turned out not to take."""
     own = sampler_name(native)
     return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
+
+
+def unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
+    """Describe a sampler of the model's own that its pipeline turned out not to take."""
+    detail = f"its own sampler, {sampler_name(pipe.scheduler)}, does not run with its pipeline, {type(pipe).__name__}"
+    return HalftoneError("model-cannot-run", str(error), path=model.path, detail=detail)
 
 
 def too_many_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
