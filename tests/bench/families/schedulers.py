@@ -33,6 +33,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import CheckInputs, Numerics, PictureRequest, Start
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.stand_ins import put_stand_ins
 from halftone.engine.service import DiffusersEngine
 from halftone.library.samplers import FLOW_METHODS, METHODS
 
@@ -177,12 +178,13 @@ def _numerics() -> Numerics:
     return Numerics(precision="float32")
 
 
-def bench_of(case: Case, folder: Path) -> Bench:
-    """The family's model, saved, with a picture, a mask and a ControlNet for it."""
+def bench_of(case: Case, folder: Path, more: Iterable[str] = MORE) -> Bench:
+    """The family's model, saved, with a picture, a mask and what it can be used with. more: of these."""
     model = save(case, folder / (case.folder or case.name))
+    put_stand_ins(model)  # for what the libraries cannot read without torchvision
     given = (picture(folder / "given.png", case.size), mask(folder / "mask.png", case.size))
     used: dict[str, Fields] = {}
-    for what in MORE:
+    for what in more:
         (own := folder / what).mkdir()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers import FlowMatchEulerDiscreteScheduler
 from tests.bench.families import kin, run
 from tests.bench.families.remade import remade
 from tests.bench.families.schedulers import Run, bench_of, given_scheduler
@@ -19,17 +20,21 @@ from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import CheckInputs, Numerics, PictureRequest
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.sampling.samplers import make_scheduler
 from halftone.library.folder import read_json
 from halftone.library.models import describe
+from halftone.library.samplers import FLOW_METHODS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
 SAMPLE = (
     ("SD 1.x inpaint", "PNDMScheduler", Run("mask", 2)),
     ("SD 1.x inpaint", "PNDMScheduler", Run(None, 3)),
     ("SD 1.x inpaint", "HeunDiscreteScheduler", Run("mask", 3, 0.34)),
-    ("SDXL refiner", "PNDMScheduler", Run("picture", 1, 1.0)),
+    ("SDXL refiner", "PNDMScheduler", Run("picture", 4, 1.0)),
     ("SDXL refiner", "DPMSolverMultistepScheduler", Run("picture", 3, 0.34)),
     ("SD 3.5 medium", "FlowMatchHeunDiscreteScheduler", Run("picture", 2)),
+    ("SD 3.5 medium", "UniPCMultistepScheduler", Run("picture", 3, 0.34)),
+    ("SD 3.5 medium", "DPMSolverMultistepScheduler", Run("mask", 2)),
 )
 
 
@@ -39,17 +44,45 @@ def case_of(name: str) -> Any:
 
 @pytest.mark.parametrize(("family", "scheduler", "wanted"), SAMPLE, ids=str)
 def test_a_scheduler_runs_with_a_task(family: str, scheduler: str, wanted: Run, engine: DiffusersEngine, tmp_path: Path) -> None:
-    bench = bench_of(case_of(family), tmp_path)
-    model = given_scheduler(bench.model, tmp_path / "other", scheduler, {})
+    bench = bench_of(case_of(family), tmp_path, more=())
+    options = FLOW_METHODS["UniPC"].options if "Multistep" in scheduler and family.startswith("SD 3") else {}
+    flow = {name: value for name, value in options.items() if "solver" not in name}
+    model = given_scheduler(bench.model, tmp_path / "other", scheduler, flow)
     assert model is not None
     assert bench.outcome(engine, model, wanted) == ("made", "clean")
+
+
+@pytest.mark.parametrize("name", [name for name in FLOW_METHODS if name not in ("Heun",)])
+def test_a_flow_sampler_begins_at_a_picture_as_flows_do(name: str) -> None:
+    """The share of the noise is sigma, that of the picture the rest (diffusers, FlowMatchEulerDiscreteScheduler.scale_noise)."""
+    scheduler = make_scheduler(FlowMatchEulerDiscreteScheduler(), name)
+    scheduler.set_timesteps(10)
+    scheduler.set_begin_index(4)
+    picture, noise = torch.full((1, 4, 2, 2), 3.0), torch.full((1, 4, 2, 2), -5.0)
+    sigma = float(scheduler.sigmas[4])
+    made = scheduler.scale_noise(picture, scheduler.timesteps[4:5], noise)
+    assert 0 < sigma < 1
+    torch.testing.assert_close(made, sigma * noise + (1 - sigma) * picture)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_fewer_steps_than_a_sampler_needs_are_told(steps: int, engine: DiffusersEngine, tmp_path: Path) -> None:
+    """PNDM with its Runge-Kutta steps, as its class is by default; a check takes the four that it needs."""
+    bench = bench_of(case_of("SD 1.x"), tmp_path, more=())
+    model = given_scheduler(bench.model, tmp_path / "other", "PNDMScheduler", {"skip_prk_steps": False})
+    assert model is not None
+    outcome, words = bench.outcome(engine, model, Run("text", steps))
+    assert outcome == "refused"
+    assert words.startswith(f"value-out-of-range: Steps cannot be {steps}. Choose a value from 4 to 1000")
+    assert bench.outcome(engine, model, Run("text", 4)) == ("made", "clean")
+    assert checked(engine, model).verdict == "healthy"
 
 
 @pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2), Run(None, 3)], ids=str)
 def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
     wanted: Run, engine: DiffusersEngine, tmp_path: Path
 ) -> None:
-    bench = bench_of(case_of("SD 1.x LCM"), tmp_path)
+    bench = bench_of(case_of("SD 1.x LCM"), tmp_path, more=())
     model = given_scheduler(bench.model, tmp_path / "other", "UniPCMultistepScheduler", {})
     assert model is not None
     outcome, words = bench.outcome(engine, model, wanted)

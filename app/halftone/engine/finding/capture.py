@@ -24,7 +24,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, first_frame
 from halftone.engine.sampling.hooks import Hooks
-from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, too_many_steps, unfit_own
+from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, unfit_steps, unfit_own
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import is_out_of_memory
@@ -143,9 +143,9 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
     try:
         result = _fly(loaded, inputs, seed, hooks)
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        too_many = too_many_steps(loaded.native_scheduler, inputs.steps or 0, error)
-        if too_many is not None:
-            raise too_many from error
+        unfit = unfit_steps(loaded.native_scheduler, inputs.steps or 0, error)
+        if unfit is not None:
+            raise unfit from error
         told = refused(inputs.options, error)
         if told is error and loaded.native_scheduler is not None and is_unfit(loaded.native_scheduler, error):
             told = unfit_own(loaded.facts, loaded.pipe, error)

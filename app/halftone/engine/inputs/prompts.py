@@ -16,6 +16,7 @@ from halftone.engine.inputs.fitting_arguments import with_usable_size
 from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.samplers import fewest_steps
 from halftone.library.tasks import needs_control, needs_mask, needs_picture, needs_video
 from halftone.metadata.given import picture_size
 
@@ -71,7 +72,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     first = _from_all_noise(of_check(inputs, loaded.facts, own[0]), loaded)
     first = with_usable_size(loaded.pipe, first, loaded.facts)
     if depth == "quick":
-        quick = replace(first, steps=_quick_steps(first.start.strength, inputs.steps))
+        quick = replace(first, steps=_quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler)))
         return [(_with_pictures(quick, loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [
@@ -93,9 +94,9 @@ def _accepted(loaded: Loaded, inputs: Inputs, name: str) -> bool:
     return name in inspect.signature(task_pipeline(loaded, inputs).__call__).parameters
 
 
-def _quick_steps(strength: float | None, asked: int | None) -> int:
-    """Steps of which a strength leaves those of a quick check, or as many as were asked for."""
-    enough = math.ceil(QUICK_STEPS / strength) if strength else QUICK_STEPS
+def _quick_steps(strength: float | None, asked: int | None, fewest: int) -> int:
+    """Steps of which a strength leaves those of a quick check, or as many as were asked for. fewest: that its sampler needs."""
+    enough = max(fewest, math.ceil(QUICK_STEPS / strength) if strength else QUICK_STEPS)
     return min(asked or enough, enough)
 
 
