@@ -19,8 +19,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport
 from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import CheckInputs, Numerics, PictureRequest
-from halftone.engine.service import DiffusersEngine
 from halftone.engine.sampling.samplers import make_scheduler
+from halftone.engine.service import DiffusersEngine
 from halftone.library.folder import read_json
 from halftone.library.models import describe
 from halftone.library.samplers import FLOW_METHODS
@@ -52,7 +52,7 @@ def test_a_scheduler_runs_with_a_task(family: str, scheduler: str, wanted: Run, 
     assert bench.outcome(engine, model, wanted) == ("made", "clean")
 
 
-@pytest.mark.parametrize("name", [name for name in FLOW_METHODS if name not in ("Heun",)])
+@pytest.mark.parametrize("name", [name for name in FLOW_METHODS if name != "Heun"])
 def test_a_flow_sampler_begins_at_a_picture_as_flows_do(name: str) -> None:
     """The share of the noise is sigma, that of the picture the rest (diffusers, FlowMatchEulerDiscreteScheduler.scale_noise)."""
     scheduler = make_scheduler(FlowMatchEulerDiscreteScheduler(), name)

@@ -24,7 +24,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, first_frame
 from halftone.engine.sampling.hooks import Hooks
-from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, unfit_steps, unfit_own
+from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, unfit_own, unfit_steps
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import is_out_of_memory

@@ -3,7 +3,7 @@
 from halftone.contract.request import PictureRequest
 from halftone.engine.inputs.resolve import refused
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.samplers import is_unfit, unfit_steps, unfit_own, unfit_sampler
+from halftone.engine.sampling.samplers import is_unfit, unfit_own, unfit_sampler, unfit_steps
 
 
 def refusal(error: Exception, loaded: Loaded, request: PictureRequest, steps: int) -> Exception:

@@ -75,8 +75,8 @@ def fewest_steps(scheduler: Any) -> int:
 
 
 def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
-    """What a sampler's error means where fewer steps were asked for than it needs, or more than it was made, or the model trained,
-    for; else None.
+    """What a sampler's error means where fewer steps were asked for than it needs, or more than it was made, or the model
+    trained, for; else None.
     """
     if scheduler is None:
         return None
