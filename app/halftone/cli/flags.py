@@ -175,8 +175,12 @@ def _lora(text: str) -> Lora:
 
 
 def _control(text: str) -> Control:
-    """ "net=pose.png:0.8:0-0.5" -> a ControlNet with its picture; a colon may be of a path, as in C:\\net=C:\\pose.png."""
+    """ "net=pose.png:0.8:0-0.5" -> a ControlNet with its picture; a colon may be of a path, as in C:\\net=C:\\pose.png. "net"
+    alone has none: a check makes one up.
+    """
     path, right = _halves(text)
+    if path and path == text:
+        return Control(path=absolute(path), image="")
     canny, right = right.startswith(_CANNY), right.removeprefix(_CANNY)
     found = None if _is_file(right) else _PICTURE.fullmatch(right)
     image, scale, start, end = (right, None, None, None) if found is None else found.groups()
@@ -194,6 +198,9 @@ def ip_adapters_of(given: list[str]) -> tuple[IpAdapter, ...]:
     found: dict[tuple[str, float], IpAdapter] = {}
     for text in given:
         path, right = _halves(text)
+        if path and path == text:
+            found[path, 1.0] = IpAdapter(path=absolute(path), images=())
+            continue
         match = None if _is_file(right) else _SCALED.fullmatch(right)
         image, scale = (right, 1.0) if match is None else (match[1], float(match[2]))
         if not path or not image:

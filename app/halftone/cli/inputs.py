@@ -29,7 +29,7 @@ from halftone.library.options import check_options
 from halftone.library.prompt_syntax import notes
 from halftone.library.samplers import check_sampler
 from halftone.library.styles import styled
-from halftone.library.tasks import check_given
+from halftone.library.tasks import check_given, needs_mask, needs_picture
 from halftone.library.tokens import cut_prompt, reading_length
 from halftone.library.videos import reads_prompt, refuse_still
 from halftone.library.wildcards import is_drawn, unfollowed
@@ -243,8 +243,8 @@ def ready_loras(loras: tuple[Lora, ...], facts: ModelFacts) -> tuple[Lora, ...]:
 
 
 def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
-    """The inputs of a check, if all that can be told without torch is right."""
-    check_inputs(inputs)
+    """The inputs of a check, if all that can be told without torch is right. What the model needs beside them is made up."""
+    check_inputs(inputs, facts)
     _check_given(inputs, facts)
     return inputs
 
@@ -252,9 +252,15 @@ def ready_inputs(inputs: CheckInputs, facts: ModelFacts) -> CheckInputs:
 def _check_given(given: PictureRequest | CheckInputs, facts: ModelFacts) -> None:
     check_extras_fit(given.extras, facts)
     image, mask = given.image is not None, given.masked
-    check_given(facts, image=image, mask=mask, strength=given.start.strength is not None)
+    made = isinstance(given, CheckInputs)
+    check_given(
+        facts,
+        image=image or (made and needs_picture(facts.pipeline)),
+        mask=mask or (made and needs_mask(facts.pipeline)),
+        strength=given.start.strength is not None,
+    )
     check_options(facts, given.options, image=image, mask=mask, num_frames=given.num_frames is not None)
     shown = (image for one in given.ip_adapters for image in one.images)
     for path in (given.image, given.mask, *(control.image for control in given.controls), *shown):
-        if path is not None:
+        if path:
             check_picture(Path(path))

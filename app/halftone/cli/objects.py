@@ -61,6 +61,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         "cures": [_cure_object(report, cure) for cure in report.cures if cure.kind != "none"],
         "components": {name: msgspec.to_builtins(facts) for name, facts in report.components.items()},
         "seconds": report.seconds,
+        "made_up_inputs": list(report.made_up),
     }
     if report.loras:
         content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]

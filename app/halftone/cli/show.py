@@ -73,6 +73,8 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     if room is not None:
         facts.insert(-1, f"smallest room {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")
+    if report.made_up:
+        _put(out, f"Checked with made-up inputs: {', '.join(report.made_up)}", 2, "dim")
     _put(out, precision.line(), 2, "dim")
     _put(out, precision.other_check(), 2, "dim")
     _show_cure(out, report)

@@ -17,11 +17,14 @@ def extra_words(extras: Extras) -> list[str]:
     controls = [word for control in extras.controls for word in ("--control", control_word(control))]
     shown = [(one, image) for one in extras.ip_adapters for image in one.images]
     pictures = [word for one, image in shown for word in ("--ip-adapter", f"{one.path}={image}:{one.scale:g}")]
+    pictures += [word for one in extras.ip_adapters if not one.images for word in ("--ip-adapter", one.path)]
     return [*parts, *named, *loras, *controls, *pictures]
 
 
 def control_word(control: Control) -> str:
-    """As `--control` takes it."""
+    """Write it as `--control` takes it; without a picture, which a check makes up, the ControlNet alone."""
+    if not control.image:
+        return control.path
     part = f":{control.start:g}-{control.end:g}" if (control.start, control.end) != (0, 1) else ""
     return f"{control.path}={'canny:' if control.canny else ''}{control.image}:{control.scale:g}{part}"
 

@@ -231,6 +231,8 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Files of the embeddings that its text encoders knew."""
     ip_adapters: tuple[IpAdapter, ...] = ()
     """IP-Adapters that were part of its denoiser."""
+    made_up: tuple[str, ...] = ()
+    """Inputs that the check made up: "picture", "mask", "control picture", "reference picture", "video"."""
 
     @property
     def extras(self) -> Extras:

@@ -146,8 +146,8 @@ class DiffusersEngine:
         return with_controls(loaded, () if only_decode else request.controls)
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
-        check_inputs(command.inputs)
         facts = describe(command.model)
+        check_inputs(command.inputs, facts)
         check_extras_fit(command.inputs.extras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)

@@ -168,6 +168,7 @@ FRAGMENTS: Final = (
     "it holds {0}; a run also needs these parts: {1}; and these small files: {2}",
     "it holds {0}, which runs only as a diffusers folder, with these small files beside its weights: {1}",
     "it is file {0} of {1} of a divided model, which runs only whole, as a folder",
+    "its own sampler, {0}, does not run with its pipeline, {1}",
     "it is only the first of two stages, which makes no picture alone; choose a folder that holds both",
     "it is only the second of two stages, which needs what the first one made; choose a folder that holds both",
     "its VAE takes {0} channels, and its denoiser gives {1}",

@@ -156,6 +156,9 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     if report.loras:
         named = ", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras)
         yield f"<p>{language.say('Checked with these LoRAs and weights: {0}', named)}</p>"
+    if report.made_up:
+        named = ", ".join(language.say(name) for name in report.made_up)
+        yield f"<p>{language.say('Checked with made-up inputs: {0}', named)}</p>"
     if report.inversions:
         named = ", ".join(map(inversion_name, report.inversions))
         yield f"<p>{language.say('Checked with these embeddings: {0}', named)}</p>"

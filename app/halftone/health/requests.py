@@ -27,9 +27,10 @@ from halftone.library.controlnets import check_controls
 from halftone.library.denoisers import check_transformer
 from halftone.library.drawn_loras import check_drawn_loras
 from halftone.library.inversions import check_inversions
-from halftone.library.ipadapters import check_ip_adapters
+from halftone.library.ipadapters import check_adapter_files, check_ip_adapters
 from halftone.library.loras import check_loras
 from halftone.library.styles import styled
+from halftone.library.tasks import needs_picture
 from halftone.library.upscalers import check_upscaler, is_upscale_model
 from halftone.library.vaes import check_vae
 from halftone.library.videos import check_video, reads_prompt
@@ -71,6 +72,10 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     disk-full. Of a picture that goes on, it looks at what was asked for then. facts: of its model, where they are known.
     """
     check_kept(request)
+    for control in request.controls:
+        if not control.image:
+            allowed = "CONTROLNET=PICTURE, for instance net=pose.png:0.8"
+            raise HalftoneError("setting-bad-value", name="--control", value=control.path, allowed=allowed)
     request, only_decode = going_on(request)
     prompt, negative = styled(request.prompt, request.negative, request.styles)
     if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
@@ -128,36 +133,42 @@ def _check_noise(request: PictureRequest) -> None:
         check_multiple("Size that the noise is drawn at", size)
 
 
-def check_inputs(inputs: CheckInputs) -> None:
-    """The same for the inputs of a check."""
+def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
+    """The same for the inputs of a check, which makes up the pictures that are not given. facts: of its model, where they are
+    known.
+    """
     _check_numbers(inputs)
     check_loras(inputs.loras)
     check_vae(inputs.vae)
     check_transformer(inputs.transformer)
     check_inversions(inputs.inversions)
     check_controls(inputs.controls)
-    check_ip_adapters(inputs.ip_adapters)
-    _check_given(inputs)
+    check_adapter_files(inputs.ip_adapters)
+    _check_given(inputs, pictured=facts is not None and needs_picture(facts.pipeline))
 
 
-def _check_given(values: PictureRequest | CheckInputs) -> None:
+def _check_given(values: PictureRequest | CheckInputs, *, pictured: bool = False) -> None:
+    """pictured: a picture to start from is made up where none is given."""
     for text in (values.prompt, values.negative):
         _check_text(text or "")
     for name, value in values.options.items():
         if name in FIELDS:
             raise HalftoneError("setting-bad-value", name="--option", value=f"{name}={value}", allowed=FIELDS[name])
     shown = (image for one in values.ip_adapters for image in one.images)
-    for path in (values.image, values.mask, *(control.image for control in values.controls), *shown):
+    controls = [control.image for control in values.controls if control.image or not isinstance(values, CheckInputs)]
+    for path in (values.image, values.mask, *controls, *shown):
         _check_image(path)
-    _check_start(values)
+    _check_start(values, pictured=pictured)
 
 
-def _check_start(values: PictureRequest | CheckInputs) -> None:
-    """What is said of a start picture and a mask, and whether the two belong together."""
+def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> None:
+    """What is said of a start picture and a mask, and whether the two belong together. A mask means places of a given picture,
+    so it is never used with a made-up one.
+    """
     start = values.start
     given = {
         "--mask": values.mask is not None,
-        "--strength": start.strength is not None,
+        "--strength": start.strength is not None and not pictured,
         "--outpaint": start.extends,
     }
     for name, there in given.items():

@@ -5,7 +5,7 @@ from halftone.contract.request import Extras
 from halftone.library.controlnets import check_fit as check_controls_fit
 from halftone.library.denoisers import check_transformer_fit
 from halftone.library.inversions import check_inversion_fit
-from halftone.library.ipadapters import check_fit as check_ip_adapters_fit
+from halftone.library.ipadapters import check_files_fit as check_ip_adapters_fit
 from halftone.library.lora_fit import check_lora_fit
 from halftone.library.vaes import check_fit as check_vae_fit
 

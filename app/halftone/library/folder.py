@@ -1,5 +1,6 @@
 """Looks at a diffusers folder: is every part that model_index.json names there, whole, and of which size and type?"""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,11 +10,14 @@ from typing import Final
 import msgspec
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import SIZE_MULTIPLE
 from halftone.library.header import Header, TensorInfo, read_header
 from halftone.settings.regular_files import read_json_bytes
 
 INDEX: Final = "model_index.json"
 _MAX_JSON: Final = 16 * 2**20
+_PYTHONS_NUMBERS: Final = (b"Infinity", b"NaN")
+"""Numbers that Python's json writes and reads, and that JSON does not have."""
 _PLAIN_PARTS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "tokenizer": (
         ("tokenizer.json",),
@@ -54,9 +58,19 @@ def read_json(path: Path) -> dict[str, object]:
     try:
         if path.stat().st_size > _MAX_JSON:
             raise HalftoneError("model-bad-header", path=str(path), detail="it is larger than any such file")
-        return msgspec.json.decode(read_json_bytes(path), type=dict[str, object])
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        data = read_json_bytes(path)
+        plain = not any(word in data for word in _PYTHONS_NUMBERS)
+        return msgspec.json.decode(data, type=dict[str, object]) if plain else _python_json(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise HalftoneError("model-bad-header", str(error), path=str(path), detail="it is not valid JSON") from error
+
+
+def _python_json(data: bytes) -> dict[str, object]:
+    """Read JSON with the infinities that Python writes into it, as diffusers does in the configuration of a DPM++ scheduler.
+
+    Raises ValueError, msgspec.ValidationError.
+    """
+    return msgspec.convert(json.loads(data), dict[str, object])
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -183,11 +197,16 @@ def native_edges(parts: dict[str, Part], fallback: int) -> tuple[int, int]:
     scale = _vae_scale(parts.get("vae"))
     size = denoiser.config.get("sample_size") if denoiser else None
     if isinstance(size, int) and 0 < size * scale <= 16384:
-        return size * scale, size * scale
+        return _whole(size * scale), _whole(size * scale)
     if isinstance(size, list) and len(size) == 2 and all(isinstance(edge, int) and 0 < edge <= 4096 for edge in size):
         height, width = (int(str(edge)) for edge in size)
-        return width * scale, height * scale
+        return _whole(width * scale), _whole(height * scale)
     return fallback, fallback
+
+
+def _whole(edge: int) -> int:
+    """The edge, rounded up to what any size must be a multiple of."""
+    return -(-edge // SIZE_MULTIPLE) * SIZE_MULTIPLE
 
 
 def _vae_scale(vae: Part | None) -> int:

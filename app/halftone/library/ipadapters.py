@@ -83,11 +83,11 @@ def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
         if not one.images:
             allowed = "at least one picture"
             raise HalftoneError("setting-bad-value", name=f"The IP-Adapter {one.name}", value="given no picture", allowed=allowed)
-    _check_files(wanted)
+    check_adapter_files(wanted)
 
 
-def _check_files(adapters: Iterable[IpAdapter]) -> None:
-    """The same but for their pictures."""
+def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
+    """Raise the same, whether they have pictures or not."""
     low, high = IP_ADAPTER_RANGE
     folders: dict[Path, str] = {}
     for one in adapters:
@@ -101,19 +101,12 @@ def _check_files(adapters: Iterable[IpAdapter]) -> None:
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
 
 
-def check_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
-    """Raise HalftoneError as `check_files_fit` and `check_ip_adapters`."""
-    wanted = tuple(adapters)
-    check_ip_adapters(wanted)
-    check_files_fit(wanted, model)
-
-
 def check_files_fit(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
     """Raise HalftoneError ip-adapter-unsupported for a model that takes none, ip-adapter-other-base for one of another kind, and
     as `check_ip_adapters`; whatever pictures they are given.
     """
     wanted = tuple(adapters)
-    _check_files(wanted)
+    check_adapter_files(wanted)
     for one in wanted:
         if adapter_facts(one.path).denoiser == _SD3 and (len(wanted) > 1 or len(one.images) > 1):
             name, allowed = f"The IP-Adapter {one.name}", "one picture, and no other IP-Adapter beside it"

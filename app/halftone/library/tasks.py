@@ -10,6 +10,8 @@ _FROM_PICTURE: Final = (
     "Upscale", "Depth2Img", "StableVideoDiffusion",
 )  # fmt: skip
 _WITH_MASK: Final = ("Inpaint", "Fill")
+_CONTROLLED: Final = ("Control", "Adapter")
+_FROM_VIDEO: Final = ("VideoToVideo", "EasyAnimateInpaint", "LucyEdit")
 _BASES: Final = (
     "Chroma", "FluxControl", "Flux", "IF", "Kandinsky3", "KandinskyCombined", "KandinskyV22Combined", "Kolors",
     "LatentConsistencyModel", "QwenImage", "SanaSprint", "StableDiffusion3PAG", "StableDiffusion3", "StableDiffusionPAG",
@@ -47,6 +49,16 @@ def needs_picture(pipeline: str) -> bool:
 def needs_mask(pipeline: str) -> bool:
     """Whether it paints only where a mask says so."""
     return any(word in pipeline for word in _WITH_MASK)
+
+
+def needs_control(pipeline: str) -> bool:
+    """Tell whether a control picture steers it in every run: its ControlNet or adapter is one of its parts."""
+    return any(word in pipeline for word in _CONTROLLED)
+
+
+def needs_video(pipeline: str) -> bool:
+    """Tell whether it starts from a video."""
+    return any(word in pipeline for word in _FROM_VIDEO)
 
 
 def takes_picture(pipeline: str) -> bool:

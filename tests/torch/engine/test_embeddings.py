@@ -129,6 +129,19 @@ def test_a_weight_scales_its_words_and_the_mean_stays(pipe: Any) -> None:
     assert same(weighted[2:], plain[2:]), "nor has the pooled vector"
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_weight_scales_alike_in_every_precision(models: dict[str, Path], dtype: torch.dtype) -> None:
+    """The last norm of the tiny encoder has no bias, so the mean is zero but for rounding, which no ratio may be formed of."""
+    pipe = load_tiny(models["sd15"])
+    prompts = [f"a ({letter}:1.3) sun BREAK {letter}" for letter in "abcdefgh"]
+    wide = [one(pipe, prompt)[0] for prompt in prompts]
+    pipe.text_encoder.to(dtype)
+    for prompt, expected in zip(prompts, wide, strict=True):
+        found = one(pipe, prompt)[0].float()
+        error = float((found - expected).norm() / expected.norm())
+        assert error < 0.02, f"{prompt}: {error:.3f} off"
+
+
 def test_another_encoder_beside_clip_reads_the_words_alone(models: dict[str, Path]) -> None:
     pipe = load_tiny(models["sd3"])
     assert torch.equal(one(pipe, "a (red:1.5) sun")[0][:, 77:], one(pipe, "a red sun")[0][:, 77:])

@@ -7,7 +7,8 @@ import pytest
 from halftone.cli.flags import _control
 from halftone.cli.typed import control_word, extra_words
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Control, Extras, Lora
+from halftone.contract.request import Control, Extras, Lora, PictureRequest
+from halftone.health.requests import check_request
 
 CONTROL = Control(path="/n/net", image="/p/a.png")
 
@@ -38,7 +39,15 @@ def test_what_exists_counts_before_what_it_looks_like(tmp_path: Path) -> None:
     assert _control(f"{net}={picture}:0.25").scale == 0.25
 
 
-@pytest.mark.parametrize("text", ["/n/net", "=/p/a.png", "/n/net=", "/n/net=canny:"])
+def test_a_net_alone_has_no_picture() -> None:
+    assert _control("/n/net") == Control(path="/n/net", image="")
+    assert control_word(_control("/n/net")) == "/n/net"
+    with pytest.raises(HalftoneError) as caught:
+        check_request(PictureRequest(prompt="a", controls=(_control("/n/net"),)))
+    assert str(caught.value).startswith("--control cannot be /n/net. Use CONTROLNET=PICTURE")
+
+
+@pytest.mark.parametrize("text", ["=/p/a.png", "/n/net=", "/n/net=canny:"])
 def test_without_one_of_both_the_form_is_told(text: str) -> None:
     with pytest.raises(HalftoneError) as caught:
         _control(text)

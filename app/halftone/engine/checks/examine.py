@@ -20,7 +20,7 @@ from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.checks.prices import QUICK, Pricing
 from halftone.engine.curing.exactness import Exactness
 from halftone.engine.curing.recover import ASSUMED, layer_peaks, measure_call
-from halftone.engine.finding.capture import Range, draw, effective, range_pass
+from halftone.engine.finding.capture import Range, draw, effective, is_refusal, range_pass
 from halftone.engine.finding.departure import departure_finding
 from halftone.engine.finding.findings import (
     damage_findings,
@@ -36,7 +36,9 @@ from halftone.engine.finding.lora_cause import with_lora_causes
 from halftone.engine.finding.tally import closest, picture_psnr
 from halftone.engine.finding.timing import Bare
 from halftone.engine.inputs.check_room import CheckRoom
+from halftone.engine.inputs.fitting_arguments import variants, with_changes
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
+from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.loading.plans import apply_plan, base_plan, is_exact, with_counts
 from halftone.engine.patches.lora import lora_damage
@@ -103,6 +105,7 @@ class Examination:
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
         self._exactness = Exactness(loaded, device, dtype, control.check)
+        self._ran_a_step = False
         self._layers_due, self._attempts = 0.0, 0
         self.wide: Range | None = None
         """The range pass, once it was made."""
@@ -163,22 +166,52 @@ class Examination:
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
         self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
         self._exactness.wide = dtype
-
-        def passed() -> Range:
-            return range_pass(self._loaded, self._pictures, self._prompts, dtype, self._control.check, self._progress)
-
-        found = passed()
+        found = self._taken(dtype)
         before = {name: own_inputs(module) for name, module in self._loaded.modules.items()}
         for call, _ in found.calls:
             self._exactness.fits_copy(call, masters[call.component])
         changed = any(own_inputs(module) != before[name] for name, module in self._loaded.modules.items())
-        return passed() if changed else found  # a rescaled copy got what a ControlNet adds in another scale
+        # a rescaled copy got what a ControlNet adds in another scale
+        return self._range_of(self._pictures, dtype) if changed else found
+
+    def _taken(self, dtype: DType) -> Range:
+        """The range pass, with other arguments where the pipeline refuses those that it has by default."""
+        try:
+            return self._range_of(self._pictures, dtype)
+        except Exception as error:
+            if self._ran_a_step or not is_refusal(error):
+                raise
+            return self._with_other_arguments(error, dtype)
+
+    def _range_of(self, pictures: list[tuple[Inputs, int]], dtype: DType) -> Range:
+        self._ran_a_step = False
+        return range_pass(self._loaded, pictures, self._prompts, dtype, self._control.check, self._progress)
+
+    def _with_other_arguments(self, error: Exception, dtype: DType) -> Range:
+        """The range pass with arguments that the pipeline takes, where it refused those that it was given by default. Raises the
+        error where it refuses all.
+        """
+        for changes in variants(self._loaded.pipe, self._pictures[0][0], self._loaded.facts):
+            pictures = [(with_changes(inputs, changes), seed) for inputs, seed in self._pictures]
+            try:
+                found = self._range_of(pictures, dtype)
+            except Exception as other:
+                if not is_refusal(other):
+                    raise
+                if self._ran_a_step:
+                    break
+                continue
+            log.info("the pipeline refused its own arguments (%s) and takes %s", error, changes)
+            self._pictures = pictures
+            return found
+        raise error
 
     def _expected(self) -> int:
         steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
         return steps + 4 * len(self._pictures) + 2 * len(self._prompts)
 
     def _progress(self, found: Range, probes: Mapping[str, Probe]) -> None:
+        self._ran_a_step = self._ran_a_step or found.calls[-1][0].step is not None
         self._emit(PhaseChanged(phase="range", done=len(found.calls), total=max(self._expected(), len(found.calls))))
         now = time.perf_counter()
         if now < self._layers_due:
@@ -377,6 +410,7 @@ class Examination:
             controls=self._command.inputs.controls,
             inversions=self._command.inputs.inversions,
             ip_adapters=self._command.inputs.ip_adapters,
+            made_up=self._pictures[0][0].made_up,
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

@@ -2,15 +2,19 @@
 
 import logging
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
 import msgspec
 import torch
 from torch import nn
 
+import halftone
+from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import tensors_in
@@ -20,12 +24,16 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, first_frame
 from halftone.engine.sampling.hooks import Hooks
-from halftone.engine.sampling.samplers import make_scheduler, put_scheduler, too_many_steps
+from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, unfit_own, unfit_steps
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
+from halftone.health.faults import is_out_of_memory
 from halftone.measure.probe import Probe, Reading, ScorePeak
 
 log = logging.getLogger(__name__)
+
+_REFUSALS: Final = ("pipeline-refused", "size-not-multiple", "model-parts-misfit")
+_OURS: Final = Path(halftone.__file__).parent
 
 
 @dataclass
@@ -135,14 +143,26 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
     try:
         result = _fly(loaded, inputs, seed, hooks)
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        too_many = too_many_steps(loaded.native_scheduler, inputs.steps or 0, error)
-        if too_many is not None:
-            raise too_many from error
+        unfit = unfit_steps(loaded.native_scheduler, inputs.steps or 0, error)
+        if unfit is not None:
+            raise unfit from error
         told = refused(inputs.options, error)
+        if told is error and loaded.native_scheduler is not None and is_unfit(loaded.native_scheduler, error):
+            told = unfit_own(loaded.facts, loaded.pipe, error)
         if told is error:
             raise
         raise told from error
     return first_frame(result[0])
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether a pipeline or one of its parts did not take its arguments: a library raised it, and the memory did not end."""
+    if isinstance(error, HalftoneError):
+        return error.code in _REFUSALS
+    if is_out_of_memory(error) or not isinstance(error, (TypeError, ValueError, IndexError, RuntimeError, AssertionError)):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and _OURS not in Path(frames[-1].filename).parents
 
 
 def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:

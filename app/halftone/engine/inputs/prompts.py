@@ -2,19 +2,23 @@
 
 import inspect
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
+from halftone.engine.inputs import made_up
+from halftone.engine.inputs.fitting_arguments import with_usable_size
+from halftone.engine.inputs.resolve import size_multiple, task_pipeline
 from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
-from halftone.library.models import POCKET
-from halftone.library.tasks import needs_mask, needs_picture
-from halftone.settings.places import resources
+from halftone.engine.sampling.samplers import fewest_steps
+from halftone.library.tasks import needs_control, needs_mask, needs_picture, needs_video
+from halftone.metadata.given import picture_size
 
 QUICK_STEPS: Final = 3
 """Noise levels of a quick check: first, middle, last of the schedule."""
@@ -62,40 +66,103 @@ def _weighted(word: str, index: int) -> str:
 
 def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list[tuple[Inputs, int]]:
     """(inputs, seed) of each picture: one of three steps for the quick check; eight whole ones in several sizes for the
-    thorough one.
+    thorough one. What a model needs and was not given is made up.
     """
     own = _own_prompts(Path(loaded.facts.path))
-    first = _with_pictures(of_check(inputs, loaded.facts, own[0]), loaded)
+    first = _from_all_noise(of_check(inputs, loaded.facts, own[0]), loaded)
+    first = with_usable_size(loaded.pipe, first, loaded.facts)
     if depth == "quick":
-        return [(replace(first, steps=min(inputs.steps or QUICK_STEPS, QUICK_STEPS)), inputs.seed)]
+        quick = replace(first, steps=_quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler)))
+        return [(_with_pictures(quick, loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [
-        (_varied(replace(first, prompt=prompt), inputs, loaded, index), inputs.seed + index)
+        (_with_pictures(_varied(replace(first, prompt=prompt), inputs, loaded, index), loaded), inputs.seed + index)
         for index, prompt in enumerate(prompts)
     ]
 
 
+def _from_all_noise(inputs: Inputs, loaded: Loaded) -> Inputs:
+    """Begin at noise alone where a picture is started from and no strength was given, so that every noise level is seen."""
+    starts = inputs.image is not None or needs_picture(loaded.facts.pipeline)
+    if not starts or inputs.start.strength is not None or not _accepted(loaded, inputs, "strength"):
+        return inputs
+    return replace(inputs, start=msgspec.structs.replace(inputs.start, strength=1.0))
+
+
+def _accepted(loaded: Loaded, inputs: Inputs, name: str) -> bool:
+    """Whether the pipeline that will run has an argument of that name."""
+    return name in inspect.signature(task_pipeline(loaded, inputs).__call__).parameters
+
+
+def _quick_steps(strength: float | None, asked: int | None, fewest: int) -> int:
+    """Steps of which a strength leaves those of a quick check, or as many as were asked for. fewest: that its sampler needs."""
+    enough = max(fewest, math.ceil(QUICK_STEPS / strength) if strength else QUICK_STEPS)
+    return min(asked or enough, enough)
+
+
 def _with_pictures(inputs: Inputs, loaded: Loaded) -> Inputs:
-    """Pocket's own pictures in the place of those that a model needs and that were not given, in the size it was trained on; and
-    every noise level, where it would begin between them.
+    """Made-up pictures, masks and frames in the place of those that a model needs and that were not given, in the size that it
+    is made for.
     """
-    facts, examples = loaded.facts, resources() / POCKET / "examples"
-    accepted = inspect.signature(loaded.pipe.__call__).parameters
-    if inputs.image is None and needs_picture(facts.pipeline):
-        if "strength" in accepted and inputs.start.strength is None:
-            inputs = replace(inputs, start=msgspec.structs.replace(inputs.start, strength=1.0))
-        inputs = replace(inputs, image=str(examples / "1.png"))
-        if "width" not in accepted:
-            inputs = replace(inputs, width=inputs.width or facts.native_width, height=inputs.height or facts.native_height)
-    if not inputs.masked and needs_mask(facts.pipeline):
-        own = inputs.image == str(examples / "1.png")
-        inputs = replace(inputs, mask=str(examples / "2.png") if own else inputs.image)  # the user's own has its shape
-    return inputs
+    pipe, pipeline = loaded.pipe, loaded.facts.pipeline
+    size = _size_of(inputs, loaded)
+    names: list[str] = []
+    if inputs.image is None and _image_needed(pipe, pipeline):
+        drawn = made_up.edges if needs_control(pipeline) and not needs_picture(pipeline) else made_up.picture
+        inputs = replace(inputs, image=drawn(size))
+        names.append("picture" if drawn is made_up.picture else "control picture")
+    if not inputs.masked and needs_mask(pipeline):
+        shown = inputs.image if inputs.image is not None else None
+        own = picture_size(shown) if isinstance(shown, str) else size if shown is None else shown.size
+        inputs = replace(inputs, mask=made_up.mask(own))
+        names.append("mask")
+    if any(not control.image for control in inputs.controls):
+        names.append("control picture")
+    if any(not one.images for one in inputs.ip_adapters):
+        names.append("reference picture")
+    shown, more = _further(pipe, pipeline, inputs, size)
+    return replace(inputs, shown=shown, made_up=tuple(dict.fromkeys((*names, *more))))
+
+
+def _image_needed(pipe: Any, pipeline: str) -> bool:
+    """Whether it cannot run without what it calls its image: a picture to start from, or one to be steered by."""
+    own = inspect.signature(pipe.__call__).parameters
+    if "image" not in own:
+        return needs_picture(pipeline) and not needs_control(pipeline)
+    steered = needs_control(pipeline) and "control_image" not in own
+    return needs_picture(pipeline) or steered or own["image"].default is inspect.Parameter.empty
+
+
+def _further(pipe: Any, pipeline: str, inputs: Inputs, size: made_up.Size) -> tuple[dict[str, Any], list[str]]:
+    """(Arguments made up beside the picture and its mask, what they are called)."""
+    beside = {"control_image"} if inputs.controls else set[str]()
+    needed = {"video"} if needs_video(pipeline) else set[str]()
+    names = made_up.lacking(pipe, {"image", "mask_image", *beside, *inputs.options}, needed)
+    count = inputs.num_frames or _sample_frames(pipe)
+    made = {name: made_up.made_for(name, size, count) for name in names}
+    return {name: value for name, (_, value) in made.items()}, [called for called, _ in made.values() if called]
+
+
+def _sample_frames(pipe: Any) -> int:
+    """Frames that the denoiser is made for."""
+    own = getattr(getattr(getattr(pipe, "transformer", None), "config", None), "sample_frames", None)
+    return own if isinstance(own, int) and own > 0 else made_up.FRAMES
+
+
+def _size_of(inputs: Inputs, loaded: Loaded) -> made_up.Size:
+    """Width and height of made-up pictures: those of the result, or of what an upscaler makes it from."""
+    facts, pipe = loaded.facts, loaded.pipe
+    multiple = size_multiple(pipe)
+    smaller = int(getattr(pipe, "vae_scale_factor", 8)) if "Upscale" in facts.pipeline else 1
+    native = facts.native_width // smaller, facts.native_height // smaller
+    own = (inputs.width or native[0], inputs.height or native[1])
+    return max(multiple, own[0] // multiple * multiple), max(multiple, own[1] // multiple * multiple)
 
 
 def _varied(first: Inputs, inputs: CheckInputs, loaded: Loaded, index: int) -> Inputs:
     """Every third picture is wide, every third high, unless a size was asked for."""
-    if inputs.width or inputs.height or inputs.image or index % 3 == 0 or first.width is None:
+    made = first.image is None and needs_picture(loaded.facts.pipeline)
+    if inputs.width or inputs.height or inputs.image or index % 3 == 0 or (first.width is None and not made):
         return first
     long, short = loaded.facts.native_width, loaded.facts.native_height * 3 // 4 // 64 * 64
     if short < 64:

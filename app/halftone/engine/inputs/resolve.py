@@ -8,17 +8,19 @@ import secrets
 import traceback
 from collections.abc import Container, Mapping
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 import diffusers
 from msgspec.structs import replace
+from PIL import Image
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import OptionValue, PictureRequest, ResolvedRequest
+from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.words import DType
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs import made_up
 from halftone.engine.inputs.control_pictures import prepared, resized_notes
 from halftone.engine.inputs.start_pictures import Canvas, canvas
 from halftone.engine.inputs.video_inputs import with_rate
@@ -67,6 +69,8 @@ _OURS: Final = {
     "kwargs",
 }
 
+_REFERENCE: Final = (224, 224)
+"""Width and height of a made-up picture for an IP-Adapter: what CLIP's image encoders read."""
 _KINDS: Final[dict[Any, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
 
 
@@ -159,6 +163,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     """
     accepted = _parameters(pipe)
     wanted: dict[str, Any] = {
+        **inputs.shown,
         **_heeded(pipe, inputs),
         "width": inputs.width,
         "height": inputs.height,
@@ -169,7 +174,8 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     }
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
-        shown = [[read_picture(image) for image in one.images] for one in inputs.ip_adapters]
+        made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []
+        shown = [[read_picture(image) for image in one.images] or made for one in inputs.ip_adapters]
         wanted["ip_adapter_image"] = (
             shown[0] if hasattr(pipe, "is_ip_adapter_active") else shown
         )  # SD 3 takes one, of one adapter
@@ -218,7 +224,7 @@ def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container
     name = "control_image" if "control_image" in accepted else "image"
     partly = "control_guidance_end" in accepted or any((one.start, one.end) != (0.0, 1.0) for one in inputs.controls)
     size = _size(inputs, start)
-    read = [read_picture(control.image) for control in inputs.controls]
+    read = [read_picture(control.image) if control.image else _made_up_control(control, size) for control in inputs.controls]
     seen = read if start is None else [start.along(picture) for picture in read]
     several = [
         {
@@ -229,6 +235,11 @@ def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container
         for control, picture in zip(inputs.controls, seen, strict=True)
     ]
     return several[0] if len(several) == 1 else {key: [one[key] for one in several] for key in several[0]}
+
+
+def _made_up_control(control: Control, size: tuple[int, int]) -> Image.Image:
+    """Edges, as a ControlNet is given them; the picture itself where they are drawn of it later."""
+    return made_up.picture(size) if control.canny else made_up.edges(size)
 
 
 def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:
@@ -313,18 +324,21 @@ def _of_pipeline(error: Exception) -> bool:
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
-    """Raise strength-too-small where the pipeline, asked how many of the steps it would compute, says none."""
+    """Raise strength-too-small where the pipeline would compute no step at all.
+
+    Its own arithmetic is asked, over a schedule of so many steps: its scheduler has none before the pipeline runs.
+    """
     steps = inputs.steps or _default(pipe, "num_inference_steps", 1)
     strength = _strength(pipe, inputs)
-    own = getattr(pipe, "get_timesteps", None)
-    if own is None or strength is None:
+    own = getattr(type(pipe), "get_timesteps", None)
+    if own is None or strength is None or inputs.options.get("denoising_start") is not None:
         return
-    given = {"num_inference_steps", "strength", "device"}
-    known = inspect.signature(own).parameters
-    more = {name for name, parameter in known.items() if parameter.default is parameter.empty} - given
-    if more or not given <= set(known):
+    given = {"num_inference_steps": steps, "strength": strength, "device": "cpu", "timesteps": list(range(steps))}
+    known = dict(list(inspect.signature(own).parameters.items())[1:])
+    if any(parameter.default is parameter.empty and name not in given for name, parameter in known.items()):
         return
-    if own(num_inference_steps=steps, strength=strength, device="cpu")[1] < 1:
+    scheduled = SimpleNamespace(scheduler=SimpleNamespace(timesteps=given["timesteps"], order=1))
+    if own(scheduled, **{name: value for name, value in given.items() if name in known})[1] < 1:
         low = math.ceil(100 / steps) / 100
         raise HalftoneError("strength-too-small", steps=steps, value=strength, low=low)
 

@@ -68,15 +68,19 @@ class Canvas:
 
 
 def canvas(
-    image: str | Image.Image, mask: str | None, start: Start, size: tuple[int | None, int | None], multiple: int
+    image: str | Image.Image,
+    mask: str | Image.Image | None,
+    start: Start,
+    size: tuple[int | None, int | None],
+    multiple: int,
 ) -> Canvas:
-    """What is made of the files of a start picture and a mask. size: width and height that were asked for; multiple: of pixels,
-    that the pipeline takes.
+    """What is made of the files of a start picture and a mask, or of these themselves. size: width and height that were asked
+    for; multiple: of pixels, that the pipeline takes.
 
     Raises image-unreadable, mask-other-shape, mask-empty.
     """
     picture = read_picture(image) if isinstance(image, str) else image
-    drawn, notes = (None, ()) if mask is None else read_mask(mask, picture.size)
+    drawn, notes = read_mask(mask, picture.size) if isinstance(mask, str) else (mask, ())
     if not start.keeps_size:
         wanted = _wanted(picture.size, size, multiple)
         notes = (*notes, *resized_note(picture.size, wanted, start.resize))

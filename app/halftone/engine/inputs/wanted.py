@@ -1,6 +1,6 @@
 """What the user gave for a picture or a check, completed by what a model carries itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,13 +24,18 @@ class Inputs:
     guidance: float | None
     image: Any
     """A file, or a picture of Pillow."""
-    mask: str | None
+    mask: Any
+    """The same, None where all of the picture is made anew."""
     num_frames: int | None
     fps: int | None
     options: dict[str, OptionValue]
     controls: tuple[Control, ...] = ()
     ip_adapters: tuple[IpAdapter, ...] = ()
     start: Start = PLAIN
+    shown: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Further arguments of the pipeline that a check made up."""
+    made_up: tuple[str, ...] = ()
+    """What a check made up: "picture", "mask", "control picture", "reference picture", "video"."""
 
     @property
     def masked(self) -> bool:

@@ -25,6 +25,7 @@ from halftone.engine.curing.first_plan import first_plan
 from halftone.engine.curing.recover import ASSUMED, Recovery, only
 from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
+from halftone.engine.inputs.fitting_arguments import with_usable_size
 from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
 from halftone.engine.inputs.resolve import bins, pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
@@ -83,6 +84,7 @@ class Generation:
         self._handover = handover
         self._inputs: Inputs = of_request(request, loaded.facts, handover.image)
         pipe = task_pipeline(loaded, self._inputs)
+        self._inputs = with_usable_size(pipe, self._inputs, loaded.facts)
         start = start_canvas(pipe, self._inputs)
         self._arguments = pipeline_arguments(pipe, self._inputs, start)
         self._overlay = None if start is None else start.overlay

@@ -3,14 +3,17 @@
 from halftone.contract.request import PictureRequest
 from halftone.engine.inputs.resolve import refused
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.samplers import is_unfit, too_many_steps, unfit_sampler
+from halftone.engine.sampling.samplers import is_unfit, unfit_own, unfit_sampler, unfit_steps
 
 
 def refusal(error: Exception, loaded: Loaded, request: PictureRequest, steps: int) -> Exception:
     """So many steps, a sampler, an option, an input; any other error stays a fault, and is given back as it is."""
-    too_many = too_many_steps(getattr(loaded.pipe, "scheduler", None), steps, error)
-    if too_many is not None:
-        return too_many
+    unfit = unfit_steps(getattr(loaded.pipe, "scheduler", None), steps, error)
+    if unfit is not None:
+        return unfit
     if request.sampler is not None and is_unfit(loaded.pipe.scheduler, error):
         return unfit_sampler(loaded.native_scheduler, request.sampler, error)
-    return error if isinstance(error, AssertionError) else refused(request.options, error)
+    told = error if isinstance(error, AssertionError) else refused(request.options, error)
+    scheduler = getattr(loaded.pipe, "scheduler", None)
+    unfit = told is error and request.sampler is None and scheduler is not None and is_unfit(scheduler, error)
+    return unfit_own(loaded.facts, loaded.pipe, error) if unfit else told

@@ -9,6 +9,7 @@ import diffusers
 from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.words import split_sampler
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, sampler_called, scheduler_of, unfit
 
@@ -33,6 +34,14 @@ def make_scheduler(native: Any, wanted: str | None) -> Any:
     """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. Raises setting-bad-
     value.
     """
+    scheduler = _made(native, wanted)
+    if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
+        # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
+        scheduler.scale_noise = lambda sample, timestep, noise: scheduler.add_noise(sample, noise, timestep)
+    return scheduler
+
+
+def _made(native: Any, wanted: str | None) -> Any:
     if wanted is None or wanted.lower() in (
         sampler_name(native).lower(),
         type(native).__name__.removesuffix("Scheduler").lower(),
@@ -53,10 +62,27 @@ def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
     return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
 
 
-def too_many_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
-    """What a sampler's error means where more steps were asked for than it was made, or the model trained, for; else None."""
+def unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
+    """Describe a sampler of the model's own that its pipeline turned out not to take."""
+    detail = f"its own sampler, {sampler_name(pipe.scheduler)}, does not run with its pipeline, {type(pipe).__name__}"
+    return HalftoneError("model-cannot-run", str(error), path=model.path, detail=detail)
+
+
+def fewest_steps(scheduler: Any) -> int:
+    """Count the steps below which a sampler cannot run: PNDM begins with a Runge-Kutta method over several of them."""
+    begins = type(scheduler).__name__ == "PNDMScheduler" and not scheduler.config.get("skip_prk_steps")
+    return int(scheduler.pndm_order) if begins else 1
+
+
+def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError | None:
+    """What a sampler's error means where fewer steps were asked for than it needs, or more than it was made, or the model
+    trained, for; else None.
+    """
     if scheduler is None:
         return None
+    if 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error):
+        high = int(scheduler.config.get("num_train_timesteps", 1000))
+        return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=fewest_steps(scheduler), high=high)
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
     limits = [config.get(name) for name in ("original_inference_steps", "num_train_timesteps") if name in own]

@@ -37,7 +37,17 @@ def checked_words(report: CheckReport) -> str:
     depth = tr("quick check") if report.depth == "quick" else tr("thorough check")
     where = health_words.here(report.device)
     when = figures.moment(report.checked_at)
-    return tr("Checked {0} {1} · {2}, {3}", when, where, depth, figures.duration(report.seconds))
+    words = tr("Checked {0} {1} · {2}, {3}", when, where, depth, figures.duration(report.seconds))
+    if not report.made_up:
+        return words
+    names = {
+        "picture": tr("picture"),
+        "mask": tr("mask"),
+        "control picture": tr("control picture"),
+        "reference picture": tr("reference picture"),
+        "video": tr("video"),
+    }
+    return words + " · " + tr("made-up inputs: {0}", ", ".join(names.get(name, name) for name in report.made_up))
 
 
 def verdict_words(report: CheckReport, state: State, stale_reason: str | None) -> tuple[str, str]:

@@ -1,0 +1,247 @@
+"""Every scheduler of diffusers with every family and every task, with few steps and with strengths at the edge.
+
+    PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.families.schedulers [--only WORDS ...] [--all]
+
+Each family's tiny model is given each scheduler that diffusers calls compatible with its own, and those that Halftone offers
+as samplers; with --all every scheduler class that can be built. Then it makes pictures of a prompt, of a picture, inside a mask,
+with a ControlNet and in two passes, and is checked. A run ends in a picture, or in a sentence of Halftone's own; anything else is
+an internal error, and exit code 1. Sentences that refuse what the table asks for are listed below it.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import diffusers
+from diffusers import schedulers as known
+from tests.bench.families.more import Fields, used_with
+from tests.bench.families.run import PROMPT, mask, picture, save
+from tests.bench.families.table import CASES, Case, Task
+from tests.helpers.engine_runs import Recorder, Steady
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import Examine, Generate
+from halftone.contract.request import CheckInputs, Numerics, PictureRequest, Start
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.loading.stand_ins import put_stand_ins
+from halftone.engine.service import DiffusersEngine
+from halftone.library.samplers import FLOW_METHODS, METHODS
+
+STEPS: Final = (1, 2, 3)
+STARTED: Final = ((1, 1.0), (2, None), (3, None), (3, 0.0), (3, 0.34), (3, 1.0))
+"""Steps and strength where there is a picture to start from; None: the pipeline's own strength."""
+MORE: Final = ("ControlNet", "two passes")
+_MADE: Final = ("clean", "recovered")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One thing that a model is asked for. task: None of a check."""
+
+    task: Task | None
+    steps: int
+    strength: float | None = None
+    more: str = ""
+
+    def __str__(self) -> str:
+        strength = "" if self.strength is None else f", strength {self.strength:g}"
+        return f"{self.task or 'check'}, {self.steps} steps{strength}{', ' + self.more if self.more else ''}"
+
+
+@dataclass
+class Tally:
+    """What became of the runs of one family. refused, faults: (scheduler, run, words)."""
+
+    made: int = 0
+    refused: list[tuple[str, Run, str]] = field(default_factory=list[tuple[str, Run, str]])
+    faults: list[tuple[str, Run, str]] = field(default_factory=list[tuple[str, Run, str]])
+
+
+def runs(case: Case, more: Iterable[str]) -> list[Run]:
+    """Everything that a family is asked for. more: what its pipeline can be used with."""
+    found = [Run("text", steps) for steps in STEPS if "text" in case.tasks]
+    drawn_over = [task for task in case.tasks if task != "text"]
+    found += [Run(task, steps, strength) for task in drawn_over for steps, strength in STARTED]
+    found += [Run(case.tasks[0], 2, more=what) for what in more]
+    return [*found, Run(None, 3)]
+
+
+def classes(native: Any, *, every: bool) -> dict[str, dict[str, Any]]:
+    """Names of scheduler classes to try in the place of a model's own, and what of their configuration is not the model's."""
+    flow = type(native).__name__.startswith("FlowMatch")
+    offered = {method.scheduler: method.options for method in (FLOW_METHODS if flow else METHODS).values()}
+    found = {type(native).__name__: {}, **{kind.__name__: {} for kind in _compatible(native)}, **offered}
+    if every:
+        found |= {name: {} for name in dir(known) if name.endswith("Scheduler") and name not in found}
+    return found
+
+
+def _compatible(native: Any) -> list[type[Any]]:
+    return list(native.compatibles) if hasattr(native, "compatibles") else []
+
+
+def given_scheduler(model: Path, target: Path, name: str, options: dict[str, Any]) -> Path | None:
+    """A copy of the model's folder, its files linked, with another scheduler; None for a class that cannot be built."""
+    config = json.loads((model / "scheduler" / "scheduler_config.json").read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            made = getattr(diffusers, name, None) or getattr(known, name)
+            scheduler = made.from_config({key: value for key, value in config.items() if key != "_class_name"}, **options)
+        except (ImportError, TypeError, ValueError, AttributeError, NotImplementedError):
+            return None
+        shutil.copytree(model, target, copy_function=os.link)
+        shutil.rmtree(target / "scheduler")
+        scheduler.save_pretrained(target / "scheduler")
+    index = json.loads((target / "model_index.json").read_text())
+    (target / "model_index.json").unlink()  # a link to the model's own
+    (target / "model_index.json").write_text(json.dumps(index | {"scheduler": ["diffusers", name]}))
+    return target
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One family's tiny model, and what it is given."""
+
+    case: Case
+    folder: Path
+    model: Path
+    given: tuple[Path, Path]
+    used: dict[str, Fields]
+
+    def swept(self, *, every: bool, wanted: Iterable[Run] | None = None) -> Iterator[tuple[str, Run, str, str]]:
+        """(scheduler, run, outcome, words); outcome: made, refused or fault."""
+        with warnings.catch_warnings(), quiet_libraries():
+            warnings.simplefilter("ignore")
+            for name, options in classes(self._native(), every=every).items():
+                model = given_scheduler(self.model, self.folder / name / self.model.name, name, options)
+                if model is None:
+                    continue
+                engine = DiffusersEngine()
+                for run in runs(self.case, self.used) if wanted is None else wanted:
+                    yield name, run, *self.outcome(engine, model, run)
+
+    def _native(self) -> Any:
+        config = json.loads((self.model / "scheduler" / "scheduler_config.json").read_text())
+        return getattr(diffusers, config["_class_name"]).from_config(config)
+
+    def outcome(self, engine: DiffusersEngine, model: Path, run: Run) -> tuple[str, str]:
+        try:
+            state = self._check(engine, model, run) if run.task is None else self._picture(engine, model, run)
+        except HalftoneError as error:
+            return "refused", f"{error.code}: {error}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what the table is made to find
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            words = (str(error).strip().splitlines() or [""])[0]
+            return "fault", f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}: {words}"
+        return ("made", state) if state in _MADE else ("fault", f"the picture is {state}")
+
+    def _check(self, engine: DiffusersEngine, model: Path, run: Run) -> str:
+        case = self.case
+        inputs = CheckInputs(width=case.size, height=case.size, steps=run.steps, num_frames=case.frames, options=case.options)
+        engine.examine(Examine(job="c", model=str(model), numerics=_numerics(), inputs=inputs), Recorder(), Steady())
+        return "clean"
+
+    def _picture(self, engine: DiffusersEngine, model: Path, run: Run) -> str:
+        case = self.case
+        request = PictureRequest(
+            prompt=PROMPT,
+            model=str(model),
+            width=case.size,
+            height=case.size,
+            steps=run.steps,
+            seed=5,
+            num_frames=case.frames,
+            image=None if run.task == "text" else str(self.given[0]),
+            mask=str(self.given[1]) if run.task == "mask" else None,
+            start=Start(strength=run.strength),
+            output=str(self.folder / "made.png"),
+            overwrite=True,
+            options=case.options,
+            numerics=_numerics(),
+            **self.used.get(run.more, {}),
+        )
+        return engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state
+
+
+def _numerics() -> Numerics:
+    return Numerics(precision="float32")
+
+
+def bench_of(case: Case, folder: Path, more: Iterable[str] = MORE) -> Bench:
+    """The family's model, saved, with a picture, a mask and what it can be used with. more: of these."""
+    model = save(case, folder / (case.folder or case.name))
+    put_stand_ins(model)  # for what the libraries cannot read without torchvision
+    given = (picture(folder / "given.png", case.size), mask(folder / "mask.png", case.size))
+    used: dict[str, Fields] = {}
+    for what in more:
+        (own := folder / what).mkdir()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fields = used_with(what, model, own, given[0])
+        if fields is not None:
+            used[what] = fields
+    return Bench(case, folder, model, given, used)
+
+
+def swept(case: Case, folder: Path, *, every: bool) -> Tally:
+    """What became of all runs of a family."""
+    tally = Tally()
+    for name, run, outcome, words in bench_of(case, folder).swept(every=every):
+        if outcome == "made":
+            tally.made += 1
+        else:
+            sys.stderr.write(f"{outcome}: {case.name}, {name}, {run}: {words}\n")
+            (tally.refused if outcome == "refused" else tally.faults).append((name, run, words))
+    return tally
+
+
+def lines(found: dict[str, Tally]) -> Iterator[str]:
+    """The table, then what was refused, counted by its words, and every fault."""
+    yield f"{'family':32} made refused internal errors"
+    for name, tally in found.items():
+        yield f"{name:32} {tally.made:4} {len(tally.refused):7} {len(tally.faults):15}"
+    whole = [sum(counts) for counts in zip(*((t.made, len(t.refused), len(t.faults)) for t in found.values()), strict=True)]
+    yield f"{'all':32} {whole[0]:4} {whole[1]:7} {whole[2]:15}"
+    for name, tally in found.items():
+        counted = Counter(words for _, _, words in tally.refused)
+        where = {words: (scheduler, run) for scheduler, run, words in tally.refused}
+        for words, count in counted.items():
+            yield f"refused, {name}, {count} times, such as {where[words][0]}, {where[words][1]}: {words}"
+    for name, tally in found.items():
+        for scheduler, run, words in tally.faults:
+            yield f"INTERNAL ERROR, {name}, {scheduler}, {run}: {words}"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="families whose names hold one of these")
+    parser.add_argument("--all", action="store_true", help="every scheduler class of diffusers that can be built")
+    given = parser.parse_args(words)
+    wanted = [word.lower() for word in given.only]
+    found: dict[str, Tally] = {}
+    with tempfile.TemporaryDirectory(prefix="halftone-schedulers-") as folder:
+        os.environ.setdefault("HALFTONE_DATA", folder)
+        for number, case in enumerate(CASES):
+            if case.refused or (wanted and not any(word in case.name.lower() for word in wanted)):
+                continue
+            sys.stderr.write(f"{case.name} …\n")
+            (own := Path(folder) / str(number)).mkdir()
+            found[case.name] = swept(case, own, every=given.all)
+            shutil.rmtree(own)
+    sys.stdout.write("\n".join(lines(found)) + "\n")
+    return int(any(tally.faults for tally in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""Schedulers of every kind with every task, and models whose own size or length of prompts their pipeline refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers import FlowMatchEulerDiscreteScheduler
+from tests.bench.families import kin, run
+from tests.bench.families.remade import remade
+from tests.bench.families.schedulers import Run, bench_of, given_scheduler
+from tests.bench.families.table import CASES
+from tests.bench.faults import architectures, videos
+from tests.helpers import tiny
+from tests.helpers.engine_runs import Recorder, Steady
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import CheckReport
+from halftone.contract.messages import Examine, Generate
+from halftone.contract.request import CheckInputs, Numerics, PictureRequest
+from halftone.engine.sampling.samplers import make_scheduler
+from halftone.engine.service import DiffusersEngine
+from halftone.library.folder import read_json
+from halftone.library.models import describe
+from halftone.library.samplers import FLOW_METHODS
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
+SAMPLE = (
+    ("SD 1.x inpaint", "PNDMScheduler", Run("mask", 2)),
+    ("SD 1.x inpaint", "PNDMScheduler", Run(None, 3)),
+    ("SD 1.x inpaint", "HeunDiscreteScheduler", Run("mask", 3, 0.34)),
+    ("SDXL refiner", "PNDMScheduler", Run("picture", 4, 1.0)),
+    ("SDXL refiner", "DPMSolverMultistepScheduler", Run("picture", 3, 0.34)),
+    ("SD 3.5 medium", "FlowMatchHeunDiscreteScheduler", Run("picture", 2)),
+    ("SD 3.5 medium", "UniPCMultistepScheduler", Run("picture", 3, 0.34)),
+    ("SD 3.5 medium", "DPMSolverMultistepScheduler", Run("mask", 2)),
+)
+
+
+def case_of(name: str) -> Any:
+    return next(case for case in CASES if case.name == name)
+
+
+@pytest.mark.parametrize(("family", "scheduler", "wanted"), SAMPLE, ids=str)
+def test_a_scheduler_runs_with_a_task(family: str, scheduler: str, wanted: Run, engine: DiffusersEngine, tmp_path: Path) -> None:
+    bench = bench_of(case_of(family), tmp_path, more=())
+    options = FLOW_METHODS["UniPC"].options if "Multistep" in scheduler and family.startswith("SD 3") else {}
+    flow = {name: value for name, value in options.items() if "solver" not in name}
+    model = given_scheduler(bench.model, tmp_path / "other", scheduler, flow)
+    assert model is not None
+    assert bench.outcome(engine, model, wanted) == ("made", "clean")
+
+
+@pytest.mark.parametrize("name", [name for name in FLOW_METHODS if name != "Heun"])
+def test_a_flow_sampler_begins_at_a_picture_as_flows_do(name: str) -> None:
+    """The share of the noise is sigma, that of the picture the rest (diffusers, FlowMatchEulerDiscreteScheduler.scale_noise)."""
+    scheduler = make_scheduler(FlowMatchEulerDiscreteScheduler(), name)
+    scheduler.set_timesteps(10)
+    scheduler.set_begin_index(4)
+    picture, noise = torch.full((1, 4, 2, 2), 3.0), torch.full((1, 4, 2, 2), -5.0)
+    sigma = float(scheduler.sigmas[4])
+    made = scheduler.scale_noise(picture, scheduler.timesteps[4:5], noise)
+    assert 0 < sigma < 1
+    torch.testing.assert_close(made, sigma * noise + (1 - sigma) * picture)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_fewer_steps_than_a_sampler_needs_are_told(steps: int, engine: DiffusersEngine, tmp_path: Path) -> None:
+    """PNDM with its Runge-Kutta steps, as its class is by default; a check takes the four that it needs."""
+    bench = bench_of(case_of("SD 1.x"), tmp_path, more=())
+    model = given_scheduler(bench.model, tmp_path / "other", "PNDMScheduler", {"skip_prk_steps": False})
+    assert model is not None
+    outcome, words = bench.outcome(engine, model, Run("text", steps))
+    assert outcome == "refused"
+    assert words.startswith(f"value-out-of-range: Steps cannot be {steps}. Choose a value from 4 to 1000")
+    assert bench.outcome(engine, model, Run("text", 4)) == ("made", "clean")
+    assert checked(engine, model).verdict == "healthy"
+
+
+@pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2), Run(None, 3)], ids=str)
+def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
+    wanted: Run, engine: DiffusersEngine, tmp_path: Path
+) -> None:
+    bench = bench_of(case_of("SD 1.x LCM"), tmp_path, more=())
+    model = given_scheduler(bench.model, tmp_path / "other", "UniPCMultistepScheduler", {})
+    assert model is not None
+    outcome, words = bench.outcome(engine, model, wanted)
+    assert outcome == "refused"
+    assert words.startswith("model-cannot-run: ")
+    assert "its own sampler, UniPC, does not run with its pipeline, LatentConsistencyModel" in words
+
+
+def test_infinities_that_python_writes_are_read(tmp_path: Path) -> None:
+    """As diffusers saves a DPM++ scheduler."""
+    (file := tmp_path / "scheduler_config.json").write_text(json.dumps({"lambda_min_clipped": float("-inf"), "a": [1]}))
+    assert read_json(file) == {"lambda_min_clipped": float("-inf"), "a": [1]}
+    for broken in ("[-Infinity]", "{-Infinity}", '{"a": -Infinity,}', "NaN"):
+        file.write_text(broken)
+        with pytest.raises(HalftoneError) as caught:
+            read_json(file)
+        assert caught.value.code == "model-bad-header"
+
+
+# --- a model's own size and length of prompts -------------------------------------------------------------
+
+
+def of_size(size: Any) -> Any:
+    pipe = tiny.sd15()
+    pipe.register_modules(unet=remade(pipe.unet, sample_size=size))
+    return pipe
+
+
+def pixart(size: int) -> Any:
+    pipe = architectures.pixart()
+    pipe.register_modules(transformer=remade(pipe.transformer, sample_size=size))
+    return pipe
+
+
+def saved(pipe: Any, folder: Path) -> Path:
+    for part in pipe.components.values():
+        if isinstance(part, torch.nn.Module):
+            tiny.liven(part)
+    pipe.save_pretrained(folder)
+    return folder
+
+
+def checked(engine: DiffusersEngine, model: Path, **inputs: Any) -> CheckReport:
+    command = Examine(job="c", model=str(model), numerics=Numerics(precision="float32"), inputs=CheckInputs(**inputs))
+    return engine.examine(command, Recorder(), Steady())
+
+
+@pytest.mark.parametrize(("size", "pixels"), [(15, 32), (1, 8), ([12, 15], 32)], ids=str)
+def test_a_size_that_is_no_multiple_is_rounded_up(size: Any, pixels: int, engine: DiffusersEngine, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = saved(of_size(size), tmp_path / "m")
+    assert describe(str(model)).native_width == pixels
+    assert checked(engine, model).verdict == "healthy"
+    request = PictureRequest(prompt="a", model=str(model), steps=1, numerics=Numerics(precision="float32"))
+    facts = engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0]
+    assert (facts.width, facts.state) == (pixels, "clean")
+
+
+def test_a_size_that_the_pipeline_has_no_bins_for_is_used_as_it_is(engine: DiffusersEngine, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    report = checked(engine, saved(pixart(16), tmp_path / "m"))
+    assert (report.verdict, report.made_up) == ("healthy", ("use_resolution_binning",))
+
+
+def test_prompts_are_as_long_as_the_denoiser_has_places(engine: DiffusersEngine, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    report = checked(engine, saved(videos.cogvideox(), tmp_path / "m"), width=32, height=32, num_frames=9)
+    assert (report.verdict, report.made_up) == ("healthy", ("max_sequence_length",))
+
+
+def test_what_the_user_gave_stays(engine: DiffusersEngine, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = saved(pixart(16), tmp_path / "m")
+    with pytest.raises(HalftoneError) as caught:
+        checked(engine, model, options={"use_resolution_binning": True})
+    assert "Invalid sample size" in caught.value.as_facts().details + str(caught.value)
+
+
+def test_an_inpainting_model_with_its_published_scheduler_is_made_and_checked(engine: DiffusersEngine, tmp_path: Path) -> None:
+    """Stable Diffusion 1.5 inpainting ships with PNDM, which has no schedule before it runs."""
+    torch.manual_seed(0)
+    pipe = kin.sd15_inpaint()
+    pipe.scheduler = kin.D.PNDMScheduler(skip_prk_steps=True, steps_offset=1)
+    model = saved(pipe, tmp_path / "m")
+    assert checked(engine, model).made_up == ("picture", "mask")
+    given, mask = run.picture(tmp_path / "given.png", 32), run.mask(tmp_path / "mask.png", 32)
+    request = PictureRequest(
+        prompt="a", model=str(model), steps=3, image=str(given), mask=str(mask), numerics=Numerics(precision="float32")
+    )
+    assert engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state == "clean"
