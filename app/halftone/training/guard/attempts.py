@@ -146,7 +146,7 @@ class Attempts:
         if foreign and not math.isfinite(seen.foreign):
             gathered = self._without(gathered, foreign)
             last = self._accumulation.ends(self._count + 1)
-        self.gradients.give_back(gathered, add=problem is None)
+        self.gradients.give_back(gathered, add=problem is None, waits=bool(gathered) or not last)
         if problem is not None:
             return self._thrown_away(seen, problem)
         self._mend_buffers(seen)

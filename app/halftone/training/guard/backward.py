@@ -57,15 +57,16 @@ class GradientWatch:
         """Of what was taken, what is not as `give_back` left it: other code wrote there."""
         return {name: g for name, g in gathered.items() if self._left.get(name) != (id(g), g._version)}  # noqa: SLF001
 
-    def give_back(self, gathered: Mapping[str, torch.Tensor], *, add: bool) -> None:
-        """What was gathered, with what came in the meantime (`add`) or without it."""
+    def give_back(self, gathered: Mapping[str, torch.Tensor], *, add: bool, waits: bool = True) -> None:
+        """What was gathered, with what came in the meantime (`add`) or without it. waits: whether more of its step may come."""
         for name, parameter in self._parameters.items():
             before = gathered.get(name)
             if before is not None:
                 parameter.grad = before if not add or parameter.grad is None else before.add_(parameter.grad)
             elif not add:
                 parameter.grad = None
-        self._left = {name: (id(g), g._version) for name, g in self._gradients().items()}  # noqa: SLF001
+        if waits:
+            self._left = {name: (id(g), g._version) for name, g in self._gradients().items()}  # noqa: SLF001
 
     def scale(self, factor: float) -> None:
         """What was gathered, multiplied."""

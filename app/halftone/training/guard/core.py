@@ -27,7 +27,7 @@ from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.between import Between
 from halftone.training.guard.curing import Curing
 from halftone.training.guard.forecast import CLIP, apply_to_optimizer, raise_norm_epsilons, schedule_for
-from halftone.training.guard.networks import Networks, named_networks, named_parameters, optimized
+from halftone.training.guard.networks import Networks, guarded_parameters, named_networks, optimized
 from halftone.training.guard.optimizers import Schedules, as_one, members, scaler_of
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.randomness import RandomState, accelerators_of
@@ -108,14 +108,11 @@ class TrainingGuard:
         given = _listed(optimizer)
         _check(model, given, clip=clip, accumulate=accumulate, on_bad=on_bad, stop_after=stop_after, forecast=forecast)
         networks = named_networks(model)
-        parameters = named_parameters(networks)
         scaler = scaler or next((held for one in given if (held := scaler_of(one)) is not None), None)
         scheduler = Schedules(scheduler) if isinstance(scheduler, (list, tuple)) else scheduler
         optimizer = as_one(given)
+        parameters = guarded_parameters(networks, optimizer)
         _check_shared(optimizer, {id(parameter): name for name, parameter in parameters.items()})
-        known = {id(parameter) for parameter in parameters.values()}
-        further = [p for _, p in optimized(optimizer) if id(p) not in known]
-        parameters |= {f"parameter {place}": parameter for place, parameter in enumerate(further)}
         self._on_bad: OnBad = on_bad
         self._tell = tell
         self._good = GoodState(networks, parameters, optimizer, every=keep_every, keep=keep)

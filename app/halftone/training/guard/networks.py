@@ -35,6 +35,14 @@ def named_parameters(networks: Mapping[str, nn.Module]) -> dict[str, nn.Paramete
     return found
 
 
+def guarded_parameters(networks: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Every parameter of the networks, and what else the optimizer changes, by the number of its place."""
+    own: dict[str, torch.Tensor] = {**named_parameters(networks)}
+    known = {id(parameter) for parameter in own.values()}
+    further = [p for _, p in optimized(optimizer) if id(p) not in known]
+    return own | {f"parameter {place}": parameter for place, parameter in enumerate(further)}
+
+
 def named_buffers(networks: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
     """Every buffer once (running means, counters and the like)."""
     found: dict[str, torch.Tensor] = {}
