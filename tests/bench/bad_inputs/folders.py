@@ -6,7 +6,7 @@ import shutil
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tests.bench.bad_inputs.case import Case
 from tests.bench.bad_inputs.configurations import VALUES, shown, with_value
@@ -338,8 +338,7 @@ _SHARDS: Final = (
     ("a tensor that is nowhere", _shards(lambda where, _folder, rng: where.update(more=where[_any(where, rng)]))),
     ("a shard named .bin", _shards(lambda where, _folder, rng: where.update({_any(where, rng): "pytorch_model.bin"}))),
     ("a shard outside", _shards(lambda where, _folder, rng: where.update({_any(where, rng): "../vae/x.safetensors"}))),
-    ("a shard of no text", _shards(lambda where, _folder, rng: where.update({_any(where, rng): 5}))),
-    # pyright: ignore[reportArgumentType]
+    ("a shard of no text", _shards(lambda where, _folder, rng: cast("dict[str, object]", where).update({_any(where, rng): 5}))),
     ("no shard at all", _shards(lambda where, _folder, _rng: where.clear())),
 )
 

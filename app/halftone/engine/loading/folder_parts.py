@@ -44,7 +44,7 @@ def load_folder(folder: Path, stored: Mapping[str, torch.dtype]) -> Any:
     import diffusers
 
     index = read_json(folder / INDEX)
-    named = {name: cast("list[str]", index[name]) for name in component_names(index)}
+    named = {name: cast("tuple[str, str]", tuple(cast("list[str]", index[name]))) for name in component_names(index)}
     _check_pipeline(folder, str(index.get("_class_name")), named)
     put_stand_ins(folder)
     parts = {name: load_part(folder, name, *kind, stored.get(name, torch.float32)) for name, kind in named.items()}
@@ -60,8 +60,9 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
     if not inspect.isclass(own) or not issubclass(own, diffusers.DiffusionPipeline):
         detail = f"its {INDEX} names the pipeline {shown(kind)}, which is not there"
         raise HalftoneError("model-load-failed", path=str(folder), detail=detail)
-    wanted, _ = own._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
-    optional = {"safety_checker", *own._optional_components}  # noqa: SLF001
+    made: Any = own
+    wanted, _ = made._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
+    optional = {"safety_checker", *made._optional_components}  # noqa: SLF001
     if missing := sorted(name for name in wanted if name not in named and name not in optional):
         raise HalftoneError("model-incomplete", path=str(folder), missing=", ".join(missing))
 
