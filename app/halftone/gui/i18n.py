@@ -51,7 +51,7 @@ def sentences(*parts: str) -> str:
 
 def listed(*parts: str) -> str:
     """Parts of a list, joined by the language's comma."""
-    return ("，" if _language.startswith("zh") else ", ").join(filter(None, parts))
+    return harmless(("，" if _language.startswith("zh") else ", ").join(filter(None, parts)))
 
 
 @cache

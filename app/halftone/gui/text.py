@@ -4,6 +4,7 @@ then what Halftone did, then what you can do."""
 from collections.abc import Sequence
 from pathlib import Path
 
+from halftone.contract.echoes import harmless
 from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts, Fact, filled
 from halftone.contract.facts import SelfTestReport
@@ -322,4 +323,4 @@ def net_words(nets: Sequence[Control | IpAdapter]) -> str:
 
 def short(name: str) -> str:
     """A name where there is little room."""
-    return name if len(name) <= _LETTERS else f"{name[:_LETTERS]}…"
+    return harmless(name if len(name) <= _LETTERS else f"{name[:_LETTERS]}…")

@@ -14,14 +14,14 @@ from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import MemoryFacts
 from halftone.gui import text, theme
-from halftone.gui.i18n import set_language
+from halftone.gui.i18n import set_language, tr
 from halftone.gui.pages.create_empty import EmptyCanvas
 from halftone.gui.pages.create_fields import combo
 from halftone.gui.pages.create_model import ModelRow, model_line
 from halftone.gui.pages.create_prompts import examples
 from halftone.gui.pages.create_side import day_name
 from halftone.gui.widgets.banner import Message, Toasts, rich
-from halftone.gui.widgets.common import ElidedLabel
+from halftone.gui.widgets.common import ElidedLabel, label
 from halftone.gui.widgets.dots import PeakStrip, RoomGauge, StepDots, room_tone
 from halftone.gui.widgets.meters import MemoryMeter
 from halftone.gui.widgets.switches import Segmented, Switch
@@ -223,3 +223,20 @@ def test_a_toast_lies_over_nothing_that_is_used(qtbot: QtBot) -> None:
         widget.hide()
     toasts.place()
     assert bar.geometry().bottom() == host.height() - 87, "where nothing is used it lies low"
+
+
+def test_names_from_outside_are_shown_without_control_characters_and_tags(qtbot: QtBot) -> None:
+    evil = "\x1b[2J\u202egnp<img src='/etc/hostname'>"
+    plain = "\ufffd[2J\ufffdgnp<img src='/etc/hostname'>"
+    line = ElidedLabel()
+    qtbot.addWidget(line)
+    line.resize(20, 20)
+    line.set_text(evil)
+    made = label(evil)
+    qtbot.addWidget(made)
+    assert (line.accessibleName(), made.text()) == (plain, plain)
+    assert "&lt;img" in line.toolTip()
+    assert tr("{0} in use", evil) == f"{plain} in use"
+    assert text.short(evil)[:6] == plain[:6]
+    error = ErrorFacts(code="model-missing", facts={"path": evil})
+    assert text.error_sentence(error) == f"There is no model at {plain}."

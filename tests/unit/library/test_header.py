@@ -12,7 +12,7 @@ from tests.helpers.model_files import ramp, with_header
 from tests.helpers.mutations import GOOD, MUTATIONS, is_clear
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.header import MAX_HEADER, Header, parse_header, read_header
+from halftone.library.header import MAX_HEADER, MAX_TENSORS, Header, parse_header, read_header
 
 PATH = Path("model.safetensors")
 
@@ -164,3 +164,17 @@ def test_thousands_of_mutations_give_a_header_or_one_clear_refusal(mutation: Cal
     assert set(codes) <= {"read", "model-bad-header", "model-truncated", "file-empty", "not-safetensors"}
     assert codes["model-bad-header"] > 2000
     assert codes["read"] > 100
+
+
+def test_a_file_of_more_tensors_than_any_model_is_refused_by_their_number() -> None:
+    entries = (f'"{index}":{{"dtype":"F16","shape":[0],"data_offsets":[0,0]}}' for index in range(MAX_TENSORS + 1))
+    error = refused(with_header(("{" + ",".join(entries) + "}").encode()))
+    assert f"it names more than the {MAX_TENSORS} tensors that Halftone reads" in str(error)
+
+
+def test_a_name_that_stands_twice_among_very_many_is_found_in_one_pass() -> None:
+    """Counting each name anew would take hours."""
+    names = [*range(300_000), 299_999]
+    pairs = ",".join(f'"{name}":""' for name in names)
+    error = refused(with_header(f'{{"__metadata__":{{{pairs}}}}}'.encode()))
+    assert "the name 299999 stands in it twice" in str(error)

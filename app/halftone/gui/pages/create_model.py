@@ -6,6 +6,7 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout, QWidget
 
+from halftone.contract.echoes import harmless
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
 from halftone.gui import icons, reasons, text, theme
@@ -170,6 +171,7 @@ class ModelRow(HoverButton):
 
 def shortened(line: str, metrics: QFontMetrics, width: int) -> str:
     """As much of a model's line as there is room for: its first parts are left out before anything is cut."""
+    line = harmless(line)
     while metrics.horizontalAdvance(line) > width and " · " in line:
         line = line.partition(" · ")[2]
     return metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, width)
