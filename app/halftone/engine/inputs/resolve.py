@@ -120,7 +120,7 @@ def simple_options(pipe: Any) -> dict[str, Kind]:
 
 def _kinds(hint: Any) -> list[Kind]:
     """What a parameter takes, single values before lists."""
-    found = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
+    found: list[Kind] = [kind for one in _single(hint) if (kind := _KINDS.get(one)) is not None]
     if any(map(_is_list, _single(hint))):
         found.append("list")
     return found
