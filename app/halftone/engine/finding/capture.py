@@ -142,7 +142,7 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
     """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
     try:
         result = _fly(loaded, inputs, seed, hooks)
-    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+    except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
         unfit = unfit_steps(loaded.native_scheduler, inputs.steps or 0, error)
         if unfit is not None:
             raise unfit from error
