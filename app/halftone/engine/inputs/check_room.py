@@ -10,7 +10,7 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import Examine
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
-from halftone.engine.inputs.memory import Room, free_after, free_bytes, told_too_large
+from halftone.engine.inputs.memory import Room, free_after, free_bytes, is_too_large
 from halftone.engine.inputs.video_inputs import expected_frames
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
@@ -54,7 +54,7 @@ class CheckRoom:
             try:
                 return work()
             except (RuntimeError, MemoryError, HalftoneError) as error:
-                if not (is_out_of_memory(error) or told_too_large(error)):
+                if not (is_out_of_memory(error) or is_too_large(error)):
                     raise
                 free_after(error)
                 if not self._room.offload_more():
