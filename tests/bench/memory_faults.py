@@ -11,7 +11,7 @@ import collections
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from tests.helpers.engine_runs import faulty_copy
 from tests.helpers.ip_adapters import save_adapter, save_encoder
 from tests.helpers.loras import make_lora
 from tests.helpers.memory import Chain
-from tests.helpers.shortages import Scene, disturbed, places, undisturbed
+from tests.helpers.shortages import Scene, disturbed, shortages, undisturbed
 from tests.helpers.tiny import save_tiny
 from tests.helpers.trainings import draw_pictures
 from tests.helpers.vaes import other_vae, save_vae
@@ -90,10 +90,6 @@ def scenes(folder: Path) -> Iterator[Scene]:
     yield Scene("refiner", _generate(base, steps=5, guidance=4.0, refiner=refiner))
 
 
-def _failing(start: int, lasting: int) -> Callable[[int, int], bool]:
-    return lambda index, _size: start <= index < start + lasting
-
-
 def run(
     scene: Scene, each: int, lasting: int, seen: set[Chain], *, tell: bool
 ) -> tuple[int, collections.Counter[str], list[str]]:
@@ -101,13 +97,13 @@ def run(
     normal = undisturbed(scene)
     ended: collections.Counter[str] = collections.Counter()
     wrong: list[str] = []
-    chosen = {index: chain for index, chain in places(normal.chains, each).items() if chain not in seen}
+    chosen = [one for one in shortages(normal.chains, each, lasting) if one.chain not in seen]
     seen.update(normal.chains)
-    for index, chain in chosen.items():
-        what, fault = disturbed(scene, normal, _failing(index, lasting))
+    for one in chosen:
+        what, fault = disturbed(scene, normal, one)
         ended[what] += 1
         if fault:
-            wrong.append(f"{scene.name} at {index}, {_way(chain)}: {what}: {fault}")
+            wrong.append(f"{scene.name} at {one.nth} of {_way(one.chain)}: {what}: {fault}")
             if tell:
                 print("  ", wrong[-1], flush=True)
     return len(chosen), ended, wrong

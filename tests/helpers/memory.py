@@ -1,6 +1,7 @@
 """A device whose memory ends."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,39 +47,42 @@ Chain = tuple[Site, ...]
 
 
 class Allocations(TorchDispatchMode):
-    """Sees every operation that asks torch for memory. chains: of each, what of Halftone was running, if `tell`.
+    """Sees every operation that asks torch for memory. seen: by what of Halftone was running, how many there were.
 
-    fails: whether the memory ends at the n-th allocation (from 0), of so many bytes; asked before anything is written.
+    fails: whether the memory ends at an allocation: given what of Halftone runs, and how many were made from there before.
     """
 
-    def __init__(self, fails: Callable[[int, int], bool] = lambda _index, _size: False, *, tell: bool = False) -> None:
+    def __init__(self, fails: Callable[[Chain, int], bool] = lambda _chain, _nth: False) -> None:
         super().__init__()
         self._fails = fails
-        self._tell = tell
-        self.count = 0
         self.raised = 0
-        self.chains: list[Chain] = []
+        self.seen: Counter[Chain] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if kwargs.get("generator") is not None:  # drawn numbers that were never handed over must not be missing later
-            self._ask(8)
+            self._ask()
             return func(*args, **kwargs)
         result = func(*args, **kwargs)
         if any(returned.alias_info is None for returned in func._schema.returns):
-            size = sum(tensor.nbytes for tensor in tree_leaves(result) if isinstance(tensor, torch.Tensor) and not tensor.is_meta)
-            if size:
-                self._ask(size)
+            made = [tensor for tensor in tree_leaves(result) if isinstance(tensor, torch.Tensor) and not tensor.is_meta]
+            if any(tensor.nbytes for tensor in made):
+                self._ask()
         return result
 
-    def _ask(self, size: int) -> None:
-        index, self.count = self.count, self.count + 1
-        if self._tell:
-            self.chains.append(_running())
-        if self._fails(index, size):
-            kind = ERRORS[self.raised % len(ERRORS)] if self.raised else ERRORS[index % len(ERRORS)]
+    def _ask(self) -> None:
+        chain = _running()
+        nth, self.seen[chain] = self.seen[chain], self.seen[chain] + 1
+        if self._fails(chain, nth):
+            kind = ERRORS[(len(self.seen) + self.raised) % len(ERRORS)]
             self.raised += 1
             raise kind()
+
+
+def passes(chain: Chain, *functions: str) -> bool:
+    """Whether it goes through these functions, in this order."""
+    left = iter(site.function for site in chain)
+    return all(function in left for function in functions)
 
 
 def _running() -> Chain:

@@ -3,7 +3,8 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 from PIL import Image
 from tests.helpers.apart import apart
-from tests.helpers.memory import Allocations, Chain
+from tests.helpers.memory import Allocations, Chain, passes
 
 from halftone.contract.facts import CheckReport, PictureFacts
 from halftone.contract.messages import (
@@ -94,10 +95,12 @@ def _placed(job: JobCommand, number: int) -> JobCommand:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """chains: of every allocation of the job; pixels: of its pictures, and of those of the job after it."""
+    """chains: where the job asks for memory, and how often from each place; pixels: of its pictures, and of those of the job
+    after it.
+    """
 
     told: Told
-    chains: list[Chain]
+    chains: Counter[Chain]
     pixels: list[Any]
     after: Told
     pixels_after: list[Any]
@@ -129,23 +132,45 @@ def begun(scene: Scene) -> Bench:
 def undisturbed(scene: Scene) -> Undisturbed:
     with fresh_data():
         bench = begun(scene)
-        with Allocations(tell=True) as seen:
+        with Allocations() as looking:
             told = bench.run(scene.job)
         assert told.end.outcome == "done", told.end
         after = bench.run(scene.job)
-        return Undisturbed(told, seen.chains, _pixels(told), after, _pixels(after))
+        return Undisturbed(told, looking.seen, _pixels(told), after, _pixels(after))
 
 
-def places(chains: Sequence[Chain], each: int = 3) -> dict[int, Chain]:
-    """Allocations to disturb: of each way through the program to one the first, the last and some between."""
-    found: dict[Chain, list[int]] = {}
-    for index, chain in enumerate(chains):
-        found.setdefault(chain, []).append(index)
-    chosen = {own[round(step * (len(own) - 1) / max(1, each - 1))] for own in found.values() for step in range(each)}
-    return {index: chains[index] for index in sorted(chosen)}
+@dataclass
+class Shortage:
+    """The memory ends at the n-th allocation (from 0) from a place, and at so many that follow."""
+
+    chain: Chain
+    nth: int = 0
+    lasting: int = 1
+    _left: int = field(init=False, default=0)
+    _over: bool = field(init=False, default=False)
+
+    def __call__(self, chain: Chain, nth: int) -> bool:
+        if not self._over and (chain, nth) == (self.chain, self.nth):
+            self._over, self._left = True, self.lasting
+        self._left -= 1
+        return self._left >= 0
 
 
-def disturbed(scene: Scene, normal: Undisturbed, fails: Callable[[int, int], bool]) -> tuple[str, str]:
+def shortages(chains: Mapping[Chain, int], each: int = 3, lasting: int = 1) -> list[Shortage]:
+    """Of each place the first allocation, the last and some between."""
+    found: list[Shortage] = []
+    for chain, count in chains.items():
+        chosen = {round(step * (count - 1) / max(1, each - 1)) for step in range(each)}
+        found += [Shortage(chain, nth, lasting) for nth in sorted(chosen)]
+    return found
+
+
+def place(chains: Iterable[Chain], *functions: str) -> Shortage:
+    """The first allocation inside these functions."""
+    return Shortage(next(chain for chain in chains if passes(chain, *functions)))
+
+
+def disturbed(scene: Scene, normal: Undisturbed, fails: Callable[[Chain, int], bool]) -> tuple[str, str]:
     """(what became of the job, what is wrong with that: "" where nothing is)."""
     with fresh_data():
         bench = begun(scene)

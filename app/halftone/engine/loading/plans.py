@@ -179,11 +179,12 @@ def _change_state(
 ) -> None:
     """The component counts as half done until all of it is."""
     module = loaded.modules[name]
+    exact, before = masters, None if force else loaded.states[name]
+    if force and exact is not None:
+        loaded.states[name] = HALF_DONE  # it may hold other weights than its state tells
     settle_weights(module)
-    exact = masters
     if exact is None:
         exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
-    before = None if force else loaded.states[name]
     loaded.states[name] = HALF_DONE
     realise(module, exact, wanted, None if before == HALF_DONE else before)
     lay_out(module, role(name, module), wanted, loaded.device)
