@@ -109,7 +109,8 @@ def test_what_was_computed_before_a_diagnosis_is_kept(models: dict[str, Path], t
 
     def damage() -> None:
         assert engine.loaded is not None
-        engine.loaded.modules["unet"].get_submodule("conv_in").weight.data[0] = float("nan")
+        layer: Any = engine.loaded.modules["unet"].get_submodule("conv_in")
+        layer.weight.data[0] = float("nan")
 
     class Late(Meddler):
         def keep(self) -> bool:

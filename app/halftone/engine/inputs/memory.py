@@ -30,6 +30,7 @@ from halftone.health.memory import (
     choose,
     decoder_scale,
     fit,
+    from_first_fit,
     kept_in_eight,
     largest_size,
     need,
@@ -112,13 +113,10 @@ class Room:
         of it offloaded, then bfloat16, which takes no more than it takes now. bfloat16: whether the device has it.
         """
         after = self._ways[self._ways.index(self.way) :] if self.way in self._ways else self._ways
-        modes = list(dict.fromkeys(way.offload for way in after))
+        modes: tuple[OffloadMode, ...] = tuple(dict.fromkeys(way.offload for way in after))
         if self.networks:
             wide = replace(self, dtypes={**self.dtypes, name: "float32"})
-            free = free_bytes(self.loaded)
-            plain, tiled = wide.needs(0), wide.needs(self.tile)
-            fits = [mode for mode in modes if bytes_in(plain, tiled, Way(mode, tiled=self.way.tiled)) <= free]
-            modes = modes[modes.index(fits[0]) :] if fits else modes[1:][-1:]
+            modes = from_first_fit(modes, wide.needs(0), wide.needs(self.tile), free_bytes(self.loaded), tiled=self.way.tiled)
         last = modes[-1] if modes else self.way.offload
         narrow = (Reference("bfloat16", last),) if bfloat16 else ()
         return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
