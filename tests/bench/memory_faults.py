@@ -1,6 +1,6 @@
 """Jobs whose memory ends: at every place from which one asks for memory, once or from there on until something was moved.
 
-    PYTHONPATH=app:. python -m tests.bench.memory_faults [--only SCENE ...] [--each 3] [--lasting]
+    PYTHONPATH=app:. python -m tests.bench.memory_faults [--only SCENE ...] [--each 3] [--most 10] [--lasting]
 
 Each job goes on in a cheaper way with the same picture, or ends in a sentence about the memory with what was computed kept; then
 the same job is done once more, undisturbed, and has to give what it gives alone. Exit code 1 where one does not.
@@ -91,13 +91,17 @@ def scenes(folder: Path) -> Iterator[Scene]:
 
 
 def run(
-    scene: Scene, each: int, lasting: int, seen: set[Chain], *, tell: bool
+    scene: Scene, each: int, lasting: int, seen: set[Chain], most: int, *, tell: bool
 ) -> tuple[int, collections.Counter[str], list[str]]:
-    """(places, what became of them, what is wrong). seen: places that an earlier scene tried; those of this one join them."""
+    """(places, what became of them, what is wrong). seen: places that an earlier scene tried; those of this one join them.
+
+    most: about so many places, spread over all; 0: all.
+    """
     normal = undisturbed(scene)
     ended: collections.Counter[str] = collections.Counter()
     wrong: list[str] = []
     chosen = [one for one in shortages(normal.chains, each, lasting) if one.chain not in seen]
+    chosen = chosen[:: max(1, len(chosen) // most)] if most else chosen
     seen.update(normal.chains)
     for one in chosen:
         what, fault = disturbed(scene, normal, one)
@@ -117,6 +121,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="SCENE")
     parser.add_argument("--each", type=int, default=3, help="allocations of each place in the program")
+    parser.add_argument("--most", type=int, default=0, help="about so many places of each scene, spread over all")
     parser.add_argument("--lasting", action="store_true", help=f"{LASTS} allocations in a row fail, not one")
     options = parser.parse_args()
     bad, total, seen = 0, 0, set[Chain]()
@@ -125,7 +130,7 @@ def main() -> int:
             if options.only and scene.name not in options.only:
                 continue
             started = time.perf_counter()
-            count, ended, wrong = run(scene, options.each, LASTS if options.lasting else 1, seen, tell=True)
+            count, ended, wrong = run(scene, options.each, LASTS if options.lasting else 1, seen, options.most, tell=True)
             bad, total = bad + len(wrong), total + count
             said = ", ".join(f"{number} {what}" for what, number in ended.most_common())
             print(f"{scene.name}: {count - len(wrong)} of {count} in {time.perf_counter() - started:.0f} s ({said})", flush=True)
