@@ -189,6 +189,7 @@ def _ended(told: Told) -> str:
         return f"{told.end.error.code}"
     states = {picture.state for picture in told.pictures}
     ways = [shortage.then for picture in told.pictures for shortage in picture.shortages]
+    ways += ["first pass" for picture in told.pictures if picture.cut_short is not None]
     return " ".join([told.end.outcome, *sorted(states), *ways])
 
 
@@ -205,16 +206,24 @@ def _job_faults(told: Told, normal: Undisturbed) -> Iterable[str]:
         yield end.outcome
         return
     for picture, pixels in zip(told.pictures, normal.pixels, strict=False):
-        if picture.state in ("clean", "recovered"):
-            alike = _alike(picture, pixels)
-            if alike < ALIKE and not picture.tiled:
-                yield f"another picture: {alike:.0f} dB"
-        elif not any(shortage.then == "stopped" for shortage in picture.shortages) and picture.cut_short is None:
-            yield f"{picture.state} without a word of the memory"
-        elif picture.latents is None and _sound_steps(told):
-            yield f"nothing kept after {_sound_steps(told)} steps"
+        yield from _picture_faults(picture, pixels, _sound_steps(told))
     if isinstance(end.report, CheckReport):
         yield from _check_faults(end.report, normal.told.end.report)
+
+
+def _picture_faults(picture: PictureFacts, pixels: Any, steps: int) -> Iterable[str]:
+    """steps: that were made of it and are sound."""
+    if picture.cut_short is not None:  # the first of two passes is saved, and says why
+        if picture.cut_short.code not in SENTENCES:
+            yield f"cut short as {picture.cut_short.code}"
+    elif picture.state in ("clean", "recovered"):
+        alike = _alike(picture, pixels)
+        if alike < ALIKE and not picture.tiled:
+            yield f"another picture: {alike:.0f} dB"
+    elif not any(shortage.then == "stopped" for shortage in picture.shortages):
+        yield f"{picture.state} without a word of the memory"
+    elif picture.latents is None and steps:
+        yield f"nothing kept after {steps} steps"
 
 
 def _is_lost(told: Told) -> bool:
