@@ -26,7 +26,7 @@ from halftone.engine.finding.lora_cause import cause_of
 from halftone.engine.inputs.memory import Reference, free_after, is_too_large
 from halftone.engine.loading.compiling import take_compiled
 from halftone.engine.loading.load import Loaded, fresh_component
-from halftone.engine.loading.plans import apply_state, merged, permitted, with_counts, with_settings
+from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
 from halftone.engine.sampling.hooks import is_finite
@@ -250,6 +250,9 @@ class Recovery:
         for name, (state, masters) in list(self._interrupted.items()):
             apply_state(self.loaded, name, state, masters, force=True)
             del self._interrupted[name]
+        for name, state in list(self.loaded.states.items()):
+            if state == HALF_DONE and name in self.loaded.modules:
+                apply_state(self.loaded, name, state_in(self.plan, name, self._asked))
 
     def change(self, name: str, state: ComponentState, masters: Mapping[str, torch.Tensor]) -> None:
         """Bring a component into another state; if the memory ends meanwhile, `put_back` gives it the one that it is in now."""

@@ -24,7 +24,7 @@ from halftone.engine.curing.recover import Cured, Diagnosis, Recovery, damage_fi
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.memory import free_after, is_too_large
 from halftone.engine.loading.load import Loaded
-from halftone.engine.loading.plans import any_component
+from halftone.engine.loading.plans import any_component, apply_state
 from halftone.engine.making.picture import Picture, PictureStopped
 from halftone.engine.sampling.film import Film, Flatness, Part, flat_frames, flat_in, parts_of, worst
 from halftone.engine.sampling.flight import Flight
