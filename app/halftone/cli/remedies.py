@@ -39,6 +39,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "out-of-memory": "Choose a smaller size, or --precision float16 or bfloat16.",
     "model-too-large": "Close other programs that use it, leave --offload at auto, choose --precision float16 or bfloat16, or "
     "another device: --device NAME.",
+    "check-no-memory": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME.",
     "no-rescale": _APPLY,
     "train-no-memory": 'Set checkpointing = true, batch = 1, a smaller size or precision = "bfloat16", and begin again.',
     "train-config": "A file with every setting is printed by:  {example}",

@@ -115,6 +115,7 @@ ErrorCode = Literal[
     "disk-full",
     "out-of-memory",
     "model-too-large",
+    "check-no-memory",
     "run-missing",
     "run-empty",
     "run-silent",

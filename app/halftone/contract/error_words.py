@@ -300,6 +300,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The model {model} does not fit into the free memory of {device}.",
         "Close other programs that use it, set Offload to Auto in the settings, choose FP16 or BF16, or another device.",
     ),
+    "check-no-memory": (
+        "There is not enough memory to check or repair {model}: {detail}.",
+        "Close other programs that use it, set Offload to Auto in the settings, or use another device.",
+    ),
     "nothing-to-repair": ("{model} holds in FP16 as it is.", "There is nothing to repair, and no copy was written."),
     "repair-eight-bits": (
         "{model} holds weights in eight bits, which a repaired copy could not hold exactly.",

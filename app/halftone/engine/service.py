@@ -26,6 +26,7 @@ from halftone.engine.extras.controls import with_controls
 from halftone.engine.extras.denoiser import put_transformer
 from halftone.engine.extras.ip_adapter import put_ip_adapters
 from halftone.engine.extras.vae import put_vae
+from halftone.engine.inputs.check_room import memory_told
 from halftone.engine.inputs.memory import fit_together, settle_at_rest
 from halftone.engine.loading.compiling import take_all_compiled
 from halftone.engine.loading.in_memory import Models
@@ -151,7 +152,7 @@ class DiffusersEngine:
         check_extras_fit(command.inputs.extras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        with quiet_libraries(), parts_named(lambda: self._models.all):
+        with quiet_libraries(), parts_named(lambda: self._models.all), memory_told(facts.name):
             put_fp8(loaded, wanted=command.numerics.fp8_storage)
             put_vae(loaded, command.inputs.vae)
             put_transformer(loaded, command.inputs.transformer)
@@ -168,7 +169,7 @@ class DiffusersEngine:
         check_lora_fit(command.loras, facts)
         device = find_device(command.device)
         loaded = self._ready(facts, device, emit)
-        with quiet_libraries(), parts_named(lambda: self._models.all):
+        with quiet_libraries(), parts_named(lambda: self._models.all), memory_told(facts.name):
             put_fp8(loaded, wanted=False)
             put_vae(loaded, None)  # the copy is of the model itself
             put_transformer(loaded, None)

@@ -1,5 +1,6 @@
 """What the words of an error say about the device; torch has no type for most of it."""
 
+import errno
 import re
 import traceback
 from typing import Final
@@ -7,7 +8,8 @@ from typing import Final
 from halftone.contract.errors import HalftoneError, JobCancelled
 
 _OUT_OF_MEMORY: Final = re.compile(
-    r"out of memory|OUT_OF_(DEVICE|HOST)_MEMORY|can't allocate memory|failed to allocate|CUBLAS_STATUS_ALLOC_FAILED",
+    r"out of memory|OUT_OF_(DEVICE|HOST)_MEMORY|hipErrorOutOfMemory|(can't|cannot) allocate memory|not enough memory"
+    r"|failed to allocate|bad_?alloc|_ALLOC_FAILED|DEVICE_ALLOCATION_FAILED",
     re.IGNORECASE,
 )
 # Errors after which a CUDA or HIP context answers nothing any more (CUDA runtime API, error codes marked as "the process must be
@@ -20,7 +22,11 @@ _DEVICE_LOST: Final = re.compile(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for Python's MemoryError and for what torch raises on each backend (a RuntimeError that says so)."""
+    """True for Python's MemoryError, for what torch raises on each backend (a RuntimeError that says so), and for what the system
+    says where a file cannot be mapped.
+    """
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error))))
 
 

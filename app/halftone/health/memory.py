@@ -167,6 +167,18 @@ def choose(ways: Sequence[Way], plain: Need, tiled: Need, free: int | None) -> W
     return fitting or min(ways, key=lambda way: bytes_in(plain, tiled, way))
 
 
+def from_first_fit(
+    modes: Sequence[OffloadMode], plain: Need, decoded_in_tiles: Need, free: int, *, tiled: bool
+) -> tuple[OffloadMode, ...]:
+    """The modes from the first on in which a picture fits into the free bytes, the cheapest first. Where it fits in none: the
+    last alone, since what is computed may be too much; nothing where there is no choice.
+    """
+    for index, mode in enumerate(modes):
+        if bytes_in(plain, decoded_in_tiles, Way(mode, tiled)) <= free:
+            return tuple(modes[index:])
+    return tuple(modes[1:][-1:])
+
+
 def fit(peak: int, free: int) -> Fit:
     """Whether so many bytes fit into the free ones."""
     return "fits" if peak <= TIGHT * free else "tight" if peak <= free else "no"

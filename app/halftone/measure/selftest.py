@@ -32,7 +32,7 @@ from halftone.contract.facts import (
     SpeedResult,
 )
 from halftone.contract.words import DType
-from halftone.health.faults import raise_if_lost
+from halftone.health.faults import is_out_of_memory, raise_if_lost
 from halftone.health.precision import choose_auto
 from halftone.health.timing import is_measurable, mode_ratio
 from halftone.measure.cases import Case, cases_for, tolerance
@@ -221,7 +221,7 @@ def _reference(case: Case, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
 def _failed(case: Case, mode: Mode, error: Exception, seconds: float) -> OperationResult:
     raise_if_lost(error, f"{case.name} in {mode.name}")
     text = str(error).lower()
-    missing = isinstance(error, NotImplementedError | torch.OutOfMemoryError) or any(word in text for word in _MISSING_WORDS)
+    missing = isinstance(error, NotImplementedError) or is_out_of_memory(error) or any(word in text for word in _MISSING_WORDS)
     log.log(logging.INFO if missing else logging.WARNING, "self-test %s in %s: %s", case.name, mode.name, _first_line(error))
     return OperationResult(
         mode=mode.name,

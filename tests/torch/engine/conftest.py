@@ -33,3 +33,11 @@ def refiner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(3)
     kin.refiner().save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def faulty(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny SD 1.5 whose UNet overflows in float16."""
+    from tests.helpers.engine_runs import faulty_copy
+
+    return faulty_copy(models["sd15"], tmp_path_factory.mktemp("faulty") / "unet", "unet", "stream of unet", 17)

@@ -77,8 +77,10 @@ def test_a_check_that_does_not_fit_goes_on_offloaded(models: dict[str, Path], en
 
 
 def test_a_check_with_offload_off_says_that_the_memory_ended(models: dict[str, Path], engine: DiffusersEngine) -> None:
-    with too_small_for_all(apart(engine), "unet"), pytest.raises(torch.OutOfMemoryError):
+    with too_small_for_all(apart(engine), "unet"), pytest.raises(HalftoneError) as caught:
         check(engine, models["sd15"], offload="none")
+    assert caught.value.code == "check-no-memory"
+    assert "Offload to Auto" in str(caught.value)
 
 
 @pytest.mark.parametrize(("share", "mode"), [(100.0, "none"), (0.001, "sequential")])

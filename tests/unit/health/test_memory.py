@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from halftone.contract.words import DType
+from halftone.contract.words import DType, OffloadMode
 from halftone.health.activations import Size, decoding, denoising
 from halftone.health.memory import (
     PLAIN,
@@ -18,6 +18,7 @@ from halftone.health.memory import (
     bytes_in,
     choose,
     fit,
+    from_first_fit,
     largest_size,
     need,
     predict,
@@ -204,3 +205,22 @@ def test_the_largest_size_fits_and_keeps_the_shape() -> None:
     assert (found.width % 64, found.height % 64) == (0, 0)
     assert found.width / found.height == pytest.approx(1.5, rel=0.1)
     assert largest_size(Size(1024, 1024), 2 * G, peak) is None, "the weights alone are too much"
+
+
+@pytest.mark.parametrize(
+    ("modes", "share", "tried"),
+    [
+        (("none", "model", "group", "sequential"), 1.0, ("none", "model", "group", "sequential")),
+        (("none", "model", "group", "sequential"), 0.9, ("model", "group", "sequential")),
+        (("none", "model", "group", "sequential"), 0.5, ("group", "sequential")),
+        (("none", "model", "group", "sequential"), 0.01, ("sequential",)),
+        (("none",), 1.0, ("none",)),
+        (("none",), 0.9, ()),
+    ],
+)
+def test_a_wide_type_is_tried_from_the_first_way_on_in_which_it_fits(
+    modes: tuple[OffloadMode, ...], share: float, tried: tuple[OffloadMode, ...]
+) -> None:
+    """share: of what the whole picture at once would need."""
+    plain = need(MODEL, Job(Size(512, 512)), lambda one: "float32" if one is UNET else "float16", "cuda")
+    assert from_first_fit(modes, plain, plain, round(share * plain.peak), tiled=False) == tried

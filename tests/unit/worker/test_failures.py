@@ -1,5 +1,6 @@
 """What an exception means to the user."""
 
+import errno
 import gc
 import weakref
 
@@ -17,6 +18,10 @@ OUT_OF_MEMORY = [
     "XPU out of memory. Tried to allocate 20.00 MiB",
     "UR backend failed. UR backend returns:39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes.",
+    "unable to mmap 4096 bytes from file </model.safetensors>: Cannot allocate memory (12)",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "std::bad_alloc",
 ]
 LOST = [
     "CUDA error: an illegal memory access was encountered",
@@ -62,6 +67,8 @@ def test_other_errors_are_neither(text: str) -> None:
 def test_only_what_a_library_raises_counts() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
     assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(OSError(errno.ENOMEM, "Cannot allocate memory"))
+    assert not is_out_of_memory(OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_the_log_is_named_where_the_words_ask_for_it() -> None:

@@ -11,6 +11,7 @@ import msgspec
 import torch
 
 from halftone.contract.engine import Control, Emit
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, ComponentFacts, DeviceFacts, Finding, LayerPeak, SelfTestReport
 from halftone.contract.messages import Examine, FindingMade, LayersMeasured, PhaseChanged
 from halftone.contract.plan import Cure, Plan
@@ -37,6 +38,7 @@ from halftone.engine.finding.tally import closest, picture_psnr
 from halftone.engine.finding.timing import Bare
 from halftone.engine.inputs.check_room import CheckRoom
 from halftone.engine.inputs.fitting_arguments import variants, with_changes
+from halftone.engine.inputs.memory import free_after, is_too_large, once_more
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded, fresh_component
@@ -46,8 +48,9 @@ from halftone.engine.sampling.frames import from_decoder, to_pixels
 from halftone.engine.sampling.hooks import Hooks, is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.offload import settle_weights
-from halftone.engine.weights.precision import ComponentState, exact_weights, own_inputs
+from halftone.engine.weights.precision import exact_weights, own_inputs
 from halftone.health.explain import explain
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.judge import headroom_bits, judge
 from halftone.health.precision import granted_precision, states
 from halftone.library.scan import TensorScan, scan_weights
@@ -110,6 +113,7 @@ class Examination:
         self.wide: Range | None = None
         """The range pass, once it was made."""
         self._room = CheckRoom(loaded, device, command, [inputs for inputs, _ in self._pictures])
+        self._wide: DType = "float32" if self._room.fits_wide() or self._states.get("bfloat16") != "works" else "bfloat16"
         for module in loaded.modules.values():
             settle_weights(module)
         self._masters = {
@@ -124,18 +128,30 @@ class Examination:
         scans = self._scan()
         masters = self._masters
         base = base_plan(loaded, self._dtype, self._numerics)
+        self._base_dtypes = base.dtypes
         damage = damage_findings(scans, base.dtypes, loaded.modules) + lora_damage(loaded.adapters, self._dtype)
         if damage:
             return self._damaged(damage, base, started)
         try:
             with torch_settings(self._numerics, loaded.device):
-                wide = self.wide = self._room.run(lambda: self._range(masters))
+                wide = self.wide = self._room.run(lambda: self._range(masters), self._in_bfloat16)
                 targets = self._room.run(lambda: self._targets(wide, base))
-                findings = self._findings(scans, wide, targets, base)
+                findings = self._room.run(lambda: self._findings(scans, wide, targets, base))
             pricing, plan, cures = self._room.run(lambda: self._priced(wide, base, targets, findings))
         finally:
-            apply_plan(loaded, base, masters)
-        return self._report(findings, plan, cures, self._layers(wide, pricing, plan), targets, base, started)
+            self._put_back(base)
+        layers = once_more(lambda: self._layers(wide, pricing, plan))
+        return self._report(findings, plan, cures, layers, targets, base, started)
+
+    def _put_back(self, base: Plan) -> None:
+        """Leave the model as the next picture needs it. What the memory does not let through now is read again for that one."""
+        try:
+            apply_plan(self._loaded, base, self._masters)
+        except (RuntimeError, MemoryError, HalftoneError) as error:
+            if not (is_out_of_memory(error) or is_too_large(error)):
+                raise
+            log.info("the model is left half way: %s", first_line(error))
+            free_after(error)
 
     def _damaged(self, damage: list[Finding], base: Plan, started: float) -> CheckReport:
         """Bad numbers in the file settle it: no pass would tell more, and no cure can help."""
@@ -161,7 +177,7 @@ class Examination:
 
     def _range(self, masters: Mapping[str, Mapping[str, torch.Tensor]]) -> Range:
         """float32 where it fits into the memory that is free, else bfloat16 where the device really has it."""
-        dtype: DType = "float32" if self._room.fits_wide() or self._states.get("bfloat16") != "works" else "bfloat16"
+        dtype = self._wide
         self._emit(PhaseChanged(phase="range", total=self._expected()))
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
         self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
@@ -205,6 +221,12 @@ class Examination:
             self._pictures = pictures
             return found
         raise error
+
+    def _in_bfloat16(self) -> bool:
+        """Let the range pass take half the memory; False where it does already, or the device cannot."""
+        before, has_it = self._wide, self._states.get("bfloat16") == "works"
+        self._wide = "bfloat16" if has_it else before
+        return before != self._wide
 
     def _expected(self) -> int:
         steps = sum(inputs.steps or 0 for inputs, _ in self._pictures)
@@ -316,7 +338,7 @@ class Examination:
         patience = QUICK if self._command.depth == "quick" else PATIENT
         pricing = Pricing(
             self._loaded, self._masters, wide, base, self._dtype, self._numerics, self._states, bare, self._control.check,
-            self._searching, patience, self._exactness,
+            self._searching, patience, self._exactness, lambda: self._room.is_last,
         )  # fmt: skip
         return pricing, *self._cures(pricing, findings)
 
@@ -430,10 +452,14 @@ class Examination:
         return ComponentFacts(
             parameters=self._loaded.sizes[name],
             peak=peak,
-            headroom_bits=headroom_bits(peak, self._loaded.states.get(name, ComponentState(dtype=self._dtype)).dtype),
+            headroom_bits=headroom_bits(peak, self._run_dtype(name)),
             seconds=target.seconds / target.calls if target.calls else None,
             modules=len(own),
         )
+
+    def _run_dtype(self, name: str) -> DType:
+        """Of a component under the plan that the model is left in."""
+        return self._base_dtypes.get(name, self._dtype)
 
 
 def _first(failing: Call, calls: Sequence[tuple[Call, Any]]) -> list[Call]:

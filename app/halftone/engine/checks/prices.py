@@ -22,6 +22,7 @@ from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import Range
 from halftone.engine.finding.tally import BEST, Tally
 from halftone.engine.finding.timing import Bare, Timing
+from halftone.engine.inputs.memory import free_after, is_too_large
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import Masters, apply_plan, apply_state, with_counts, with_settings
 from halftone.engine.rescaling.added_inputs import added_inputs, without_added
@@ -31,7 +32,7 @@ from halftone.engine.rescaling.rescale import INSIDE
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, bytes_in, split_rows, upcast_parameters
-from halftone.health.faults import ends_the_job
+from halftone.health.faults import ends_the_job, is_out_of_memory
 from halftone.health.planner import BY_SCALE, candidate_plans, with_layers
 from halftone.health.rescale import RescaleGroup, choose_shifts, exponents, peaks_after
 from halftone.health.timing import Ratio
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 
 _CANNOT_RUN: Final = "The model cannot be run with it."
 _NOT_EXACT: Final = "It is not exact with the ControlNet, adapter or LoRA in use."
+_NO_MEMORY: Final = "There is not enough memory to run the model with it."
 QUICK: Final = 20.0
 """Seconds that a search for groups may take in a quick check."""
 _EARLIER: Final = (1, 2, 4, 8)
@@ -66,8 +68,12 @@ class Pricing:
         searching: Callable[[], None],
         patience: float,
         exactness: Exactness,
+        is_last: Callable[[], bool] = lambda: False,
     ) -> None:
-        """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take."""
+        """searching: called before each run of a search, in place of check; patience: seconds that one in one call may take;
+        is_last: whether no cheaper way is left, so that a cure that does not fit is refused and the others are tried.
+        """
+        self._is_last = is_last
         self._loaded = loaded
         self._masters = masters
         self._wide = wide
@@ -261,10 +267,12 @@ class Pricing:
         try:
             ratio = self._measured_ratio(plan, tally, thorough=thorough)
         except Exception as error:
-            if ends_the_job(error):
+            short = is_out_of_memory(error) or is_too_large(error)
+            if ends_the_job(error) and not (short and self._is_last()):
                 raise
             log.info("cure %s cannot be run", kind, exc_info=True)
-            return self._cure(kind, plan, Tally(), _CANNOT_RUN, verified=False)
+            free_after(error)
+            return self._cure(kind, plan, Tally(), _NO_MEMORY if short else _CANNOT_RUN, verified=False)
         refusal = tally.refusal()
         log.info("cure %s: largest error %.4g", kind, max(tally.errors, default=0.0))
         return self._cure(kind, plan, tally, refusal, verified=refusal is None and tally.whole, time=ratio)

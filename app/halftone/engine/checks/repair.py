@@ -22,7 +22,7 @@ from halftone.engine.checks.examine import Examination
 from halftone.engine.checks.rewrite import rewrite
 from halftone.engine.finding.capture import Range
 from halftone.engine.loading.load import Loaded, component_from, fresh_component
-from halftone.engine.loading.plans import apply_state
+from halftone.engine.loading.plans import HALF_DONE, apply_state
 from halftone.engine.loading.single_file import exponents_in_file, merged_in_file
 from halftone.engine.patches.lora import changed_components
 from halftone.engine.sampling.hooks import is_finite
@@ -175,14 +175,18 @@ def _compare(loaded: Loaded, copy: Path, changed: Collection[str], wide: Range, 
     for name in sorted(changed):
         module, before = loaded.modules[name], loaded.states[name]
         masters = exact_weights(component_from(loaded, name, copy))
-        for dtype in ("float32", "float16"):
-            apply_state(loaded, name, ComponentState(dtype=dtype), masters, force=True)
-            for call, reference in wide.of(name):
-                control.check()
-                result = run_call(call, module, dtype)
-                if dtype == "float32":
-                    error = max(error, relative_error(result, reference))
-                else:
-                    finite = finite and is_finite(result)
-        apply_state(loaded, name, before, exact_weights(fresh_component(loaded, name)), force=True)
+        try:
+            for dtype in ("float32", "float16"):
+                apply_state(loaded, name, ComponentState(dtype=dtype), masters, force=True)
+                for call, reference in wide.of(name):
+                    control.check()
+                    result = run_call(call, module, dtype)
+                    if dtype == "float32":
+                        error = max(error, relative_error(result, reference))
+                    else:
+                        finite = finite and is_finite(result)
+            apply_state(loaded, name, before, exact_weights(fresh_component(loaded, name)), force=True)
+        except BaseException:
+            loaded.states[name] = HALF_DONE  # it holds the weights of the copy
+            raise
     return error, finite

@@ -1,7 +1,7 @@
 """What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +10,7 @@ import msgspec
 import torch
 from torch import nn
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, Finding, GuardEvent, LayerPeak, LoraCause
 from halftone.contract.plan import Plan, joined_regions
 from halftone.contract.request import Numerics
@@ -22,17 +23,18 @@ from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import effective
 from halftone.engine.finding.findings import source_of
 from halftone.engine.finding.lora_cause import cause_of
+from halftone.engine.inputs.memory import Reference, free_after, is_too_large
 from halftone.engine.loading.compiling import take_compiled
 from halftone.engine.loading.load import Loaded, fresh_component
-from halftone.engine.loading.plans import apply_state, merged, permitted, with_counts, with_settings
+from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, with_counts, with_settings
 from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
-from halftone.engine.weights.offload import settle_weights
+from halftone.engine.weights.offload import leave_device, put_offload, settle_weights
 from halftone.engine.weights.parts import parameter_count, units
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
-from halftone.health.faults import ends_the_job
+from halftone.health.faults import ends_the_job, first_line, is_out_of_memory
 from halftone.health.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak
 
@@ -77,6 +79,8 @@ class Diagnosis:
     score: float | None = None
     """Largest attention score of the origin in float32, where it is an attention."""
     lora: LoraCause | None = None
+    wide: DType = "float32"
+    """The type of the reference: bfloat16 where float32 does not fit."""
 
     @property
     def failing(self) -> bool:
@@ -86,6 +90,11 @@ class Diagnosis:
     @property
     def sound(self) -> bool:
         return self.reference.finite
+
+    @property
+    def sound_in_float32(self) -> bool | None:
+        """None where that was not measured."""
+        return self.sound if self.wide == "float32" else None
 
     @property
     def passed(self) -> bool:
@@ -185,6 +194,9 @@ class Recovery:
         self._tried: dict[str, list[tuple[ComponentState, dict[str, str | bool]]]] = {}
         self.exactness = Exactness(loaded, device, asked, check)
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
+        self._interrupted: dict[str, tuple[ComponentState, Mapping[str, torch.Tensor]]] = {}
+        self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
+        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
@@ -206,9 +218,9 @@ class Recovery:
         masters = exact_weights(fresh_component(self.loaded, name))
         broken = tuple(damaged(module, masters, state))
         self._check()
-        apply_state(self.loaded, name, ComponentState(dtype="float32"), masters, force=True)
-        reference = measure_call(call, module, "float32", scores=True)
-        apply_state(self.loaded, name, state, masters, force=True)
+        self.will_be(name, state, masters)
+        wide, reference = self._reference(call, masters)
+        self.put_back()
         source = source_of(failing.readings)
         where = source.module if source is not None else ""
         peaks = {reading.module: reading.peak for reading in reference.readings}
@@ -226,13 +238,63 @@ class Recovery:
             weights_finite=source is None or source.weights_finite,
             score=max((score.peak for score in reference.scores if score.module == where), default=None),
             lora=None if failing.finite else self._lora_cause(call, where, masters),
+            wide=wide,
         )
+
+    def will_be(self, name: str, state: ComponentState, masters: Mapping[str, torch.Tensor]) -> None:
+        """The state that `put_back` gives a component, whatever it is brought into before that."""
+        self._interrupted[name] = state, masters
+
+    def put_back(self) -> None:
+        """Bring components that were diagnosed into the state that they are to have then. If the memory ended meanwhile, too."""
+        for name, (state, masters) in list(self._interrupted.items()):
+            apply_state(self.loaded, name, state, masters, force=True)
+            del self._interrupted[name]
+        for name, state in list(self.loaded.states.items()):
+            if state == HALF_DONE and name in self.loaded.modules:
+                apply_state(self.loaded, name, state_in(self.plan, name, self._asked))
+
+    def change(self, name: str, state: ComponentState, masters: Mapping[str, torch.Tensor]) -> None:
+        """Bring a component into another state; if the memory ends meanwhile, `put_back` gives it the one that it is in now."""
+        self.will_be(name, self.loaded.states[name], masters)
+        apply_state(self.loaded, name, state, masters)
+        del self._interrupted[name]
+
+    def _reference(self, call: Call, masters: Mapping[str, torch.Tensor]) -> tuple[DType, Measured]:
+        """The call in a wide type, and which: the first that the memory holds. Raises the last shortage where none does."""
+        name, before = call.component, self.loaded.places.mode
+        ways = self.references(name)
+        try:
+            for index, way in enumerate(ways):
+                try:
+                    return way.dtype, self._measured_in(way, call, masters)
+                except (RuntimeError, MemoryError, HalftoneError) as error:
+                    if index == len(ways) - 1 or not (is_out_of_memory(error) or is_too_large(error)):
+                        raise
+                    log.info("%s does not fit in %s (%s): %s", name, way.dtype, way.mode, first_line(error))
+                    free_after(error)
+        finally:
+            put_offload(self.loaded.places, before)
+        raise AssertionError("no reference")
+
+    def _measured_in(self, way: Reference, call: Call, masters: Mapping[str, torch.Tensor]) -> Measured:
+        places = self.loaded.places
+        if way.mode != places.mode:
+            put_offload(places, way.mode)
+            leave_device(places, self.loaded.modules.values())
+        apply_state(self.loaded, call.component, ComponentState(dtype=way.dtype), masters, force=True)
+        return measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
     def _lora_cause(self, call: Call, where: str, masters: Mapping[str, torch.Tensor]) -> LoraCause | None:
         """Looked for once for each layer of a picture: it may fail at many steps."""
         key = call.component, where
         if key not in self._causes:
+            state = self.loaded.states[call.component]
+            self.will_be(call.component, state, masters)
             self._causes[key] = cause_of(self.loaded, call, where, masters, self._check)
+            if self.loaded.states[call.component] == state:
+                self._interrupted.clear()
+            self.put_back()
         return self._causes[key]
 
     def cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool] = is_finite) -> Cured | None:
@@ -241,17 +303,41 @@ class Recovery:
         """
         if not diagnosis.sound:
             return None
-        before = self.loaded.states[diagnosis.component]
+        self.will_be(diagnosis.component, self.loaded.states[diagnosis.component], diagnosis.masters)
+        found = self._first_cure(diagnosis, accept)
+        if found is None:
+            self.put_back()
+        else:
+            self._interrupted.clear()
+        return found
+
+    def _first_cure(self, diagnosis: Diagnosis, accept: Callable[[Any], bool]) -> Cured | None:
+        """The first that holds. Raises the shortage where none does and one of them did not fit."""
         if diagnosis.damaged and (found := self._read_again(diagnosis, accept)) is not None:
             return found
+        shortage: Exception | None = None
         for kind, plan in self._candidates(diagnosis):
             self._check()
             for candidate in (*(self._by_layer(diagnosis, plan) if kind == "upcast-region" else ()), plan):
-                found = self._attempt(diagnosis, kind, candidate, accept)
+                try:
+                    found = self._attempt(diagnosis, kind, candidate, accept)
+                except (RuntimeError, MemoryError, HalftoneError) as error:
+                    shortage = self._does_not_fit(error, kind, diagnosis.component)
+                    continue
                 if found is not None:
                     return found
-        apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
+        if shortage is not None:
+            raise shortage
         return None
+
+    def _does_not_fit(self, error: Exception, kind: CureKind, name: str) -> Exception:
+        """The error, which is a shortage, without what it holds of the device. Raises any other one."""
+        if not (is_out_of_memory(error) or is_too_large(error)):
+            raise error
+        log.info("cure %s of %s does not fit: %s", kind, name, first_line(error))
+        self._tried[name].pop()  # with more of the model offloaded it may
+        free_after(error)
+        return error.with_traceback(None)
 
     def _by_layer(self, diagnosis: Diagnosis, plan: Plan) -> Iterator[Plan]:
         """A region as the fewest layers that this call needs, with those that an earlier one needed; then all of them whole."""
@@ -352,7 +438,7 @@ class Recovery:
             seconds=seconds,
             plan=None if cured is None else cured.plan,
             layers=diagnosis.layers,
-            sound_in_float32=diagnosis.sound,
+            sound_in_float32=diagnosis.sound_in_float32,
             lora=diagnosis.lora,
         )
 

@@ -21,6 +21,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
+from halftone.health.faults import is_out_of_memory
 from halftone.library.controlnets import (
     CONTROLNET,
     UNETS,
@@ -126,6 +127,8 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
         shapes = {name: value.shape for name, value in net.state_dict().items()}
         net.load_state_dict({name: _shaped(value, shapes.get(name)) for name, value in tensors.items()}, assign=True)
     except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
         raise _unfit(loaded.facts, place, str(error)) from error
     return net
 

@@ -19,6 +19,7 @@ from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told
 from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
 from halftone.engine.weights.precision import ComponentState
+from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import read_json
 from halftone.library.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
 
@@ -83,6 +84,8 @@ def _attach(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     try:
         attach(_reader(loaded), files)
     except (RuntimeError, KeyError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
         detail = "its layers have other sizes or places than the model's"
         raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
 

@@ -13,6 +13,7 @@ from halftone.contract.errors import JobCancelled
 from halftone.contract.facts import Finding, LoraCause
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import relative_error
+from halftone.engine.inputs.memory import free_after
 from halftone.engine.loading.load import Loaded, add_loras, without_loras
 from halftone.engine.loading.plans import apply_state
 from halftone.engine.patches.lora import Adapter
@@ -20,7 +21,7 @@ from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import ComponentState, exact_weights
-from halftone.health.faults import is_device_lost
+from halftone.health.faults import is_device_lost, is_out_of_memory
 from halftone.health.judge import BEYOND
 from halftone.library.loras import lora_key
 from halftone.measure.probe import Probe, Reading
@@ -91,6 +92,8 @@ def cause_of(
         if isinstance(failure, JobCancelled) or is_device_lost(failure):
             raise
         log.info("whether a LoRA makes %s fail cannot be told", name, exc_info=True)
+        if is_out_of_memory(failure):
+            free_after(failure)
         return None
 
 

@@ -1,6 +1,9 @@
 """Where the parts of a model lie while it is checked: offloaded where they do not fit, as for a picture."""
 
-from collections.abc import Callable, Iterable
+import logging
+import traceback
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -10,13 +13,15 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import Examine
 from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
-from halftone.engine.inputs.memory import Room, free_after, free_bytes, told_too_large
+from halftone.engine.inputs.memory import Room, free_after, free_bytes, is_too_large
 from halftone.engine.inputs.video_inputs import expected_frames
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.health.activations import Size
-from halftone.health.faults import is_out_of_memory
+from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.measure.devices import memory
+
+log = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
@@ -35,6 +40,8 @@ class CheckRoom:
         size = max(sizes, key=lambda one: one.pixels)
         self._room = Room(loaded, device, request, size, guided=True, dtypes={})
         self.reasons: tuple[str, ...] = ()
+        self.is_last = False
+        """Whether what runs now has no cheaper way left."""
 
     def fits_wide(self) -> bool:
         """Whether all weights in float32 find room on the device."""
@@ -48,15 +55,31 @@ class CheckRoom:
         room = free_bytes(self._loaded) if free is None else free
         self.reasons = self._room.bring(place) if begun_again else self._room.settle(room, place)
 
-    def run(self, work: Callable[[], Found]) -> Found:
-        """What the work gives; where the memory ends in it, it is begun again in the next cheaper way."""
+    def run(self, work: Callable[[], Found], narrower: Callable[[], bool] = lambda: False) -> Found:
+        """What the work gives; where the memory ends in it, it is begun again in the next cheaper way, and with the last one
+        once more. narrower: lets the work take less by itself, where no more of the model can be offloaded.
+        """
+        self.is_last = False
         while True:
             try:
                 return work()
             except (RuntimeError, MemoryError, HalftoneError) as error:
-                if not (is_out_of_memory(error) or told_too_large(error)):
+                if self.is_last or not (is_out_of_memory(error) or is_too_large(error)):
                     raise
+                log.info("the memory ended in a check: %s", first_line(error))
                 free_after(error)
-                if not self._room.offload_more():
-                    raise
+                self.is_last = not (self._room.offload_more() or narrower())
             self.reasons = self._room.reasons()
+
+
+@contextmanager
+def memory_told(model: str) -> Generator[None]:
+    """What a check or a repair can do with less differs from what a picture can. Raises HalftoneError check-no-memory."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        trace, detail = "".join(traceback.format_exception(error)), first_line(error)
+        forget_frames(error)  # they hold what filled the device
+        raise HalftoneError("check-no-memory", trace, model=model, detail=detail) from error

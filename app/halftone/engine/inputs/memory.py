@@ -3,9 +3,10 @@
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
+import msgspec
 import torch
 from torch import nn
 
@@ -16,10 +17,10 @@ from halftone.contract.words import DType, OffloadMode, Phase
 from halftone.engine.inputs.video_inputs import expected_frames
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
-from halftone.engine.weights.offload import put_offload
+from halftone.engine.weights.offload import leave_device, put_offload
 from halftone.engine.weights.parts import role
 from halftone.health.activations import Size
-from halftone.health.faults import forget_frames
+from halftone.health.faults import forget_frames, is_out_of_memory
 from halftone.health.memory import (
     Job,
     Need,
@@ -29,6 +30,7 @@ from halftone.health.memory import (
     choose,
     decoder_scale,
     fit,
+    from_first_fit,
     kept_in_eight,
     largest_size,
     need,
@@ -44,9 +46,17 @@ from halftone.settings.disk import size_text
 
 log = logging.getLogger(__name__)
 
+Found = TypeVar("Found")
 
 _NAMES: Final[dict[OffloadMode, str]] = {"model": "Model", "group": "Group", "sequential": "Sequential"}
 """As the setting calls its choices."""
+
+
+class Reference(NamedTuple):
+    """A way to see what a component gives where nothing overflows: in which type, and how the model is offloaded meanwhile."""
+
+    dtype: DType
+    mode: OffloadMode
 
 
 @dataclass
@@ -87,8 +97,8 @@ class Room:
             try:
                 place()
                 return self.reasons()
-            except HalftoneError as error:
-                if not told_too_large(error):
+            except (RuntimeError, MemoryError, HalftoneError) as error:
+                if not (is_too_large(error) or is_out_of_memory(error)):
                     raise
                 free_after(error)
                 if not self.others_leave() and not self.offload_more():
@@ -96,10 +106,20 @@ class Room:
 
     def offload_more(self) -> bool:
         """The next way that offloads more is in force from now on, if there is one."""
-        way = self._cheaper("encode")
-        if way is not None:
-            self.put(way)
-        return way is not None
+        return self._put_cheaper("encode")
+
+    def references(self, name: str, *, bfloat16: bool) -> tuple[Reference, ...]:
+        """The ways to see a component in a wide type, the cheapest that fits first: float32 as the model lies now, then with more
+        of it offloaded, then bfloat16, which takes no more than it takes now. bfloat16: whether the device has it.
+        """
+        after = self._ways[self._ways.index(self.way) :] if self.way in self._ways else self._ways
+        modes: tuple[OffloadMode, ...] = tuple(dict.fromkeys(way.offload for way in after))
+        if self.networks:
+            wide = replace(self, dtypes={**self.dtypes, name: "float32"})
+            modes = from_first_fit(modes, wide.needs(0), wide.needs(self.tile), free_bytes(self.loaded), tiled=self.way.tiled)
+        last = modes[-1] if modes else self.way.offload
+        narrow = (Reference("bfloat16", last),) if bfloat16 else ()
+        return (*(Reference("float32", mode) for mode in modes), *narrow) or (Reference("float32", self.way.offload),)
 
     def reasons(self) -> tuple[str, ...]:
         """Of all that is not plain now, in words that are the same each time: they stand in the picture's file."""
@@ -130,17 +150,35 @@ class Room:
 
     def make(self, phase: str, step: int | None) -> Shortage:
         """The memory ended there: the next cheaper way is in force from now on, if there is one."""
-        before, way = self.way, self._cheaper(phase)
-        if way is not None:
-            self.put(way)
-        return Shortage(
-            phase=cast("Phase", phase or "encode"),
-            step=step,
-            then="stopped" if way is None else "tiles" if way.offload == before.offload else "offload",
-            width=self.size.width,
-            height=self.size.height,
-            fits=self._largest() if way is None else None,
-        )
+        before = self.way
+        if not self._put_cheaper(phase):
+            return self.stopped(phase, step)
+        return self._shortage(phase, step, "tiles" if self.way.offload == before.offload else "offload")
+
+    def stopped(self, phase: str, step: int | None) -> Shortage:
+        """The memory ended there, and the picture with it."""
+        return msgspec.structs.replace(self._shortage(phase, step, "stopped"), fits=self._largest())
+
+    def _shortage(self, phase: str, step: int | None, then: str) -> Shortage:
+        width, height = self.size.width, self.size.height
+        return Shortage(phase=cast("Phase", phase or "encode"), step=step, then=then, width=width, height=height)
+
+    def _put_cheaper(self, phase: str) -> bool:
+        """Put the next cheaper way into force and have everything leave the device that does not run; False where none is left.
+        To do so asks for memory too: a way that cannot be put into force is passed over.
+        """
+        while (way := self._cheaper(phase)) is not None:
+            self.tried.add(way)
+            try:
+                self.put(way)
+                leave_device(self.loaded.places, self.loaded.modules.values())
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                free_after(error)
+            else:
+                return True
+        return False
 
     def _cheaper(self, phase: str) -> Way | None:
         """The next way that takes less in this phase and was not tried yet. Tiles help only where something is decoded."""
@@ -241,8 +279,8 @@ def can_tile(decoder: nn.Module | None) -> bool:
     return decoder is not None and hasattr(decoder, "use_tiling")
 
 
-def told_too_large(error: BaseException) -> bool:
-    """Whether it says that the device has no room for the weights."""
+def is_too_large(error: BaseException) -> bool:
+    """Whether it says that the weights do not fit into the device's memory."""
     return isinstance(error, HalftoneError) and error.code == "model-too-large"
 
 
@@ -291,3 +329,14 @@ def free_after(error: BaseException) -> None:
     give_back()
     if torch.accelerator.is_available():
         torch.accelerator.empty_cache()
+
+
+def once_more(work: Callable[[], Found]) -> Found:
+    """What the work gives; where the memory ends in it, it is done a second time after what it left was given back."""
+    try:
+        return work()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        free_after(error)
+    return work()

@@ -160,20 +160,11 @@ def apply_state(
     """
     if loaded.states[name] == wanted and not force:
         return
-    module = loaded.modules[name]
-    settle_weights(module)
-    exact = masters
-    if exact is None:
-        exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
-    before = None if force else loaded.states[name]
-    loaded.states[name] = HALF_DONE
     try:
-        realise(module, exact, wanted, None if before == HALF_DONE else before)
+        _change_state(loaded, name, wanted, masters, force=force)
     except (RuntimeError, MemoryError) as error:
         raise_if_too_large(error, loaded.facts, loaded.device)
         raise
-    loaded.states[name] = wanted
-    lay_out(module, role(name, module), wanted, loaded.device)
     log.info(
         "%s now runs in %s, %d tensors rescaled, %d regions in float32",
         name,
@@ -181,6 +172,23 @@ def apply_state(
         len(wanted.rescale),
         len(wanted.upcast),
     )
+
+
+def _change_state(
+    loaded: Loaded, name: str, wanted: ComponentState, masters: Mapping[str, torch.Tensor] | None, *, force: bool
+) -> None:
+    """The component counts as half done until all of it is."""
+    module = loaded.modules[name]
+    exact, before = masters, None if force else loaded.states[name]
+    if force and exact is not None:
+        loaded.states[name] = HALF_DONE  # it may hold other weights than its state tells
+    settle_weights(module)
+    if exact is None:
+        exact = exact_weights(module) if is_exact(loaded, name) else exact_weights(fresh_component(loaded, name))
+    loaded.states[name] = HALF_DONE
+    realise(module, exact, wanted, None if before == HALF_DONE else before)
+    lay_out(module, role(name, module), wanted, loaded.device)
+    loaded.states[name] = wanted
 
 
 def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> None:

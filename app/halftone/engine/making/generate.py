@@ -26,7 +26,7 @@ from halftone.engine.curing.recover import ASSUMED, Recovery, only
 from halftone.engine.extras.denoiser import told_as_it_is
 from halftone.engine.finding.capture import effective
 from halftone.engine.inputs.fitting_arguments import with_usable_size
-from halftone.engine.inputs.memory import free_after, free_bytes, room_of, weight_bytes
+from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, room_of, weight_bytes
 from halftone.engine.inputs.resolve import bins, pipeline_arguments, resolve, start_canvas, task_pipeline, with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.video_inputs import expected_frames, fps_of
@@ -177,6 +177,7 @@ class Generation:
             self._loaded, self._device, self._plan, self._dtype, self._states, self._request.numerics, self._stored,
             self._control.check,
         )  # fmt: skip
+        recovery.references = lambda name: self._room.references(name, bfloat16=self._states.get("bfloat16") == "works")
         return Guard(
             loaded=self._loaded,
             device=self._device,
@@ -255,6 +256,10 @@ class Generation:
         except OutOfRoom:
             self._give_up("not-recovered", None, flight)
             return False
+        except (RuntimeError, MemoryError) as error:  # once the steps were done: the latents are there
+            self._stop_for_memory(error, flight)
+            self._give_up("not-recovered", None, flight)
+            return False
         return True
 
     def _fly(self, flight: Flight) -> Any:
@@ -262,31 +267,41 @@ class Generation:
 
         What came before the failure is repeated as it was; the cure comes in with the first step that is computed again.
         """
-        resume, entering = self._begin(flight)
-        begun = resume
+        resume, entering = self._run_in_room(lambda: self._begin(flight))
+        begun, failed = resume, None
         while True:
-            generator = self._generator()
             try:
-                with varied_noise(self._loaded.pipe, self._variation()):
-                    result = flight.run({**self._arguments, "output_type": OUTPUT}, generator, resume, entering)
-            except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
-                told = refusal(error, self._loaded, self._request, self._resolved.steps)
-                if told is error:
-                    raise
-                raise told from error
+                self._guard.recovery.put_back()
+                if failed is not None:
+                    resume, entering = failed.good, self._guard.recover_step(failed)
+                    failed = None
+                    self._guard.recovery.put_back()
+                result = self._run_pipeline(flight, resume, entering)
             except StepFailed as failure:
                 if not flight.watches_every_step:
                     flight.watch_every_step()
                     resume = None
                     continue
                 self._picture.good = None if failure.good is begun else failure.good
-                resume, entering = failure.good, self._guard.recover_step(failure)
+                flight.go_back(failure.good)
+                failed = failure.with_traceback(None)  # its frames hold what the pipeline had on the device
                 continue
-            except (RuntimeError, MemoryError) as error:
+            except (RuntimeError, MemoryError, HalftoneError) as error:
                 self._make_room(error)
-                resume = flight.last_state
+                resume = flight.last_sound()
                 continue
             return result[0]
+
+    def _run_pipeline(self, flight: Flight, resume: Snapshot | None, entering: Callable[[], None] | None) -> Any:
+        """What the pipeline gives. What it refuses is raised in words of its own."""
+        try:
+            with varied_noise(self._loaded.pipe, self._variation()):
+                return flight.run({**self._arguments, "output_type": OUTPUT}, self._generator(), resume, entering)
+        except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
+            told = refusal(error, self._loaded, self._request, self._resolved.steps)
+            if told is error:
+                raise
+            raise told from error
 
     def _generator(self) -> torch.Generator:
         """Of the noise of the picture, as the pass before left it where there was one."""
@@ -299,18 +314,34 @@ class Generation:
         """The memory ended: free what can be freed, and let the next cheaper way be used. Raises the error if it is another one,
         and OutOfRoom where no way is left.
         """
-        if not is_out_of_memory(error):
+        self._free_after(error)
+        if self._room.others_leave():
+            return
+        self._picture.shortages.append(self._room.make(self._picture.phase, self._step_in_work()))
+        self._tell(*self._compiling.put())  # the weights may come part by part now
+        if self._picture.shortages[-1].then == "stopped":
+            self._picture.good = self._guard.flight.last_sound()
+            raise OutOfRoom
+
+    def _free_after(self, error: Exception) -> None:
+        """Give back what a call held that ran out of memory. Raises the error if it is another one."""
+        if not (is_out_of_memory(error) or is_too_large(error)):
             raise error
         log.info("the memory ended in %s: %s", self._picture.phase or "the beginning", first_line(error))
         free_after(error)
-        if self._room.others_leave():
-            return
-        step = self._picture.steps + 1 if self._picture.phase == "denoise" else None
-        self._picture.shortages.append(self._room.make(self._picture.phase, step))
-        self._tell(*self._compiling.put())  # the weights may come part by part now
-        if self._picture.shortages[-1].then == "stopped":
-            self._picture.good = self._guard.flight.last_state
-            raise OutOfRoom
+
+    def _step_in_work(self) -> int | None:
+        return self._picture.steps + 1 if self._picture.phase == "denoise" else None
+
+    def _stop_for_memory(self, error: Exception, flight: Flight) -> None:
+        """The picture ends here, with what its decoder was given. Raises the error if it is another one."""
+        self._free_after(error)
+        self._picture.shortages.append(self._room.stopped(self._picture.phase, self._step_in_work()))
+        whole = sum(part.frames for part in flight.decodes) >= self._expected
+        if self._handover.is_last and whole:
+            self._picture.decoder_input = flight.decoded_input
+        else:
+            self._picture.good = flight.last_sound()
 
     def _begin(self, flight: Flight) -> tuple[Snapshot | None, Callable[[], None] | None]:
         """Where the steps begin: at the noise, or after the last good step of an unfinished picture. Until then that one is under
@@ -339,9 +370,13 @@ class Generation:
         told = {"num_frames": len(latents)} if "num_frames" in own else {}
         call = Call(name, "decode", (latents,), {**told, "return_dict": False})
         self._picture.phase = "decode"
-        result = self._run_in_room(lambda: run_call(call, module, self._loaded.states[name].dtype))
-        if not is_finite(result):
-            result = self._guard.on_bad_call(call, result)
+
+        def decode() -> Any:
+            self._guard.recovery.put_back()
+            result = run_call(call, module, self._loaded.states[name].dtype)
+            return result if is_finite(result) else self._guard.on_bad_call(call, result)
+
+        result = self._run_in_room(decode)
         flight.decodes[:] = [decoded(call, result)]
         return frames_in(next(tensors_in(result)))
 
@@ -350,7 +385,7 @@ class Generation:
         while True:
             try:
                 return run()
-            except (RuntimeError, MemoryError) as error:
+            except (RuntimeError, MemoryError, HalftoneError) as error:
                 self._make_room(error)
 
     # --- the end of a picture ----------------------------------------------------------------------
@@ -374,7 +409,7 @@ class Generation:
     def _finish(self, film: Film, flight: Flight) -> None:
         if not flight.stood_in:
             self._guard.look_again(film)
-        seen = film.seen()
+        seen = once_more(film.seen)
         watched = self._request.numerics.nan_check != "off"
         sound = not watched or flight.stood_in or not (seen.broken or seen.flat)
         state = receipt_state(watched=watched, recovered=bool(self._picture.events), asking=False, sound=sound)
@@ -384,7 +419,7 @@ class Generation:
         facts = self._facts(state, seen)
         noise = None if flight.last_state is None else flight.last_state.generator
         made = Finished(self._picture, facts, self._resolved, self._whole_plan(), film, flight.decoded_input, noise)
-        self._delivery.save(made)
+        once_more(lambda: self._delivery.save(made))
 
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
@@ -412,5 +447,6 @@ class Generation:
     def _give_up(self, state: ReceiptState, failed: torch.Tensor | None, flight: Flight) -> None:
         """Leave the picture with what happened to it."""
         facts = self._facts(state, None)
-        self._delivery.give_up(Stopped(self._picture, facts, self._resolved, self._whole_plan(), failed, flight.loop))
+        left = Stopped(self._picture, facts, self._resolved, self._whole_plan(), failed, flight.loop)
+        once_more(lambda: self._delivery.give_up(left))
         flight.decodes.clear()

@@ -11,6 +11,7 @@ import msgspec
 import torch
 
 from halftone.contract.engine import Emit
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, GuardEvent
 from halftone.contract.messages import FindingMade, PlanChanged
 from halftone.contract.plan import Plan
@@ -21,6 +22,7 @@ from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.first_plan import remember_cure
 from halftone.engine.curing.recover import Cured, Diagnosis, Recovery, damage_finding
 from halftone.engine.finding.capture import effective
+from halftone.engine.inputs.memory import free_after, is_too_large
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_state
 from halftone.engine.making.picture import Picture, PictureStopped
@@ -30,6 +32,7 @@ from halftone.engine.sampling.frames import frames_in
 from halftone.engine.sampling.hooks import StepFailed, is_finite
 from halftone.engine.weights.calls import Call, run_call
 from halftone.health.explain import explain, not_exact
+from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.guard import Where, next_action
 
 log = logging.getLogger(__name__)
@@ -93,8 +96,8 @@ class Guard:
             return None
         # the pipeline asks its networks for their type: until the step it is to see what it saw
         after = self.loaded.states[diagnosis.component]
-        apply_state(self.loaded, diagnosis.component, before, diagnosis.masters)
-        return lambda: apply_state(self.loaded, diagnosis.component, after, diagnosis.masters)
+        self.recovery.will_be(diagnosis.component, before, diagnosis.masters)
+        return lambda: self.recovery.change(diagnosis.component, after, diagnosis.masters)
 
     def on_bad_call(self, call: Call, result: Any) -> Any:
         """An encoder or decoder gave numbers that are not finite: only this call is repeated."""
@@ -128,12 +131,25 @@ class Guard:
 
     def look_again(self, film: Film) -> None:
         """A flat frame, or flat tiles over latents that are not flat: what gave it is decoded once more in float32 and with the
-        weights as the file has them; the better one is kept. One that is flat then too is kept as it is, and told.
+        weights as the file has them; the better one is kept. One that is flat then too is kept as it is, and told; so is one
+        that the memory does not let decode again.
         """
         found = any_component(self.loaded, "decode")
         if self.request.numerics.nan_check == "off" or found is None:
             return
-        name, module = found
+        started, events = time.perf_counter(), len(self.picture.events)
+        try:
+            self._look_at_parts(film, *found)
+        except (RuntimeError, MemoryError, HalftoneError) as error:
+            if not (is_out_of_memory(error) or is_too_large(error)):
+                raise
+            log.info("a flat picture could not be decoded again: %s", first_line(error))
+            free_after(error)
+            self.recovery.put_back()
+            del self.picture.events[events:]
+            self._keep_flat(film, range(len(film)), found[0], started, compared=False)
+
+    def _look_at_parts(self, film: Film, name: str, module: Any) -> None:
         parts, before = parts_of(film, self.flight.decodes, name), self.recovery.plan
         for part in parts:
             bad = flat_frames(film, part)

@@ -25,6 +25,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
 from halftone.contract.words import FLOAT_LIMITS, DType
 from halftone.engine.basics.tensors import DTYPES
+from halftone.engine.inputs.memory import free_after
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.upscalers import check_upscaler
 from halftone.measure.pictures import is_flat
@@ -111,6 +112,7 @@ def enlarge(
                 raise
             if tile // 2 < _SMALLEST:
                 raise HalftoneError("out-of-memory", detail=first_line(error)) from error
+            free_after(error)
             tile //= 2
             log.info("too little memory: tiles of %d pixels", tile)
 

@@ -38,6 +38,7 @@ from halftone.engine.patches.lycoris import read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor, rescaled
+from halftone.health.faults import is_out_of_memory
 from halftone.library.header import file_stamp, read_header
 from halftone.library.loras import LORA
 from halftone.library.lycoris import is_plain
@@ -117,6 +118,8 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
     except (OSError, SafetensorError) as error:
         raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail="it cannot be read") from error
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
+        if is_out_of_memory(error):
+            raise
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
         raise _other_base(model, lora, "its tensors have other names or sizes than the model's", str(error)) from error
     if not read.layers:

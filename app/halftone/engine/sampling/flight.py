@@ -123,6 +123,14 @@ class Flight:
         """The same; None before the first step is done."""
         return self._good[-1] if self._good else None
 
+    def go_back(self, good: Snapshot | None) -> None:
+        """The states after this one are no good."""
+        self._good = [] if good is None else [good]
+
+    def last_sound(self) -> Snapshot | None:
+        """The last state whose numbers are finite: a step may have ended before anybody looked at it. None before the first."""
+        return next((state for state in reversed(self._good) if is_finite(state.result)), None)
+
     @property
     def watches_every_step(self) -> bool:
         return self._every_step

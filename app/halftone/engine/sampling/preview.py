@@ -19,6 +19,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import Call, run_call
+from halftone.health.faults import is_out_of_memory
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import cache_dir
 
@@ -73,8 +74,9 @@ class Previewer:
                 return
             started = time.perf_counter()
             picture = to_colours(latents[0].float(), colours)
-        except Exception:  # whatever is wrong with a preview, the picture goes on without
-            log.warning("no more previews of this picture", exc_info=True)
+        except Exception as error:  # whatever is wrong with a preview, the picture goes on without
+            level = logging.INFO if is_out_of_memory(error) else logging.WARNING  # the memory may end without anybody's fault
+            log.log(level, "no more previews of this picture", exc_info=True)
             self._pace.stop()
             return
         self._emit(PreviewReady(step=step + 1, width=picture.shape[1], height=picture.shape[0]), picture.numpy().tobytes())

@@ -27,6 +27,7 @@ from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.basics.tensors import map_tensors, peak_of, tensors_in
 from halftone.engine.weights.epsilons import has_epsilon
 from halftone.engine.weights.precision import exact_weights, split_rows
+from halftone.health.faults import is_out_of_memory
 
 LOOP: Final = "loop"
 """Under this name the plain values stand in the metadata of the file."""
@@ -83,9 +84,9 @@ def read_loop(path: Path, scheduler: Any, device: torch.device) -> Loop:
             loop = _loop(told, partial(_read, tensor=opened.get_tensor), device, path)
         fresh = snapshots.scheduler_state(scheduler)
         _check_sampler(fresh, loop.snapshot)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise _unreadable(path, str(error)) from error  # whatever is odd about it, it is no loop that was kept
     snapshot = replace(loop.snapshot, scheduler={**fresh, **loop.snapshot.scheduler})
     return replace(loop, snapshot=snapshot)

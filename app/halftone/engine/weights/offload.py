@@ -170,13 +170,14 @@ class Placed:
         module = self._module()
         if not self.packed or module is None:
             return
+        self._laid = None
         module.to(_HOME)
-        for layer, k, dtype in self.packed:
+        while self.packed:
+            layer, k, dtype = self.packed[-1]
             weight = cast("Any", layer).weight
             weight.data = computed(weight.data, k, dtype)
             layer.__dict__.pop(_DIFFUSERS, None)
-        self.packed.clear()
-        self._laid = None
+            self.packed.pop()  # only now: the memory may end in between, and the rest is unpacked later
 
     @property
     def _may_be_packed(self) -> bool:
@@ -191,6 +192,7 @@ class Placed:
         module = self._module()
         assert module is not None
         self.settle()
+        self._laid = None  # the memory may end in between
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -330,6 +332,15 @@ def put_offload(places: Places, wanted: Offload, *, packed: bool = False) -> Non
     for placed in list(places.present):
         placed.offload()
     places.mode = chosen(places, wanted)
+
+
+def leave_device(places: Places, modules: Iterable[nn.Module]) -> None:
+    """Have every component at home that does not run now. In the mode that was just put only those go that run next: text
+    encoders, a VAE or a ControlNet that waits would lie on the device beside what does not fit.
+    """
+    for module in modules if places.mode != "none" else ():
+        if (placed := module.__dict__.get(_PLACED)) is not None:
+            placed.place()
 
 
 def chosen(places: Places, wanted: Offload) -> OffloadMode:

@@ -11,6 +11,7 @@ import torch
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.training import Schedule, TrainConfig
+from halftone.health.faults import is_out_of_memory
 
 PACKAGES: Final = {"adamw8bit": "bitsandbytes", "prodigy": "prodigyopt"}
 
@@ -32,6 +33,8 @@ def new_optimizer(config: TrainConfig, parameters: Iterable[torch.nn.Parameter])
                 with contextlib.redirect_stdout(io.StringIO()):  # it greets on the terminal
                     return prodigyopt.Prodigy(list(parameters), safeguard_warmup=True, use_bias_correction=True, **given)
     except (ImportError, RuntimeError, OSError) as error:
+        if is_out_of_memory(error):
+            raise
         package = PACKAGES[config.optimizer]
         raise HalftoneError("train-no-optimizer", str(error), name=config.optimizer, package=package) from error
 
