@@ -289,7 +289,9 @@ def _beside_model(own: Base, name: str, field: str, make: Callable[[Path], objec
         model = place if field == "model" else folder / MODEL
         generate(model, own.family, **_given(field, place, folder))
 
-    return Case(KIND, name, write, (unopened(use),), "refused")
+    # the files of VAEs and ControlNets are read here by name: an adapter beside them is passed over
+    passed_over = field in ("vae", "control") and "adapter" in name
+    return Case(KIND, name, write, (unopened(use),), "works" if passed_over else "refused")
 
 
 def _given(field: str, place: Path, folder: Path) -> dict[str, Any]:

@@ -13,8 +13,11 @@ from tests.helpers.engine_runs import check, generate
 from halftone.contract.errors import HalftoneError
 from halftone.engine.service import DiffusersEngine
 
-SAMPLES = {"configurations": 97, "folders": 89, "pickles": 53, "single_files": 23, "extras": 29, "gguf": 40, "headers": 40}
+SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
 """Kind of the bench of bad inputs -> every how many cases one is taken."""
+
+LOGGED = ("configurations", "folders", "single_files", "extras")
+"""Kinds whose sample has a file that a library refuses: what it says goes to the log."""
 
 
 @pytest.fixture
@@ -115,10 +118,12 @@ def test_pickles_beside_sound_weights_are_left_alone(engine: DiffusersEngine, co
 
 
 @pytest.mark.filterwarnings("ignore")  # what the libraries say of odd files
-@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.logs("loading .* failed") if kind in LOGGED else ()) for kind in SAMPLES]
+)
 def test_a_sample_of_the_bench_of_bad_inputs(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = list(cases_of(kind, 0, every=SAMPLES[kind]))
-    assert len(found) >= 5
+    assert len(found) >= 3
     for index, case in enumerate(found):
         (folder := tmp_path / str(index)).mkdir()
         answer = answers(case, folder)

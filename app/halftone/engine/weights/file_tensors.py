@@ -51,6 +51,8 @@ def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[
 
 def _numbers(whole: torch.Tensor, tensor: TensorInfo) -> torch.Tensor:
     data = whole[tensor.start : tensor.end]
+    if tensor.dtype not in _TYPES:
+        raise UnfitFile(f"its weights are stored as {tensor.dtype}, which diffusers cannot unpack")
     dtype = _TYPES[tensor.dtype]
     if tensor.start % dtype.itemsize:
         data = data.clone()  # only what begins at a multiple of its size can be looked at as numbers
