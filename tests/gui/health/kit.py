@@ -162,6 +162,7 @@ def report(model: ModelFacts = MODEL, device: DeviceFacts = GPU, **changes: obje
     rescale = Plan(
         dtypes=dtypes,
         rescale={"vae": {f"{layer.module}.weight": -4 for layer in measured if layer.component == "vae"}},
+        deviation={},
         total_parameters=total,
         error=0.0021,
         verified=True,
