@@ -92,7 +92,7 @@ def highest_peak(layers: Iterable[LayerPeak], findings: Iterable[Finding]) -> fl
 
 
 def least_room(report: CheckReport) -> float | None:
-    """Smallest headroom in bits of all layers and findings of a check, in the precision it was made in; None when none has one."""
+    """Smallest headroom in bits of all layers and findings of a check, in its precision; None when none has one."""
     rooms = [headroom_bits(finding.peak, finding.dtype) for finding in report.findings if finding.dtype == report.precision]
     return min((room for room in (*rooms, smallest_room(report.layers, report.precision)) if room is not None), default=None)
 
