@@ -164,6 +164,8 @@ def test_words_of_times_and_errors() -> None:
     assert settings_effects.time_words(0.79) == "21\u00a0% faster"
     assert settings_effects.time_words(2.34) == "2.3\u00a0× slower"
     assert settings_effects.time_words(1.034) == "+3.4\u00a0%"
+    assert settings_effects.time_words(1.234, 0.05) == "≈\u00a0+23\u00a0%"
+    assert settings_effects.time_words(1.234, 0.3) == "About the same", "the runs differ by more among themselves"
     never = settings_effects.effect(declared("vae_float32"), Numerics(vae_float32="never"), kit.measured())
     assert never.note.startswith("Costs and saves nothing")
     full = settings_effects.effect(declared("precision"), Numerics(precision="float32"), kit.measured())
@@ -323,5 +325,6 @@ def test_what_a_setting_costs_is_not_cut_off(qtbot: QtBot, language: Literal["en
     words = tr(frame, "{0}") if frame != "{0}: {1}" else tr(frame, "BF16", "{0}")
     metrics = QFontMetricsF(theme.current().font("small", numbers=True))
     wide = [words.format(settings_effects.time_words(ratio)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
+    wide += [words.format(settings_effects.time_words(ratio, 0.05)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
     set_language("en")
     assert [one for one in wide if metrics.horizontalAdvance(one) > TIME_WORDS] == []

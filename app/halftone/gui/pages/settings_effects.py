@@ -181,7 +181,7 @@ def time_words(ratio: float, spread: float | None = None) -> str:
     """
     if spread is None:
         return _exactly(ratio)
-    return f"≈{figures.HARD}{_exactly(ratio)}" if is_measurable(ratio, spread) else tr("No measurable difference")
+    return f"≈{figures.HARD}{_exactly(ratio)}" if is_measurable(ratio, spread) else tr("About the same")
 
 
 def _exactly(ratio: float) -> str:
