@@ -62,6 +62,26 @@ def opened() -> HealthPage:
     return page
 
 
+def offset() -> HealthPage:
+    """A layer whose offset swallows the picture, and a rescaling that is not exact."""
+    finding = Finding(
+        code="flat-output",
+        component="vae",
+        module="decoder.mid_block.attentions.0.to_out.0",
+        dtype="float16",
+        peak=60012.0,
+        limit=65504.0,
+        facts={"shows": "decoder.conv_norm_out"},
+    )
+    first, second, *others = kit.report().cures
+    near = msgspec.structs.replace(first, plan=msgspec.structs.replace(first.plan, deviation={"vae": 0.0031}), time_spread=0.12)
+    region = msgspec.structs.replace(second, time_ratio=1.31, time_spread=0.06)
+    report = kit.report(findings=(finding,), layers=kit.layers(over=False), cures=(near, region, *others))
+    page = HealthPage(kit.desk(report=report, self_test=kit.measured())[0])
+    page.findings.view.toggle(0)
+    return page
+
+
 def after() -> HealthPage:
     page = overflows()
     page.chart.when.button("after").click()
@@ -215,6 +235,7 @@ SHOTS: tuple[Shot, ...] = (
     ("health-overflows", overflows),
     ("health-unpriced", unpriced),
     ("health-opened", opened),
+    ("health-offset", offset),
     ("health-after", after),
     ("health-table", table),
     ("health-healthy", healthy),
@@ -248,6 +269,7 @@ def variants(name: str) -> Iterator[tuple[str, theme.ThemeName, tuple[int, int],
         "health-overflows",
         "health-looked-at-elsewhere",
         "health-unpriced",
+        "health-offset",
         "health-in-fp32",
         "device-first-run",
         "settings-numerics",

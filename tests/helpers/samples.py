@@ -47,6 +47,7 @@ PLAIN = Plan(dtypes={"text_encoder": "float16", "unet": "float16", "vae": "float
 RESCALED = Plan(
     dtypes=PLAIN.dtypes,
     rescale={"vae": {"decoder.conv_in.weight": -4, "decoder.conv_in.bias": -4}},
+    deviation={},
     total_parameters=2_500_000,
     error=0.0021,
     verified=True,

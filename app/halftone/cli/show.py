@@ -32,7 +32,7 @@ from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, ReceiptState
 from halftone.health.explain import copy_limits, further_words
-from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, smallest_room
+from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
 from halftone.health.ran import how_it_ran
@@ -67,7 +67,7 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     said, tone = verdict_words(report)
     glyph, style = _GLYPHS[tone]
     _put(out, f"{glyph} {said.text()}", 0, f"bold {style}", hanging=2)
-    room = smallest_room(report.layers, report.precision)
+    room = least_room(report)
     measured = [f"{len(report.layers)} layers"] if report.layers else []
     facts = [report.model.family, *measured, f"checked in {elapsed(report.seconds)}"]
     if room is not None:

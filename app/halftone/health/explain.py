@@ -48,7 +48,7 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
 
 
 def _offset_words(finding: Finding, where: Words) -> Words:
-    """What happened at a layer whose offset leaves the type no bits for the picture. shows: the module where that is seen first."""
+    """What happened at a layer whose offset leaves no bits for the picture. shows: the module where that is seen first."""
     shows = module_words(finding.component, str(finding.facts["shows"]))
     template = _FLAT_BY_OFFSET if finding.code == "flat-output" else _WRONG_BY_OFFSET
     return Words(template, (where, DTYPE_NAMES[finding.dtype], _peak(finding), shows))

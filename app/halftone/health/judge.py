@@ -1,7 +1,7 @@
 """Verdicts: room in bits, healthy or not, and the badge a model wears."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -58,18 +58,43 @@ def smallest_room(
     return min((room for peak in peaks if (room := headroom_bits(peak, dtype)) is not None), default=None)
 
 
-def innermost(layers: Sequence[tuple[str, str]]) -> tuple[bool, ...]:
-    """Which of these layers, by component and module, hold no other of them: what holds one passes a limit because of it."""
-    holders = {(component, module[:end]) for component, module in layers for end, letter in enumerate(module) if letter == "."}
-    return tuple(layer not in holders for layer in layers)
+def innermost(layers: Sequence[tuple[str, str]], peaks: Sequence[float]) -> tuple[bool, ...]:
+    """Which of these layers, by component and module, make their peak themselves: they hold no other of them, or have a larger
+    peak than all that they hold, such as a block whose sum is larger than its terms.
+    """
+    loudest: dict[tuple[str, str], float] = {}
+    peaks = [math.inf if math.isnan(peak) else peak for peak in peaks]
+    for (component, module), peak in zip(layers, peaks, strict=True):
+        for end in (0, *(end for end, letter in enumerate(module) if letter == ".")) if module else ():
+            holder = component, module[:end]
+            loudest[holder] = max(loudest.get(holder, -math.inf), peak)
+    return tuple(peak > loudest.get(layer, -math.inf) for layer, peak in zip(layers, peaks, strict=True))
 
 
 def over_and_tight(layers: Sequence[tuple[str, str]], rooms: Sequence[float]) -> tuple[int, int]:
     """How many layers overflow and how many are tight, without the blocks around them. rooms: in bits, of each layer."""
-    over = [layer for layer, room in zip(layers, rooms, strict=True) if room < 0]
-    beyond = [layer for layer, room in zip(layers, rooms, strict=True) if room < TIGHT_BITS]
-    inner = {layer for layer, counts in zip(beyond, innermost(beyond), strict=True) if counts}
-    return sum(innermost(over)), len(inner - set(over))
+    over = _own({layer: room for layer, room in zip(layers, rooms, strict=True) if room < 0})
+    beyond = _own({layer: room for layer, room in zip(layers, rooms, strict=True) if room < TIGHT_BITS})
+    return len(over), sum(1 for room in beyond.values() if room >= 0)
+
+
+def _own(rooms: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Those that make their peak themselves."""
+    counts = innermost(tuple(rooms), [-room for room in rooms.values()])
+    return {layer: room for (layer, room), own in zip(rooms.items(), counts, strict=True) if own}
+
+
+def highest_peak(layers: Iterable[LayerPeak], findings: Iterable[Finding]) -> float | None:
+    """The largest value that a check met: in what a layer gives, or where a finding saw it (attention scores are in no layer)."""
+    found = [finding.peak for finding in findings if finding.peak is not None]
+    found += [further.peak for finding in findings for further in finding.further]
+    return max([*found, *(layer.peak for layer in layers)], default=None)
+
+
+def least_room(report: CheckReport) -> float | None:
+    """Smallest headroom in bits of all layers and findings of a check, in its precision; None when none has one."""
+    rooms = [headroom_bits(finding.peak, finding.dtype) for finding in report.findings if finding.dtype == report.precision]
+    return min((room for room in (*rooms, smallest_room(report.layers, report.precision)) if room is not None), default=None)
 
 
 def held_in(layer: LayerPeak, dtype: DType, plan: Plan) -> DType:
@@ -167,7 +192,7 @@ def badge(report: CheckReport | None, model: ModelFacts, device: DeviceFacts, nu
     changed = staleness(report, model, device, numerics)
     if changed is not None:
         return Badge("unchecked", None, changed)
-    room = smallest_room(report.layers, report.precision)
+    room = least_room(report)
     if report.verdict == "broken":
         return Badge("broken", room, _WHY_BROKEN[why_broken(report)])
     if report.applied and report.plan.verified:

@@ -265,10 +265,13 @@ def _holds(module: str, blocks: Sequence[Region]) -> bool:
 
 
 def _spread(blocks: Sequence[Region], modules: set[str], case: _Case) -> list[Region]:
-    """Blocks that hold `modules`, and every block that reads a value over the limit from one of them."""
+    """Blocks that hold `modules`, every block that reads a value over the limit from one of them, and those between a layer whose
+    offset swallows the rest and the norm that takes it off.
+    """
     limit = FLOAT_LIMITS[case.dtype]
     peaks = {p.module: p.peak for p in case.layers if blocks and p.component == blocks[0].component}
     chosen = {index for module in modules if (index := _block_of(module, blocks)) is not None}
+    chosen |= {index for finding in case.findings for index in _until_it_shows(finding, blocks, modules)}
     waiting = sorted(chosen)
     while waiting:
         block = blocks[index := waiting.pop()]
@@ -277,6 +280,14 @@ def _spread(blocks: Sequence[Region], modules: set[str], case: _Case) -> list[Re
             waiting += readers - chosen
             chosen |= readers
     return [block for index, block in enumerate(blocks) if index in chosen]
+
+
+def _until_it_shows(finding: Finding, blocks: Sequence[Region], modules: set[str]) -> range:
+    """Indices of the blocks from the layer that adds an offset to the norm that takes it off; none for another finding."""
+    if "shows" not in finding.facts or finding.module not in modules or not blocks or blocks[0].component != finding.component:
+        return range(0)
+    first, last = (_block_of(name, blocks) for name in (finding.module, str(finding.facts["shows"])))
+    return range(0) if first is None or last is None else range(first, last + 1)
 
 
 def _components(case: _Case) -> list[tuple[CureKind, Plan]]:

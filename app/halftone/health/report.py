@@ -15,7 +15,7 @@ from halftone.contract.words import DTYPE_NAMES
 from halftone.health.chart_svg import chart_svg
 from halftone.health.explain import finding_words, further_words
 from halftone.health.headroom import build, log2_peak, room_bits
-from halftone.health.judge import cured_by, cured_room, disk_price, headroom_bits, is_cured, over_and_tight, smallest_room
+from halftone.health.judge import cured_by, cured_room, disk_price, headroom_bits, is_cured, least_room, over_and_tight
 from halftone.health.report_words import (
     CURE_TITLES,
     DTYPE_STATES,
@@ -170,7 +170,7 @@ def _chart(report: CheckReport, language: Language) -> str:
     data = build(report.layers, report.precision, report.findings, None if report.plan.is_plain else report.plan)
     rooms = [room_bits(log2_peak(layer.peak), report.precision) for layer in report.layers]
     over, tight = over_and_tight([(layer.component, layer.module) for layer in report.layers], rooms)
-    room = smallest_room(report.layers, report.precision)
+    room = least_room(report)
     values = (len(report.layers), over, DTYPE_NAMES[report.precision], tight, "\u2013" if room is None else bits(room))
     said = Words(_MEASURED, values).text(language.translate)
     if is_cured(report):

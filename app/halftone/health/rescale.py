@@ -2,8 +2,8 @@
 
 A group shrinks what its modules write by 2**-k and grows what reads them by 2**k. Where a norm reads them, its epsilon shrinks by
 2**-2k, so that it gives the same. Then the result is the same in exact arithmetic (NUMERICS 3a). Groups that were found by
-experiment may leave out what adds next to nothing: by how much those change the result was measured. Only k is chosen here, from peaks; the engine reads from the structure which groups a network has, or finds
-them by experiment.
+experiment may leave out what adds next to nothing: by how much those change the result was measured. Only k is chosen here, from
+peaks; the engine reads from the structure which groups a network has, or finds them by experiment.
 """
 
 import math

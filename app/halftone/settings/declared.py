@@ -78,7 +78,7 @@ _PRECISION: Final = (
         "precision",
         "Precision",
         "Precision mode",
-        "Auto uses the fastest type that passed every test. Compared with FP32: matrix product, convolution, attention.",
+        "Auto uses the fastest type that passed every test. Compared with FP32: steps of a denoiser.",
         "FP32 is what --no-half does: safest, slowest, largest.",
         choices=(
             Choice("auto", "Auto", "The fastest type that passed every test on this device."),

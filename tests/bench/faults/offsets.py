@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,7 +86,7 @@ def _in_stream(half: Any, prefix: str, network: nn.Module) -> Iterator[Place]:
         runs.append([*begin, *_writers(block, f"{prefix}up_blocks.{index}")])
     last = runs[-1][-1]
     for run in runs:
-        for layer, following in zip(run, run[1:], strict=False):
+        for layer, following in pairwise(run):
             yield Place(layer, _undone(network, layer, following))
     yield Place(last)
 

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import CheckReport, Finding, LayerPeak, RepairReport
+from halftone.contract.facts import CheckReport, Finding, FurtherLayer, LayerPeak, RepairReport
 from halftone.contract.messages import Cancel, Examine, FindingMade, LayersMeasured, PhaseChanged, Repair
 from halftone.contract.request import Numerics
 from halftone.contract.words import FLOAT_LIMITS
@@ -29,6 +29,7 @@ from halftone.gui.pages.health_bits import _no_cure_words, copy_refusal
 from halftone.gui.pages.health_cards import FigureLabel
 from halftone.gui.pages.settings import SettingsPage
 from halftone.gui.text import notice_message
+from halftone.gui.widgets import figures
 from halftone.library import records
 from halftone.settings.store import Settings
 
@@ -339,18 +340,27 @@ def test_a_check_that_the_user_stopped_leaves_the_last_report_and_its_cure(qtbot
     assert page.view.figures[0].value.startswith("0 of")
 
 
-def test_every_place_counts_the_same_layers(qtbot: QtBot) -> None:
-    """A block passes the limit because a layer in it does: that is one layer."""
+@pytest.mark.parametrize("louder", [False, True])
+def test_every_place_counts_the_same_layers(qtbot: QtBot, louder: bool) -> None:
+    """A block that hands on what a layer in it made passes the limit because of that: one layer. One whose own sum is larger
+    counts, and its finding names the peak that the verdict tells.
+    """
     report = kit.report()
-    block = LayerPeak(component="vae", module="decoder.up_blocks.2", kind="UpDecoderBlock2D", peak=300_000.0)
     over = [layer for layer in report.layers if layer.peak > 65504]
-    findings = tuple(msgspec.structs.replace(report.findings[0], module=layer.module, peak=layer.peak) for layer in over)
-    counted = msgspec.structs.replace(report, layers=(*report.layers, block), findings=findings)
+    inside = max(layer.peak for layer in over if layer.module.startswith("decoder.up_blocks.2."))
+    peak = 4 * inside if louder else inside
+    block = LayerPeak(component="vae", module="decoder.up_blocks.2", kind="UpDecoderBlock2D", peak=peak)
+    findings = [msgspec.structs.replace(report.findings[0], module=layer.module, peak=layer.peak) for layer in over]
+    if louder:
+        further = (FurtherLayer(module=block.module, peak=block.peak),)
+        findings[-1] = msgspec.structs.replace(findings[-1], further=further)
+    counted = msgspec.structs.replace(report, layers=(*report.layers, block), findings=tuple(findings))
     page, _ = open_page(qtbot, counted)
-    assert any(layer.module.startswith("decoder.up_blocks.2.") for layer in over)
-    assert page.view.figures[0].value.startswith(f"{len(over)} of")
-    assert page.view.text.startswith(f"{len(over)} layers of the VAE decoder")
-    assert page.findings._count.text() == f"{len(over)} overflow"
+    count = len(over) + louder
+    assert page.view.figures[0].value.startswith(f"{count} of")
+    assert page.view.text.startswith(f"{count} layers of the VAE decoder")
+    assert page.findings._count.text() == f"{count} overflow"
+    assert page.view.figures[1].value == figures.peak(max(layer.peak for layer in counted.layers))
 
 
 def test_a_failed_check_keeps_what_was_measured_and_can_be_repeated(qtbot: QtBot) -> None:

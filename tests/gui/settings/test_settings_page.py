@@ -88,12 +88,14 @@ def test_effects_are_those_of_the_self_test(qtbot: QtBot) -> None:
     told = {field: one.effect.effect for field, one in page.numerics.rows.items() if one.effect is not None}
     assert all(effect is not None for effect in told.values())
     words = {field: effect.time_words or effect.note for field, effect in told.items() if effect is not None}
-    assert words["precision"] == "≈\u00a02.4\u00a0× faster"
+    assert words["precision"] == "≈2.4\u00a0× faster"
     assert words["vae_float32"] == "Always: +61\u00a0%"
     assert words["fp16_reduction"] == "No change"
     assert words["bf16_reduction"] == "Changes nothing on this device."
-    assert words["fp16_accumulation"] == "≈\u00a01.7\u00a0× faster", "FP16 sums 4.1 times against FP16 2.4 times, as on the Device page"
-    assert words["tf32"] == "≈\u00a017\u00a0% faster"
+    assert words["fp16_accumulation"] == "≈1.7\u00a0× faster", (
+        "FP16 sums 4.1 times against FP16 2.4 times, as on the Device page"
+    )
+    assert words["tf32"] == "≈17\u00a0% faster"
     assert words["attention_backend"] == "1.6\u00a0× faster"
     assert words["nan_check"] == "+0.3\u00a0%"
     accumulation = told["fp16_accumulation"]
@@ -162,6 +164,8 @@ def test_words_of_times_and_errors() -> None:
     assert settings_effects.time_words(0.79) == "21\u00a0% faster"
     assert settings_effects.time_words(2.34) == "2.3\u00a0× slower"
     assert settings_effects.time_words(1.034) == "+3.4\u00a0%"
+    assert settings_effects.time_words(1.234, 0.05) == "≈+23\u00a0%"
+    assert settings_effects.time_words(1.234, 0.3) == "≈0\u00a0%", "the runs differ by more among themselves"
     never = settings_effects.effect(declared("vae_float32"), Numerics(vae_float32="never"), kit.measured())
     assert never.note.startswith("Costs and saves nothing")
     full = settings_effects.effect(declared("precision"), Numerics(precision="float32"), kit.measured())
@@ -321,5 +325,6 @@ def test_what_a_setting_costs_is_not_cut_off(qtbot: QtBot, language: Literal["en
     words = tr(frame, "{0}") if frame != "{0}: {1}" else tr(frame, "BF16", "{0}")
     metrics = QFontMetricsF(theme.current().font("small", numbers=True))
     wide = [words.format(settings_effects.time_words(ratio)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
+    wide += [words.format(settings_effects.time_words(ratio, 0.05)) for ratio in (0.9, 0.998, 0.042, 1.234, 12.5)]
     set_language("en")
     assert [one for one in wide if metrics.horizontalAdvance(one) > TIME_WORDS] == []

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from tests.bench.faults.families import FAMILIES, Sound, make_sound
-from tests.bench.faults.offsets import cases, named, planted
+from tests.bench.faults.offsets import cases, planted
+from tests.helpers.engine_runs import check
 from torch import nn
 
 from halftone.engine.basics.quiet import quiet_libraries
@@ -50,8 +51,10 @@ def test_the_layer_that_adds_an_offset_is_named_and_not_the_norm_where_it_shows(
     engine: DiffusersEngine, sound: Sound, tmp_path: Path, component: str, method: str, layer: str
 ) -> None:
     offset = next(one for one in cases(sound, component, method, layer))
-    found = named(engine, planted(sound, component, offset, tmp_path / "planted"), component)
-    assert found is not None
+    report, _ = check(engine, planted(sound, component, offset, tmp_path / "planted"))
+    found = next(one for one in report.findings if one.component == component)
+    cure = next(one for one in report.cures if one.suggested)
+    assert (cure.kind, set(cure.plan.upcast)) == ("upcast-region", {component}), "from the layer to the norm, not the whole part"
     assert (found.module, found.code) in ((layer, "flat-output"), (layer, "inexact-output"))
     assert "norm" in str(found.facts["shows"])
     assert found.peak == pytest.approx(offset.size, rel=0.05)

@@ -1,11 +1,16 @@
 """Which layers a finding stands for: every origin is told, and what follows from it is counted there."""
 
+import math
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from halftone.contract.facts import Finding
+from halftone.contract.facts import Finding, LayerPeak
 from halftone.contract.words import FindingCode
 from halftone.engine.finding.findings import ordered, peak_findings
+from halftone.health.judge import highest_peak, over_and_tight
 from halftone.measure.probe import Reading
 
 LIMIT = 65504.0
@@ -49,6 +54,38 @@ def test_a_layer_before_every_origin_is_told_by_itself() -> None:
 def test_the_module_around_an_origin_says_nothing_new() -> None:
     readings = [reading("block.conv", 0, OVER), reading("block", 1, OVER), reading("", 2, OVER)]
     assert told(readings, []) == [("activation-overflow", "block.conv", [])]
+
+
+def test_a_block_whose_sum_is_larger_than_its_terms_is_counted_at_the_origin_inside_it() -> None:
+    readings = [reading("block.conv", 0, OVER), reading("block", 1, 3 * LIMIT), reading("", 2, 3 * LIMIT)]
+    assert told(readings, []) == [("activation-overflow", "block.conv", ["block"])]
+    assert told(readings, [finding("block.conv")]) == [("activation-overflow", "block.conv", ["block"])]
+
+
+NAMES = st.lists(st.sampled_from("ab"), max_size=3).map(".".join)
+PEAKS = st.floats(1.0, 16 * LIMIT)
+
+
+@given(st.dictionaries(NAMES, st.tuples(PEAKS, PEAKS), min_size=1, max_size=12))
+def test_no_layer_is_louder_than_every_listed_finding(layers: dict[str, tuple[float, float]]) -> None:
+    """The verdict tells the largest value that was met: one of the findings, or the layers that they count, has it."""
+    readings = [reading(name, order, *peaks) for order, (name, peaks) in enumerate(layers.items())]
+    found = peak_findings("vae", "float16", readings, [], overflowed=True)
+    listed = [one.peak or 0.0 for one in found] + [layer.peak for one in found for layer in one.further]
+    loudest = max(one.peak for one in readings)
+    assert max(listed, default=0.0) == (loudest if loudest > LIMIT / 4 else 0.0)
+    told = [LayerPeak(component="vae", module=one.module, kind="", peak=one.peak) for one in readings]
+    assert highest_peak(told, found) == loudest
+    over, tight = over_and_tight([("vae", one.module) for one in readings], [math.log2(LIMIT / one.peak) for one in readings])
+    named = [one.peak or 0.0 for one in found] + [layer.peak for one in found for layer in one.further]
+    assert (over, tight) == (sum(peak > LIMIT for peak in named), sum(peak <= LIMIT for peak in named))
+
+
+def test_a_finding_may_be_louder_than_every_layer() -> None:
+    """Attention scores stand in no layer's output."""
+    scores = msgspec.structs.replace(finding("attn", "attention-overflow"), peak=9 * LIMIT)
+    assert highest_peak([LayerPeak(component="vae", module="attn", kind="", peak=3.0)], [scores]) == 9 * LIMIT
+    assert highest_peak([], []) is None
 
 
 @pytest.mark.parametrize("overflowed", [True, False])

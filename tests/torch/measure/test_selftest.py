@@ -11,9 +11,9 @@ from halftone.contract.facts import DeviceFacts, OperationResult, SelfTestReport
 from halftone.contract.request import Numerics
 from halftone.measure import cases as table
 from halftone.measure.cases import Case, cases_for, tolerance
+from halftone.measure.denoiser import STEPS, Sizes, operations, step_of
 from halftone.measure.devices import find_device
 from halftone.measure.effects import measure_effects
-from halftone.measure.denoiser import STEPS, Sizes, operations, step_of
 from halftone.measure.modes import MODES, in_turns, modes_for, seconds_of, switched
 from halftone.measure.selftest import check_casting, compare, judge_dtype, rounded, run_case, run_self_test
 

@@ -119,6 +119,7 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "dtypes",
         "rescale",
         "upcast",
+        "rescale_deviation",
         "results_in_float32",
         "scaled_inputs",
         "settings",

@@ -27,8 +27,8 @@ LOST = replace(GUARDED, action="stopped", cure="", peak=None, sound_in_float32=F
         ),
         (
             ENCODED,
-            "Before the first step: Text encoder gave a bad number → Halftone computed this part again with its layers rescaled "
-            "exactly. It took 0.4\u00a0s more.",
+            "Before the first step: Text encoder gave a bad number → Halftone computed this part again with its layers rescaled. "
+            "It took 0.4\u00a0s more.",
         ),
     ],
 )

@@ -34,11 +34,26 @@ def test_the_verdict_and_the_cure_stand_before_the_findings() -> None:
         "sd · 4 layers",
         "Cure  Rescale",
         "time ",
+        "The rescaling is exact:",
         "Use it from now on:",
         "Write a repaired",
         "1  ",
     ]
     assert [line[: len(start)] for line, start in zip(shown, starts, strict=False)] == starts
+
+
+@pytest.mark.parametrize(
+    ("deviation", "said"),
+    [
+        ({}, "The rescaling is exact: in exact arithmetic the result is the same."),
+        ({"vae": 0.0123}, "The rescaling is not exact: it was measured to change the result by up to 1.2\u00a0%."),
+        (None, "Whether the rescaling is exact was not measured."),
+    ],
+)
+def test_a_rescaling_says_whether_it_is_exact(deviation: dict[str, float] | None, said: str) -> None:
+    report = samples.check_report(fragile=True)
+    cures = tuple(replace(cure, plan=replace(cure.plan, deviation=deviation)) for cure in report.cures)
+    assert said in lines(replace(report, cures=cures))
 
 
 def test_a_cure_in_use_is_told_with_the_room_it_gives() -> None:

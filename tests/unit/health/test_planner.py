@@ -1,6 +1,7 @@
 import dataclasses
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from halftone.contract.facts import Finding, LayerPeak
@@ -85,6 +86,15 @@ def test_a_rescaling_that_leaves_something_over_is_joined_with_a_region() -> Non
     assert plans[0][1].rescale
     assert plans[0][1].upcast == {"vae": ("conv_out",)}
     assert not plans[1][1].rescale
+
+
+def test_a_region_reaches_from_an_offset_to_the_norm_that_takes_it_off() -> None:
+    """In between the type has no bits for what the offset swallows, though no value passes its limit."""
+    found = msgspec.structs.replace(finding("flat-output", "mid"), facts={"shows": "up1"})
+    kind, plan = Setup(HEALTHY, findings=(found,)).plans()[0]
+    assert (kind, plan.upcast) == ("upcast-region", {"vae": ("mid", "up0", "up1")})
+    alone = Setup(HEALTHY, findings=(finding("flat-output", "mid"),)).plans()[0][1]
+    assert alone.upcast == {"vae": ("mid",)}
 
 
 def test_a_region_reaches_until_the_stream_is_back_in_range() -> None:

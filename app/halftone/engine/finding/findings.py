@@ -11,6 +11,7 @@ from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage]
 
 from halftone.contract.facts import DTypeReport, Finding, FurtherLayer, SelfTestReport
 from halftone.contract.words import FLOAT_LIMITS, TIGHT_BITS, DType, FindingCode
+from halftone.health.judge import innermost
 from halftone.library.scan import TensorScan
 from halftone.measure.probe import Reading, ScorePeak, origin
 
@@ -64,8 +65,8 @@ def peak_findings(
     """The findings of the target pass completed by what the peaks of the range pass say, the innermost module of each place.
 
     Layers over the limit count only where the target pass really failed (overflowed). One whose inputs are in range is an origin
-    of its own; one that was handed values over the limit is a further layer of the origin before it. Tight layers are one
-    finding, of the tightest.
+    of its own; one that was handed values over the limit, or holds an origin and adds to it, is a further layer of that origin.
+    Tight layers are one finding, of the tightest.
     """
     limit = FLOAT_LIMITS[dtype]
     bound = limit * 2.0**-TIGHT_BITS
@@ -79,9 +80,10 @@ def peak_findings(
 
 
 def _innermost(readings: Sequence[Reading], bound: float) -> list[Reading]:
-    """Modules whose peak is beyond the bound, without those that hold another such module."""
+    """Modules whose peak is beyond the bound, without those that only hand on what another such module inside them made."""
     beyond = [reading for reading in readings if reading.peak > bound]
-    return [one for one in beyond if not any(_inside(other.module, one.module) for other in beyond)]
+    counts = innermost([(one.component, one.module) for one in beyond], [one.peak for one in beyond])
+    return [one for one, own in zip(beyond, counts, strict=True) if own]
 
 
 def _inside(module: str, owner: str) -> bool:
@@ -95,10 +97,11 @@ def _by_origin(
     limit = FLOAT_LIMITS[dtype]
     for reading in over:
         before = [index for index, one in enumerate(found) if orders.get(one.module, -1) < reading.order]
-        if reading.input_peak <= limit or not before:
+        inside = [index for index in before if _inside(found[index].module, reading.module)]
+        if not inside and (reading.input_peak <= limit or not before):
             found.append(_peak_finding("activation-overflow", reading, component, dtype))
             continue
-        last = max(before, key=lambda index: orders.get(found[index].module, -1))
+        last = max(inside or before, key=lambda index: orders.get(found[index].module, -1))
         found[last] = msgspec.structs.replace(found[last], further=(*found[last].further, _further(reading)))
     return found
 

@@ -18,7 +18,7 @@ PATIENCE: Final = 5.0
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of single runs of one call, without and with the plan, pair by pair. weight: how often a picture makes such a call."""
+    """Seconds of single runs of one call, without and with the plan, in pairs. weight: how many such calls a picture makes."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]

@@ -148,9 +148,9 @@ def _attention_promise(report: SelfTestReport | None, numerics: Numerics) -> Pro
     text = tr("Use Auto attention") if backend == "auto" else tr("Use {0} attention", name)
     math_effect = effect_of(report, "attention_backend", "math", numerics)
     reason = ""
-    if backend != "math" and math_effect is not None and math_effect.time_ratio is not None and math_effect.time_ratio > 1.05:
-        if is_measurable(math_effect.time_ratio, math_effect.time_spread):
-            reason = tr("about {0} faster than Math", figures.times(math_effect.time_ratio))
+    ratio, spread = (None, None) if math_effect is None else (math_effect.time_ratio, math_effect.time_spread)
+    if backend != "math" and ratio is not None and ratio > 1.05 and is_measurable(ratio, spread):
+        reason = tr("about {0} faster than Math", figures.times(ratio))
     return Promise(text, reason)
 
 

@@ -245,7 +245,9 @@ class CureCard(QFrame):
 def _copy_tip(view: HealthView) -> str:
     words = tr("Writes a new file next to the model. The original stays.")
     if any(is_epsilon(name) for cure in view.cures for own in cure.plan.rescale.values() for name in own):
-        words = sentences(words, tr("A file cannot hold the epsilons of norms: how close the copy is, is measured once it is written."))
+        words = sentences(
+            words, tr("A file cannot hold the epsilons of norms: how close the copy is, is measured once it is written.")
+        )
     needed = next((cure.disk_bytes for cure in view.cures if cure.kind == "rescale" and cure.disk_bytes), None)
     return words if needed is None else sentences(words, tr("It takes {0} on the disk.", figures.size(needed)))
 

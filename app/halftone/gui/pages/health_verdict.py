@@ -146,7 +146,7 @@ def over_layers(report: CheckReport) -> list[LayerPeak]:
     """Without the blocks around them: the findings name these, too."""
     limit = FLOAT_LIMITS[report.precision]
     over = [layer for layer in report.layers if not layer.peak <= limit]
-    inside = innermost([(layer.component, layer.module) for layer in over])
+    inside = innermost([(layer.component, layer.module) for layer in over], [layer.peak for layer in over])
     return [layer for layer, counts in zip(over, inside, strict=True) if counts]
 
 

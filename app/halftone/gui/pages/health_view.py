@@ -18,7 +18,7 @@ from halftone.gui.state import Ended, Job
 from halftone.gui.widgets import figures
 from halftone.gui.widgets.headroom_chart_words import type_name
 from halftone.health.headroom import Layer, build, log2_peak, part_key, room_bits
-from halftone.health.judge import over_and_tight, why_broken
+from halftone.health.judge import highest_peak, over_and_tight, why_broken
 
 CARDS: dict[str, tuple[str, str, str]] = {
     "unchecked": ("unknown", "circle-dashed", "unknown"),
@@ -197,7 +197,7 @@ def of_failed(ended: Ended, dtype: DType) -> HealthView:
         "stopped" if ended.outcome == "cancelled" else "failed",
         title,
         words,
-        figures_of(layers, dtype),
+        figures_of(layers, dtype, findings),
         tr("Not finished"),
         dtype,
         layers,
@@ -214,7 +214,7 @@ def of_report(report: CheckReport, stale_reason: str | None) -> HealthView:
         state,
         title,
         words,
-        figures_of(report.layers, report.precision, cured=report.plan if state == "cured" else None),
+        figures_of(report.layers, report.precision, report.findings, cured=report.plan if state == "cured" else None),
         checked_words(report),
         report.precision,
         report.layers,
@@ -227,8 +227,10 @@ def of_report(report: CheckReport, stale_reason: str | None) -> HealthView:
     )
 
 
-def figures_of(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None = None) -> tuple[Figure, ...]:
-    """Four figures, all from the layers that were measured; with a cure, of the peaks under it."""
+def figures_of(
+    layers: Sequence[LayerPeak], dtype: DType, findings: Sequence[Finding] = (), *, cured: Plan | None = None
+) -> tuple[Figure, ...]:
+    """Four figures of what was measured; with a cure, of the peaks under it."""
     if not layers:
         return ()
     data = build(layers, dtype, plan=cured)
@@ -237,6 +239,9 @@ def figures_of(layers: Sequence[LayerPeak], dtype: DType, *, cured: Plan | None 
     places = [(one.component, one.module) for one in data.layers]
     over, tight = over_and_tight(places, rooms)
     top = max(one.exp_after if cured else one.exp for one in data.layers)
+    if not cured and (peak := highest_peak(layers, findings)) is not None:
+        top = log2_peak(peak)
+        rooms.append(room_bits(top, dtype))  # of attention scores, which are in no layer
     limit = math.log2(FLOAT_LIMITS[dtype])
     share = tr("highest peak, {0} limit", figures.times(2 ** (top - limit))) if limit < top < math.inf else tr("highest peak")
     parts = {part_key(one.component, one.module) for one in data.layers}

@@ -64,7 +64,7 @@ def finding_details(finding: Finding) -> list[str]:
     """What happened, in which type, what it would be in others: shown when a row is open."""
     lines: list[str] = []
     what, remedy = finding_words(finding)
-    if finding.peak is not None and finding.limit and finding.dtype == "float16":
+    if finding.peak is not None and finding.limit and finding.dtype == "float16" and "shows" not in finding.facts:
         lines.append(
             tr("In FP16 it becomes infinity; BF16 and FP32 can hold it.")
             if finding.peak > finding.limit
@@ -196,7 +196,7 @@ def _rescale_line(plan: Plan) -> str:
     if change is None:
         return tr("In {0} layers, file unchanged", count)
     if change:
-        return tr("Changes the result by up to {0}, in {1} layers, file unchanged", share_of_change(change), count)
+        return tr("Not exact (up to {0}), file unchanged", share_of_change(change))
     return tr("Exact, in {0} layers, file unchanged", count)
 
 

@@ -181,19 +181,24 @@ def time_words(ratio: float, spread: float | None = None) -> str:
     """
     if spread is None:
         return _exactly(ratio)
-    return f"≈{figures.HARD}{_exactly(ratio)}" if is_measurable(ratio, spread) else tr("No measurable difference")
+    return f"≈{_exactly(ratio)}" if is_measurable(ratio, spread) else f"≈{figures.change(1.0)}"
 
 
 def _exactly(ratio: float) -> str:
     if abs(ratio - 1) < 0.0005:
         return tr("No change")
     if ratio <= 1 / 1.5:
-        return tr("{0} faster", figures.times(1 / ratio))
+        return tr("{0} faster", _times(1 / ratio))
     if ratio < 1:
         return tr("{0} faster", figures.change(2 - ratio).lstrip("+"))
     if ratio >= 2:
-        return tr("{0} slower", figures.times(ratio))
+        return tr("{0} slower", _times(ratio))
     return figures.change(ratio)
+
+
+def _times(ratio: float) -> str:
+    """3.2 ×, 12 ×: the cell is narrow, and no such figure is that exact."""
+    return figures.times(ratio) if ratio < 10 else tr("{0} ×", figures.decimal(ratio, 0)).replace(" ", figures.HARD)
 
 
 def closeness(found: SettingEffect) -> tuple[str, float | None]:
