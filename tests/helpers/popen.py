@@ -34,7 +34,6 @@ def _log_file() -> Path:
     return path
 
 
-
 class WorkerProcess:
     """One worker at a time. Use it from one thread; a helper thread only reads.
 

@@ -92,9 +92,7 @@ def test_effects_are_those_of_the_self_test(qtbot: QtBot) -> None:
     assert words["vae_float32"] == "Always: +61\u00a0%"
     assert words["fp16_reduction"] == "No change"
     assert words["bf16_reduction"] == "Changes nothing on this device."
-    assert words["fp16_accumulation"] == "≈1.7\u00a0× faster", (
-        "FP16 sums 4.1 times against FP16 2.4 times, as on the Device page"
-    )
+    assert words["fp16_accumulation"] == "≈1.7\u00a0× faster", "FP16 sums 4.1 times against FP16 2.4 times, as on the Device page"
     assert words["tf32"] == "≈17\u00a0% faster"
     assert words["attention_backend"] == "1.6\u00a0× faster"
     assert words["nan_check"] == "+0.3\u00a0%"
