@@ -29,6 +29,8 @@ def values(kind: object) -> st.SearchStrategy[Any]:
         return st.tuples(*map(values, arguments))
     if origin is tuple:
         return st.lists(values(arguments[0]), max_size=2).map(tuple)
+    if origin is list:
+        return st.lists(values(arguments[0]), max_size=2)
     if origin is dict:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=2)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

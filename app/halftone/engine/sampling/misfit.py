@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import torch
 from torch import nn
 
 import halftone
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 _SIGNS: Final = ("shapes cannot be multiplied", "channels, but got")
 """What torch says where one part gives another width than the next one takes; no size of a picture leads to these."""
 _OURS: Final = Path(halftone.__file__).parent
+_LIBRARIES: Final = Path(torch.__file__).parent.parent
+"""Where torch, diffusers and transformers are installed."""
 
 
 @contextmanager
@@ -58,9 +61,10 @@ def parts_named(models: Callable[[], Iterable[Loaded]]) -> Generator[None]:
 
 
 def failing_part(pipe: Any, error: BaseException) -> str | None:
-    """The part of the pipeline in which a library raised the error; None where it was Halftone, or no part was at work."""
+    """The part of the pipeline in which a library raised the error; None where Halftone or a hook did, or no part was at work."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if not frames or _OURS in Path(frames[-1].f_code.co_filename).parents:
+    raised_in = Path(frames[-1].f_code.co_filename).parents if frames else ()
+    if _LIBRARIES not in raised_in or _OURS in raised_in:
         return None
     return next((part for frame in reversed(frames) if (part := _part(pipe, frame)) is not None), None)
 
