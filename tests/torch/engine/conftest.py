@@ -1,6 +1,7 @@
 """Tiny models, made once, and one engine for all tests of a module: it keeps the last model loaded."""
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,15 @@ import torch
 from tests.helpers.tiny import FAMILIES, save_tiny
 
 from halftone.engine.service import DiffusersEngine
+
+
+@pytest.fixture(autouse=True)
+def gradients_stay_on() -> Iterator[None]:
+    """Fails the test that leaves gradients switched off: a training in the same worker could not learn."""
+    yield
+    on = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    assert on, "gradients were left switched off"
 
 
 @pytest.fixture(scope="session")

@@ -117,7 +117,6 @@ def test_it_is_kept_where_the_memory_ends_at_once(engine: DiffusersEngine, model
     assert (pixels(again) == pixels(whole)).all()
 
 
-@pytest.mark.logs("loading .* failed")
 def test_it_is_kept_where_the_refiner_cannot_be_read(
     engine: DiffusersEngine, models: dict[str, Path], refiner: Path, tmp_path: Path
 ) -> None:
@@ -130,7 +129,7 @@ def test_it_is_kept_where_the_refiner_cannot_be_read(
             refined(engine, models, refiner, emit=told, batch=2)
     finally:
         config.write_text(sound, encoding="utf-8")
-    assert caught.value.code == "model-load-failed"
+    assert caught.value.code == "model-cannot-run"
     left = [event.facts for event in told.of(PictureReady)]
     assert [(one.index, one.state, one.path) for one in left] == [(0, "not-recovered", ""), (1, "not-recovered", "")]
     whole, _ = refined(engine, models, refiner)
