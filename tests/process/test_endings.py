@@ -20,7 +20,10 @@ from halftone.settings.places import log_dir, settings_file
 from halftone.settings.streams import open_log
 
 _SCRIPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so does what it starts
+for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
 from halftone.cli import main
 from tests.helpers.scripted import make
 sys.exit(main(sys.argv[1:], engine=make))

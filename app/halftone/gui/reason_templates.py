@@ -197,7 +197,7 @@ FRAGMENTS: Final = (
     "its name is no text",
     "it holds more than pairs of text",
     "extra text after its end",
-    "{0} is no JSON number",
+    "it is not valid JSON ({0} is not a JSON number)",
     "it is only one part of a model ({0}); choose the folder above it, which holds model_index.json",
     "it is a {0} for {1}, not a whole model",
     "it is an {0} for {1}, not a whole model",

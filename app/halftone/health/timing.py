@@ -18,8 +18,8 @@ _MANY: Final = 5
 
 
 class Ratio(NamedTuple):
-    """Seconds of one thing over seconds of another. spread: distance between the largest and the smallest ratio of single runs,
-    of five or more without these two.
+    """Seconds of one thing over seconds of another. spread: how far single runs reach from it towards 1, of five or more without
+    the largest and the smallest; a difference counts where all of them lie on its side of 1.
     """
 
     value: float
@@ -27,12 +27,12 @@ class Ratio(NamedTuple):
 
     @property
     def is_measurable(self) -> bool:
-        """The difference is larger than what the runs differ by among themselves."""
+        """Every run lies on the same side of 1, and the difference is worth a word."""
         return is_measurable(self.value, self.spread)
 
 
 def is_measurable(ratio: float, spread: float | None) -> bool:
-    """Whether a ratio of times differs from 1 by more than its spread. None: no spread was kept, so the ratio stands alone."""
+    """Whether a ratio of times differs from 1 by more than its runs reach towards 1. None: no spread was kept, so the ratio stands alone."""
     return abs(ratio - 1.0) > (LEAST if spread is None else max(spread, LEAST))
 
 
@@ -45,8 +45,9 @@ def paired_ratio(before: Sequence[float], after: Sequence[float]) -> Ratio | Non
     if not ratios:
         return None
     middle = ratios[1:-1] if len(ratios) >= _MANY else ratios
-    spread = middle[-1] - middle[0] if len(ratios) > 1 else UNREST
-    return Ratio(statistics.median(ratios), spread)
+    value = statistics.median(ratios)
+    reach = value - middle[0] if value > 1.0 else middle[-1] - value
+    return Ratio(value, reach if len(ratios) > 1 else UNREST)
 
 
 def mode_ratio(speeds: Sequence[SpeedResult], mode: str, usual: str) -> Ratio | None:

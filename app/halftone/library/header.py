@@ -168,7 +168,7 @@ def _pairs(path: Path, text: str) -> Iterator[tuple[str, object]]:
     except _TwinError as error:
         raise _bad(path, f"the name {_quoted(str(error))} stands in it twice") from error
     except _ConstantError as error:
-        raise _bad(path, f"it is not valid JSON ({error} is no JSON number)") from error
+        raise _bad(path, f"it is not valid JSON ({error} is not a JSON number)") from error
     except RecursionError as error:
         raise _bad(path, "it is nested too deeply") from error
     except ValueError as error:

@@ -46,7 +46,7 @@ def picture_size(path: str) -> tuple[int, int]:
         width, height = picture.size
         return (height, width) if picture.getexif().get(_ORIENTATION) in _TURNED else (width, height)
 
-    return _opened(path, size)
+    return _opened(path, size, decoded=False)
 
 
 def read_mask(path: str, size: tuple[int, int]) -> "tuple[Image.Image, tuple[str, ...]]":
@@ -85,6 +85,6 @@ def check_shape(path: str, own: tuple[int, int], size: tuple[int, int]) -> None:
         raise HalftoneError("mask-other-shape", path=path, own=here, picture=there)
 
 
-def _opened(path: str, look: "Callable[[Image.Image], Found]") -> Found:
-    with opened_picture(path) as picture:
+def _opened(path: str, look: "Callable[[Image.Image], Found]", *, decoded: bool = True) -> Found:
+    with opened_picture(path, decoded=decoded) as picture:
         return look(picture)

@@ -38,8 +38,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_picture(path: Path) -> Found:
-    """Of a PNG, JPEG or WebP. Raises HalftoneError image-unreadable, picture-too-large."""
-    with opened_picture(path) as image:
+    """Of a PNG, JPEG or WebP. Raises HalftoneError image-unreadable."""
+    with opened_picture(path, decoded=False) as image:
         exif = image.getexif().get_ifd(EXIF_FOLDER)
         comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
         parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)

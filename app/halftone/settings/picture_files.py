@@ -1,5 +1,6 @@
 """Opens the pictures that a user gives: of the kinds that photographs and drawings have, and of a bounded size."""
 
+import traceback
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,16 +22,22 @@ _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JP
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
 
 
+_WHITE_16: Final = 65_535
+
+
 @contextmanager
-def opened_picture(path: str | Path) -> "Generator[Image.Image]":
-    """The picture, decoded as far as the block asks. Raises HalftoneError image-unreadable, picture-too-large, no-right."""
+def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Image.Image]":
+    """Open a picture, which is decoded as far as the block asks. decoded: False where only its size or its texts are read, which
+    no number of pixels makes expensive. Raises HalftoneError image-unreadable, picture-too-large, no-right.
+    """
     from PIL import Image
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a library about odd metadata, and of sizes that are refused below
             with open_regular(path) as file, Image.open(file, formats=_kinds()) as picture:
-                _check_size(picture, path)
+                if decoded:
+                    _check_size(picture, path)
                 yield picture
     except HalftoneError:
         raise
@@ -39,7 +46,20 @@ def opened_picture(path: str | Path) -> "Generator[Image.Image]":
     except Image.DecompressionBombError as error:
         raise HalftoneError("picture-too-large", str(error), path=str(path), most=MOST_PIXELS // 10**6) from error
     except Exception as error:
+        if isinstance(error, MemoryError) or not (isinstance(error, _BROKEN) or _raised_by_pillow(error)):
+            raise  # a shortage, or a fault of what is done with the picture
         raise HalftoneError("image-unreadable", f"{type(error).__name__}: {error}", path=str(path)) from error
+
+
+_BROKEN: Final = (OSError, ValueError, SyntaxError)
+"""Errors by which Pillow says that a file is damaged; on hostile ones its readers fail with others, too."""
+
+
+def _raised_by_pillow(error: Exception) -> bool:
+    import PIL
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return Path(PIL.__file__).parent in Path(frames[-1].f_code.co_filename).parents
 
 
 def _kinds() -> tuple[str, ...]:
@@ -57,8 +77,13 @@ def _check_size(picture: "Image.Image", path: str | Path) -> None:
 
 
 def turned(picture: "Image.Image") -> "Image.Image":
-    """The very picture, turned as its camera noted, without a second copy of it."""
-    from PIL import ImageOps
+    """The very picture, turned as its camera noted, without a second copy of it; grey of 16 bits in 8, which Pillow would clip."""
+    from PIL import Image, ImageOps
 
     ImageOps.exif_transpose(picture, in_place=True)
-    return picture
+    if not picture.mode.startswith("I"):
+        return picture
+    import numpy as np
+
+    grey = np.asarray(picture).astype(np.int64).clip(0, _WHITE_16)
+    return Image.fromarray((grey * 255 // _WHITE_16).astype(np.uint8))

@@ -19,7 +19,10 @@ from halftone.settings import store
 from halftone.settings.glance import Glance, widths
 
 OPEN = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so does what it starts
+for name in {{"SIGTERM", "SIGHUP"}} & set(dir(signal)):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from halftone.gui import main

@@ -113,6 +113,7 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "cures",
         "components",
         "seconds",
+        "made_up_inputs",
     ]
     assert found["verdict"] == "healthy"
     assert set(found["plan"]) == {

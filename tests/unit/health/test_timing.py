@@ -22,7 +22,9 @@ def speed(mode: str, operation: str, *runs: float, seconds: float = 1.0) -> Spee
         ((1.0,), (1.15,), 1.15, False),
         ((1.0,), (1.3,), 1.3, True),
         ((1.0,) * 5, (1.5, 1.5, 1.5, 1.5, 9.0), 1.5, True),
-        ((1.0,) * 3, (1.5, 1.5, 9.0), 1.5, False),
+        ((1.0,) * 3, (1.5, 1.5, 9.0), 1.5, True),
+        ((1.0,) * 7, (1.7, 1.75, 1.8, 2.0, 2.5, 2.9, 3.0), 2.0, True),  # each of them is slower
+        ((1.0,) * 3, (0.97, 1.2, 1.3), 1.2, False),
     ],
 )
 def test_only_what_exceeds_the_spread_of_the_runs_is_measurable(

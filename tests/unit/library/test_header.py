@@ -94,7 +94,7 @@ def two(first: list[int], second: list[int]) -> str:
         (two([0, 4], [2, 6]), "a and b overlap"),
         (two([0, 4], [0, 4]), "a and b overlap"),
         (two([0, 4], [6, 10]), "2 bytes before tensor b"),
-        ('{"a":{"dtype":"F16","shape":[NaN],"data_offsets":[0,4]}}', "NaN is no JSON number"),
+        ('{"a":{"dtype":"F16","shape":[NaN],"data_offsets":[0,4]}}', "NaN is not a JSON number"),
         ('{"a":{"dtype":"F16","shape":[' + "9" * 5000 + '],"data_offsets":[0,4]}}', "not valid JSON"),
         ('{"a":' + "[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "nested too deeply"),

@@ -58,7 +58,7 @@ def _check_pipeline(folder: Path, kind: str, named: Container[str]) -> None:
 
     own = getattr(diffusers, kind, None) if kind.isidentifier() else None
     if not inspect.isclass(own) or not issubclass(own, diffusers.DiffusionPipeline):
-        detail = f"its {INDEX} names the pipeline {shown(kind)}, which is not there"
+        detail = f"its model_index.json names the pipeline {shown(kind)}, which is not there"
         raise HalftoneError("model-load-failed", path=str(folder), detail=detail)
     made: Any = own
     wanted, _ = made._get_signature_keys(own)  # noqa: SLF001 - nothing else tells which parts a pipeline is made of
