@@ -30,6 +30,7 @@ from halftone.contract.messages import (
     TrainStep,
 )
 from halftone.contract.training import TrainReport
+from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr
 from halftone.training.service import TrainingEngine
 from halftone.worker.runner import JobRunner
@@ -42,7 +43,7 @@ ALIKE: Final = 30.0
 
 @dataclass(frozen=True)
 class Scene:
-    """before: jobs that are done undisturbed; apart: the processor stands for a device with memory of its own."""
+    """before: jobs that are done undisturbed, the plan of a check applied; apart: the processor stands for a device with memory of its own."""
 
     name: str
     job: JobCommand
@@ -123,7 +124,10 @@ def fresh_data() -> Generator[Path]:
 def begun(scene: Scene) -> Bench:
     bench = Bench()
     for job in scene.before:
-        assert bench.run(job).end.outcome == "done"
+        end = bench.run(job).end
+        assert end.outcome == "done"
+        if isinstance(end.report, CheckReport):
+            set_applied(end.report, True)
     if scene.apart:
         apart(bench.engine)
     return bench
@@ -205,8 +209,8 @@ def _job_faults(told: Told, normal: Undisturbed) -> Iterable[str]:
     if end.outcome != "done":
         yield end.outcome
         return
-    for picture, pixels in zip(told.pictures, normal.pixels, strict=False):
-        yield from _picture_faults(picture, pixels, _sound_steps(told))
+    for picture, pixels, steps in zip(told.pictures, normal.pixels, _sound_steps(told), strict=False):
+        yield from _picture_faults(picture, pixels, steps)
     if isinstance(end.report, CheckReport):
         yield from _check_faults(end.report, normal.told.end.report)
 
@@ -234,11 +238,16 @@ def _is_lost(told: Told) -> bool:
     return bool(told.of(StepDone)) and not pictures
 
 
-def _sound_steps(told: Told) -> int:
-    """Of the picture that was made last; a step whose numbers are bad leaves nothing to keep."""
-    steps = told.of(StepDone)
-    last = max((index for index, event in enumerate(steps) if event.step == 1), default=0)
-    return sum(event.finite is not False for event in steps[last:])
+def _sound_steps(told: Told) -> list[int]:
+    """Of each picture, of its last pass; a step whose numbers are bad leaves nothing to keep."""
+    found, sound = list[int](), 0
+    for event in told.events:
+        if isinstance(event, StepDone):
+            sound = (0 if event.step == 1 else sound) + (event.finite is not False)
+        elif isinstance(event, PictureReady):
+            found.append(sound)
+            sound = 0
+    return found
 
 
 def _check_faults(found: CheckReport, wanted: Any) -> Iterable[str]:
