@@ -43,7 +43,9 @@ ALIKE: Final = 30.0
 
 @dataclass(frozen=True)
 class Scene:
-    """before: jobs that are done undisturbed, the plan of a check applied; apart: the processor stands for a device with memory of its own."""
+    """before: jobs that are done undisturbed, the plan of a check applied; apart: the processor stands for a device with memory
+    of its own.
+    """
 
     name: str
     job: JobCommand

@@ -107,7 +107,7 @@ class Examination:
         self._dtype: DType = dtype
         self._pictures = pictures_to_check(loaded, command.inputs, command.depth)
         self._prompts = prompts_to_read(loaded)
-        self._exactness = Exactness(loaded, device, dtype, control.check, self._reference)
+        self._exactness = Exactness(loaded, device, dtype, control.check)
         self._ran_a_step = False
         self._layers_due, self._attempts = 0.0, 0
         self.wide: Range | None = None
@@ -181,6 +181,8 @@ class Examination:
         self._emit(PhaseChanged(phase="range", total=self._expected()))
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
         self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
+        places = self._loaded.places
+        self._exactness.references = lambda _: (Reference(dtype, places.mode),)  # what does not fit so is begun again with less
         found = self._taken(dtype)
         before = {name: own_inputs(module) for name, module in self._loaded.modules.items()}
         for call, _ in found.calls:
@@ -220,10 +222,6 @@ class Examination:
             self._pictures = pictures
             return found
         raise error
-
-    def _reference(self, _name: str) -> tuple[Reference, ...]:
-        """As the range pass runs: what does not fit then is begun again with less by the whole check."""
-        return (Reference(self._wide, self._loaded.places.mode),)
 
     def _in_bfloat16(self) -> bool:
         """Let the range pass take half the memory; False where it does already, or the device cannot."""

@@ -35,22 +35,16 @@ _NOT_EXACT: Final = Proof(None, lasting=False)
 
 class Exactness:
     """What is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when the
-    job was cancelled; references: the ways to run a component in a wide type, the cheapest first.
+    job was cancelled.
     """
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        device: DeviceFacts,
-        dtype: DType,
-        check: Callable[[], None],
-        references: Callable[[str], Sequence[Reference]],
-    ) -> None:
+    def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
         self._loaded = loaded
         self._device = device
         self._dtype: DType = dtype
         self._check = check
-        self._references = references
+        self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
+        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
         self._files: dict[str, dict[str, int]] = {}
         self._known: dict[str, Proof] = {}
 
@@ -157,7 +151,7 @@ class Exactness:
 
         try:
             with uncompiled(module):
-                proof = first_that_fits(self._loaded, self._references(name), proven)
+                proof = first_that_fits(self._loaded, self.references(name), proven)
         except Exception as error:
             if ends_the_job(error):
                 raise

@@ -1,7 +1,7 @@
 """What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -192,11 +192,9 @@ class Recovery:
         self._stored = stored
         self._check = check
         self._tried: dict[str, list[tuple[ComponentState, dict[str, str | bool]]]] = {}
+        self.exactness = Exactness(loaded, device, asked, check)
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
         self._interrupted: dict[str, tuple[ComponentState, Mapping[str, torch.Tensor]]] = {}
-        self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
-        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
-        self.exactness = Exactness(loaded, device, asked, check, lambda name: self.references(name))
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
@@ -266,7 +264,7 @@ class Recovery:
         def measured(way: Reference) -> tuple[DType, Measured]:
             return way.dtype, self._measured_in(way, call, masters)
 
-        return first_that_fits(self.loaded, self.references(call.component), measured)
+        return first_that_fits(self.loaded, self.exactness.references(call.component), measured)
 
     def _measured_in(self, way: Reference, call: Call, masters: Mapping[str, torch.Tensor]) -> Measured:
         apply_state(self.loaded, call.component, ComponentState(dtype=way.dtype), masters, force=True)
