@@ -91,7 +91,7 @@ class Bench:
 def _placed(job: JobCommand, number: int) -> JobCommand:
     """With a folder of its own for what it writes."""
     folder = str(Path(os.environ["HALFTONE_DATA"]) / f"made-{number}")
-    if isinstance(job, Train):
+    if isinstance(job, Train) and job.resume is None:
         return msgspec.structs.replace(job, config=msgspec.structs.replace(job.config, output=folder))
     return msgspec.structs.replace(job, output=folder) if isinstance(job, Repair) else job
 
@@ -261,7 +261,9 @@ def _check_faults(found: CheckReport, wanted: Any) -> Iterable[str]:
 
 
 def _going_on(bench: Bench, scene: Scene, told: Told, normal: Undisturbed) -> Iterable[str]:
-    """What was kept can be made into the picture."""
+    """What was kept can be made into the picture, and a training that was saved ends as it would have ended."""
+    if isinstance(scene.job, Train):
+        yield from _training_on(bench, scene.job, told, normal.told.end.report)
     if not isinstance(scene.job, Generate):
         return
     for picture in told.pictures:
@@ -273,6 +275,23 @@ def _going_on(bench: Bench, scene: Scene, told: Told, normal: Undisturbed) -> It
             yield f"cannot be gone on with: {again.end.error}"
         elif (alike := _alike(again.pictures[0], normal.pixels[picture.index])) < ALIKE:
             yield f"gone on with, it is another picture: {alike:.0f} dB, {again.pictures[0].state}"
+
+
+def _training_on(bench: Bench, job: Train, told: Told, wanted: Any) -> Iterable[str]:
+    saved = told.of(TrainSaved)
+    if told.end.outcome == "done" or not saved or saved[-1].step >= job.config.steps:
+        return
+    config = msgspec.structs.replace(job.config, output=str(Path(saved[-1].folder).parent))
+    again = bench.run(msgspec.structs.replace(job, config=config, resume=saved[-1].folder)).end
+    if not isinstance(again.report, TrainReport):
+        yield f"cannot be resumed: {again.error}"
+    else:
+        yield from _loss_faults("resumed", again.report, wanted)
+
+
+def _loss_faults(what: str, report: TrainReport, wanted: TrainReport) -> Iterable[str]:
+    if abs(report.loss - wanted.loss) > 1e-6 * abs(wanted.loss):
+        yield f"{what}: it ends at a loss of {report.loss}, not {wanted.loss}"
 
 
 def _next_faults(bench: Bench, scene: Scene, normal: Undisturbed) -> Iterable[str]:
@@ -290,8 +309,7 @@ def _next_faults(bench: Bench, scene: Scene, normal: Undisturbed) -> Iterable[st
         yield from (f"next: {fault}" for fault in _check_faults(report, wanted))
     if isinstance(report, TrainReport):
         assert isinstance(wanted, TrainReport)
-        if abs(report.loss - wanted.loss) > 1e-6 * abs(wanted.loss):
-            yield f"the next training ends at a loss of {report.loss}, not {wanted.loss}"
+        yield from _loss_faults("next", report, wanted)
 
 
 def _alike(picture: PictureFacts, pixels: Any) -> float:
