@@ -11,16 +11,17 @@ import collections
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.helpers.controls import make_net, picture, save_net
+import msgspec
+from tests.helpers.controls import loud_net, make_net, picture, save_net
 from tests.helpers.engine_runs import faulty_copy
 from tests.helpers.ip_adapters import save_adapter, save_encoder
 from tests.helpers.loras import make_lora
 from tests.helpers.memory import Chain
-from tests.helpers.shortages import Scene, disturbed, shortages, undisturbed
+from tests.helpers.shortages import Scene, Shortage, disturbed, shortages, undisturbed
 from tests.helpers.tiny import save_tiny
 from tests.helpers.trainings import draw_pictures
 from tests.helpers.vaes import other_vae, save_vae
@@ -31,6 +32,8 @@ from halftone.contract.training import TrainConfig
 
 LASTS: Final = 40
 """Allocations in a row that fail where the shortage lasts."""
+BITS: Final = 12
+"""By which the stream of the denoiser beside a ControlNet is too large."""
 
 
 def _generate(model: Path, precision: str = "float32", **changes: object) -> Generate:
@@ -66,6 +69,11 @@ def scenes(folder: Path) -> Iterator[Scene]:
     yield Scene("recover a step", _generate(unet, "float16"))
     yield Scene("recover a decode", _generate(vae, "float16"))
     yield Scene("recover with a LoRA", _generate(unet, "float16", **add))
+    loud = save_net(loud_net(make_net(model), BITS - 2), folder / "loud")
+    beside = {"controls": (msgspec.structs.replace(net, path=str(loud), scale=2.0),)}
+    stream = faulty_copy(model, folder / "stream", "unet", "residual stream", BITS)
+    yield Scene("recover beside a ControlNet", _generate(stream, "float16", **beside))
+    yield Scene("prove a plan", _generate(stream, "float16", **beside), (_check(stream),))
     yield Scene("apply a plan", _generate(model, "bfloat16"), (plain,))
     yield Scene("apply a LoRA", _generate(model, "float16", **add), (plain,))
     yield Scene("apply extras", _generate(model, controls=(net,), ip_adapters=(adapter,), vae=own), (plain,))
@@ -95,13 +103,16 @@ def run(
 ) -> tuple[int, collections.Counter[str], list[str]]:
     """(places, what became of them, what is wrong). seen: places that an earlier scene tried; those of this one join them.
 
-    most: about so many places, spread over all; 0: all.
+    most: so many places, spread over all; those that an earlier scene tried where there are too few others. 0: all new ones.
     """
     normal = undisturbed(scene)
     ended: collections.Counter[str] = collections.Counter()
     wrong: list[str] = []
-    chosen = [one for one in shortages(normal.chains, each, lasting) if one.chain not in seen]
-    chosen = chosen[:: max(1, len(chosen) // most)] if most else chosen
+    found = shortages(normal.chains, each, lasting)
+    fresh = [one for one in found if one.chain not in seen]
+    chosen = _spread(fresh, most) if most else fresh
+    if len(chosen) < most:  # places that another scene tried in another state of the model
+        chosen += _spread([one for one in found if one.chain in seen], most - len(chosen))
     seen.update(normal.chains)
     for one in chosen:
         what, fault = disturbed(scene, normal, one)
@@ -113,6 +124,12 @@ def run(
     return len(chosen), ended, wrong
 
 
+def _spread(found: Sequence[Shortage], most: int) -> list[Shortage]:
+    """So many of them at most, evenly spread."""
+    count = min(most, len(found))
+    return [found[step * len(found) // count] for step in range(count)]
+
+
 def _way(chain: Chain) -> str:
     return " > ".join(f"{site.module.rpartition('.')[2]}.{site.function}:{site.line}" for site in chain[-6:])
 
@@ -121,7 +138,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="SCENE")
     parser.add_argument("--each", type=int, default=3, help="allocations of each place in the program")
-    parser.add_argument("--most", type=int, default=0, help="about so many places of each scene, spread over all")
+    parser.add_argument("--most", type=int, default=0, help="so many places of each scene, spread over all")
     parser.add_argument("--lasting", action="store_true", help=f"{LASTS} allocations in a row fail, not one")
     options = parser.parse_args()
     bad, total, seen = 0, 0, set[Chain]()

@@ -28,6 +28,15 @@ def make_net(model: Path, seed: int = 11) -> Any:
     return made.eval()
 
 
+def loud_net(net: Any, bits: int) -> Any:
+    """With residuals that are larger by so many bits, as a denoiser with a stream as large needs them."""
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if name.startswith(("controlnet_down_blocks", "controlnet_mid_block")):
+                parameter.mul_(2.0**bits)
+    return net
+
+
 def save_net(net: Any, place: Path, form: Form = "folder") -> Path:
     """`place` without an ending; what was written."""
     if form == "folder":

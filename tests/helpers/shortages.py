@@ -30,6 +30,7 @@ from halftone.contract.messages import (
     TrainStep,
 )
 from halftone.contract.training import TrainReport
+from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr
 from halftone.training.service import TrainingEngine
 from halftone.worker.runner import JobRunner
@@ -42,7 +43,9 @@ ALIKE: Final = 30.0
 
 @dataclass(frozen=True)
 class Scene:
-    """before: jobs that are done undisturbed; apart: the processor stands for a device with memory of its own."""
+    """before: jobs that are done undisturbed, the plan of a check applied; apart: the processor stands for a device with memory
+    of its own.
+    """
 
     name: str
     job: JobCommand
@@ -88,7 +91,7 @@ class Bench:
 def _placed(job: JobCommand, number: int) -> JobCommand:
     """With a folder of its own for what it writes."""
     folder = str(Path(os.environ["HALFTONE_DATA"]) / f"made-{number}")
-    if isinstance(job, Train):
+    if isinstance(job, Train) and job.resume is None:
         return msgspec.structs.replace(job, config=msgspec.structs.replace(job.config, output=folder))
     return msgspec.structs.replace(job, output=folder) if isinstance(job, Repair) else job
 
@@ -123,7 +126,10 @@ def fresh_data() -> Generator[Path]:
 def begun(scene: Scene) -> Bench:
     bench = Bench()
     for job in scene.before:
-        assert bench.run(job).end.outcome == "done"
+        end = bench.run(job).end
+        assert end.outcome == "done"
+        if isinstance(end.report, CheckReport):
+            set_applied(end.report, True)
     if scene.apart:
         apart(bench.engine)
     return bench
@@ -205,8 +211,8 @@ def _job_faults(told: Told, normal: Undisturbed) -> Iterable[str]:
     if end.outcome != "done":
         yield end.outcome
         return
-    for picture, pixels in zip(told.pictures, normal.pixels, strict=False):
-        yield from _picture_faults(picture, pixels, _sound_steps(told))
+    for picture, pixels, steps in zip(told.pictures, normal.pixels, _sound_steps(told), strict=False):
+        yield from _picture_faults(picture, pixels, steps)
     if isinstance(end.report, CheckReport):
         yield from _check_faults(end.report, normal.told.end.report)
 
@@ -234,11 +240,16 @@ def _is_lost(told: Told) -> bool:
     return bool(told.of(StepDone)) and not pictures
 
 
-def _sound_steps(told: Told) -> int:
-    """Of the picture that was made last; a step whose numbers are bad leaves nothing to keep."""
-    steps = told.of(StepDone)
-    last = max((index for index, event in enumerate(steps) if event.step == 1), default=0)
-    return sum(event.finite is not False for event in steps[last:])
+def _sound_steps(told: Told) -> list[int]:
+    """Of each picture, of its last pass; a step whose numbers are bad leaves nothing to keep."""
+    found, sound = list[int](), 0
+    for event in told.events:
+        if isinstance(event, StepDone):
+            sound = (0 if event.step == 1 else sound) + (event.finite is not False)
+        elif isinstance(event, PictureReady):
+            found.append(sound)
+            sound = 0
+    return found
 
 
 def _check_faults(found: CheckReport, wanted: Any) -> Iterable[str]:
@@ -250,7 +261,9 @@ def _check_faults(found: CheckReport, wanted: Any) -> Iterable[str]:
 
 
 def _going_on(bench: Bench, scene: Scene, told: Told, normal: Undisturbed) -> Iterable[str]:
-    """What was kept can be made into the picture."""
+    """What was kept can be made into the picture, and a training that was saved ends as it would have ended."""
+    if isinstance(scene.job, Train):
+        yield from _training_on(bench, scene.job, told, normal.told.end.report)
     if not isinstance(scene.job, Generate):
         return
     for picture in told.pictures:
@@ -262,6 +275,23 @@ def _going_on(bench: Bench, scene: Scene, told: Told, normal: Undisturbed) -> It
             yield f"cannot be gone on with: {again.end.error}"
         elif (alike := _alike(again.pictures[0], normal.pixels[picture.index])) < ALIKE:
             yield f"gone on with, it is another picture: {alike:.0f} dB, {again.pictures[0].state}"
+
+
+def _training_on(bench: Bench, job: Train, told: Told, wanted: Any) -> Iterable[str]:
+    saved = told.of(TrainSaved)
+    if told.end.outcome == "done" or not saved or saved[-1].step >= job.config.steps:
+        return
+    config = msgspec.structs.replace(job.config, output=str(Path(saved[-1].folder).parent))
+    again = bench.run(msgspec.structs.replace(job, config=config, resume=saved[-1].folder)).end
+    if not isinstance(again.report, TrainReport):
+        yield f"cannot be resumed: {again.error}"
+    else:
+        yield from _loss_faults("resumed", again.report, wanted)
+
+
+def _loss_faults(what: str, report: TrainReport, wanted: TrainReport) -> Iterable[str]:
+    if abs(report.loss - wanted.loss) > 1e-6 * abs(wanted.loss):
+        yield f"{what}: it ends at a loss of {report.loss}, not {wanted.loss}"
 
 
 def _next_faults(bench: Bench, scene: Scene, normal: Undisturbed) -> Iterable[str]:
@@ -279,8 +309,7 @@ def _next_faults(bench: Bench, scene: Scene, normal: Undisturbed) -> Iterable[st
         yield from (f"next: {fault}" for fault in _check_faults(report, wanted))
     if isinstance(report, TrainReport):
         assert isinstance(wanted, TrainReport)
-        if abs(report.loss - wanted.loss) > 1e-6 * abs(wanted.loss):
-            yield f"the next training ends at a loss of {report.loss}, not {wanted.loss}"
+        yield from _loss_faults("next", report, wanted)
 
 
 def _alike(picture: PictureFacts, pixels: Any) -> float:

@@ -35,6 +35,7 @@ TEMPLATES: Final = (
     "The model cannot be run with it.",
     "It is not exact with the ControlNet, adapter or LoRA in use.",
     "{0}: the rescaling is not used, as it is not exact with the ControlNet, adapter or LoRA in use.",
+    "{0}: the rescaling is not used, as memory ran out while it was tested with the ControlNet, adapter or LoRA in use.",
     "There is not enough memory to run the model with it.",
     "Nothing that it changes was run.",
     "Its result differs from FP32 by {0}.",

@@ -84,6 +84,12 @@ def not_exact(component: str) -> Words:
     return Words(text, (module_words(component, ""),))
 
 
+def not_proven(component: str) -> Words:
+    """Why a rescaling is not used: the memory did not hold the runs that would show whether it is exact."""
+    text = "{0}: the rescaling is not used, as memory ran out while it was tested with the ControlNet, adapter or LoRA in use."
+    return Words(text, (module_words(component, ""),))
+
+
 def copy_limits(report: RepairReport) -> Words | None:
     """What a repaired copy is no use for in other programs; None where it is as good as its original."""
     if not report.without_add_ons:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.bench.families.flows import flux_dev
 from tests.bench.faults import add_ons, loras
-from tests.helpers.controls import make_net, picture, save_net
+from tests.helpers.controls import loud_net, make_net, picture, save_net
 from tests.helpers.engine_runs import Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.ip_adapters import save_flux_adapter, save_sd3_adapter
 from tests.helpers.tiny import liven, load_tiny
@@ -47,12 +47,7 @@ def faulty(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
     """A model whose UNet overflows in float16, and a ControlNet that gives as large numbers."""
     folder = tmp_path_factory.mktemp("faulty")
     faulty_copy(models["sd15"], folder / "model", "unet", "residual stream", BITS)
-    net = make_net(models["sd15"])
-    with torch.no_grad():
-        for name, parameter in net.named_parameters():
-            if name.startswith(("controlnet_down_blocks", "controlnet_mid_block")):
-                parameter.mul_(2.0 ** (BITS - 2))
-    save_net(net, folder / "net")
+    save_net(loud_net(make_net(models["sd15"]), BITS - 2), folder / "net")
     picture(folder / "square.png")
     return folder
 

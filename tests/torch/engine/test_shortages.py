@@ -3,23 +3,30 @@
 `tests/bench/memory_faults.py` tries every place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.helpers.apart import apart
-from tests.helpers.engine_runs import Meddler, generate, pixels
+from tests.helpers.controls import loud_net, make_net, picture, save_net
+from tests.helpers.engine_runs import Meddler, Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.loras import make_lora
-from tests.helpers.memory import Allocations, passes
-from tests.helpers.shortages import Scene, Undisturbed, disturbed, place, undisturbed
+from tests.helpers.memory import Allocations, Chain, passes, running
+from tests.helpers.shortages import Scene, Undisturbed, disturbed, fresh_data, place, undisturbed
 
-from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import Examine, Generate, Train
-from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
+from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.contract.facts import GenerateReport
+from halftone.contract.messages import Examine, Generate, Repair, Train
+from halftone.contract.plan import inputs_in
+from halftone.contract.request import CheckInputs, Control, Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
 from halftone.engine.service import DiffusersEngine
+from halftone.health.explain import not_exact, not_proven
+from halftone.library.records import set_applied
 from halftone.measure.pictures import psnr
 
 
@@ -100,6 +107,104 @@ def test_the_job_goes_on_or_says_so_and_the_next_one_works(
     what, wrong = disturbed(scenes[scene], whole, place(whole.chains, *way))
     assert wrong == "", what
     assert what != "not reached"
+
+
+# --- a rescaling that is proven beside a ControlNet -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A model with an applied rescaling, and a ControlNet; whole: their picture where the memory does not end."""
+
+    model: Path
+    controls: tuple[Control, ...]
+    whole: GenerateReport
+
+    def generate(self, engine: DiffusersEngine | None = None, **changes: Any) -> GenerateReport:
+        return generate(engine or DiffusersEngine(), self.model, "float16", controls=self.controls, **changes)[0]
+
+
+@pytest.fixture
+def beside(models: dict[str, Path], tmp_path: Path) -> Generator[Beside]:
+    model = faulty_copy(models["sd15"], tmp_path / "model", "unet", "residual stream", 12)
+    net = save_net(loud_net(make_net(models["sd15"]), 10), tmp_path / "net")
+    controls = (Control(path=str(net), image=str(picture(tmp_path / "square.png")), scale=2.0),)
+    with fresh_data():
+        set_applied(check(DiffusersEngine(), model)[0], True)
+        yield Beside(model, controls, generate(DiffusersEngine(), model, controls=controls)[0])
+
+
+def test_a_proof_that_fits_in_no_way_costs_the_rescaling_but_not_the_picture(beside: Beside) -> None:
+    ending = Allocations(lambda chain, _nth: passes(chain, "_proof", "prove"))
+    with ending:
+        made = beside.generate()
+    assert ending.raised
+    assert (made.images[0].state, made.plan.rescale) == ("recovered", {})
+    assert not_proven("unet").text() in made.plan.reasons
+    assert not_exact("unet").text() not in made.plan.reasons
+    assert psnr(pixels(made), pixels(beside.whole)) >= 30
+    again = beside.generate()
+    assert (again.images[0].state, {*again.plan.rescale}) == ("clean", {"unet"}), "nothing false was remembered"
+    assert psnr(pixels(again), pixels(beside.whole)) >= 30
+
+
+def test_a_proof_that_does_not_fit_in_float32_is_made_in_bfloat16(beside: Beside) -> None:
+    engine = DiffusersEngine()
+
+    def is_wide() -> bool:
+        assert engine.loaded is not None
+        return engine.loaded.states["unet"].dtype == "float32"
+
+    ending = Allocations(lambda chain, _nth: passes(chain, "before_call", "prove", "run_call") and is_wide())
+    with ending:
+        made = beside.generate(engine)
+    assert ending.raised
+    assert (made.images[0].state, {*made.plan.rescale}) == ("clean", {"unet"})
+    assert inputs_in(made.plan.rescale["unet"])
+    assert psnr(pixels(made), pixels(beside.whole)) >= 30
+
+
+def test_a_component_that_a_proof_leaves_half_done_is_put_back(beside: Beside) -> None:
+    """The memory ends in the proof and in all that would undo it, until the picture is begun again with more offloaded."""
+    engine = DiffusersEngine()
+    generate(engine, beside.model, "float16", steps=1)
+    apart(engine)
+    seen: list[Chain] = []
+
+    def fails(chain: Chain, _nth: int) -> bool:
+        seen.extend([chain] if passes(chain, "put_back") else [])
+        return not seen and any(passes(chain, "before_call", work) for work in ("prove", "_write"))
+
+    ending = Allocations(fails)
+    with ending:
+        made = beside.generate(engine, offload="auto")
+    assert ending.raised > 1
+    assert seen, "it was half done"
+    assert (made.images[0].state, {*made.plan.rescale}) == ("clean", {"unet"})
+    assert inputs_in(made.plan.rescale["unet"])
+    assert psnr(pixels(made), pixels(beside.whole)) >= 30
+
+
+@pytest.mark.parametrize("ends", ["memory", "cancelled"])
+def test_a_copy_keeps_its_own_inputs_where_a_proof_is_broken_off(beside: Beside, tmp_path: Path, ends: str) -> None:
+    """The weights of a rescaled copy need what a ControlNet adds in their scale, in the next job too."""
+    engine = DiffusersEngine()
+    command = Repair(job="r", model=str(beside.model), numerics=Numerics(), output=str(tmp_path / "copy"))
+    engine.repair(command, Recorder(), Steady())
+
+    class Over(Steady):
+        def check(self) -> None:
+            if ends == "cancelled" and passes(running(), "_proof"):
+                raise JobCancelled
+
+    def made(control: Steady) -> GenerateReport:
+        return generate(engine, tmp_path / "copy", "float16", family="sd15", controls=beside.controls, control=control)[0]
+
+    ending = Allocations(lambda chain, _nth: ends == "memory" and passes(chain, "before_call", "_proof", "prove"))
+    with ending, suppress(JobCancelled):
+        made(Over())
+    again = made(Steady())
+    assert psnr(pixels(again), pixels(beside.whole)) >= 30
 
 
 def test_what_was_computed_before_a_diagnosis_is_kept(models: dict[str, Path], tmp_path: Path) -> None:

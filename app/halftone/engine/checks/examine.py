@@ -38,7 +38,7 @@ from halftone.engine.finding.tally import closest, picture_psnr
 from halftone.engine.finding.timing import Bare
 from halftone.engine.inputs.check_room import CheckRoom
 from halftone.engine.inputs.fitting_arguments import variants, with_changes
-from halftone.engine.inputs.memory import free_after, is_too_large, once_more
+from halftone.engine.inputs.memory import Reference, free_after, is_too_large, once_more
 from halftone.engine.inputs.prompts import pictures_to_check, prompts_to_read
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded, fresh_component
@@ -181,7 +181,8 @@ class Examination:
         self._emit(PhaseChanged(phase="range", total=self._expected()))
         wide = Plan(dtypes=dict.fromkeys(self._loaded.modules, dtype))
         self._room.settle(dtype, lambda: apply_plan(self._loaded, wide, masters))
-        self._exactness.wide = dtype
+        places = self._loaded.places
+        self._exactness.references = lambda _: (Reference(dtype, places.mode),)  # what does not fit so is begun again with less
         found = self._taken(dtype)
         before = {name: own_inputs(module) for name, module in self._loaded.modules.items()}
         for call, _ in found.calls:

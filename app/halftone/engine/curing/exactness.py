@@ -14,6 +14,7 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import inputs_in, stored_in
 from halftone.contract.request import Extras
 from halftone.contract.words import DType
+from halftone.engine.inputs.memory import Reference, first_that_fits
 from halftone.engine.loading.compiling import uncompiled
 from halftone.engine.loading.load import Loaded, file_exponents, fresh_component
 from halftone.engine.loading.plans import apply_state
@@ -22,7 +23,7 @@ from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.precision import ComponentState, exact_weights, own_inputs, put_own_inputs
-from halftone.health.faults import ends_the_job, is_out_of_memory
+from halftone.health.faults import ends_the_job
 from halftone.health.rescale import exponents
 from halftone.library.extras import extras_key
 from halftone.library.learned import recall_exactness, remember_exactness
@@ -33,8 +34,8 @@ _NOT_EXACT: Final = Proof(None, lasting=False)
 
 
 class Exactness:
-    """What is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; wide: a type with room;
-    check: raises when the job was cancelled.
+    """What is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when the
+    job was cancelled.
     """
 
     def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
@@ -42,7 +43,8 @@ class Exactness:
         self._device = device
         self._dtype: DType = dtype
         self._check = check
-        self.wide: DType = "float32"
+        self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
+        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
         self._files: dict[str, dict[str, int]] = {}
         self._known: dict[str, Proof] = {}
 
@@ -52,7 +54,8 @@ class Exactness:
         """The state with the exponents that the inputs of this call need; None where the rescaling is not exact with them.
 
         A component that had to be run for it is left in that state, without the rescaling where that is None. masters: its exact
-        weights, where they are at hand. Raises what check raises.
+        weights, where they are at hand. Raises what check raises, and the shortage where the memory ends in every way: then
+        nothing is known, and the component is in its old state, or half done.
         """
         name, module = call.component, self._loaded.modules[call.component]
         if not self.fits_copy(call, masters):
@@ -74,7 +77,7 @@ class Exactness:
 
     def fits_copy(self, call: Call, masters: Mapping[str, torch.Tensor] | None = None) -> bool:
         """Scale what is added to a call of a rescaled copy as its weights are, from now on; False where no scale fits it: then it
-        runs as its original did, `as_original`. Raises what check raises.
+        runs as its original did, `as_original`. Raises as `settled`.
         """
         name, module = call.component, self._loaded.modules[call.component]
         if call.method != "forward" or not (own := self._of_file(name)) or not (added := added_inputs(call, module)):
@@ -83,8 +86,10 @@ class Exactness:
         if key not in self._known:
             before = own_inputs(module)
             put_own_inputs(module, {})
-            proof = self._proof(call, self._loaded.states[name], masters, key, own)
-            put_own_inputs(module, before)
+            try:
+                proof = self._proof(call, self._loaded.states[name], masters, key, own)
+            finally:
+                put_own_inputs(module, before)
             if proof is None:
                 return True
             self._known[key] = proof
@@ -137,16 +142,21 @@ class Exactness:
         self._loaded.places.packed = False  # until the next job, as for a diagnosis: its weights are written over
         settle_weights(module)
         exact = exact_weights(fresh_component(self._loaded, name)) if masters is None else masters
-        proof: Proof | None = _NOT_EXACT
+        rescale = state.rescale if of_file is None else of_file
+        proof: Proof | None = None
         after = state
+
+        def proven(way: Reference) -> Proof | None:
+            return prove(call, module, rescale, partial(self._run, way.dtype, name, exact, of_file or {}))
+
         try:
             with uncompiled(module):
-                run = partial(self._run, name, exact, of_file or {})
-                proof = prove(call, module, state.rescale if of_file is None else of_file, run)
+                proof = first_that_fits(self._loaded, self.references(name), proven)
         except Exception as error:
-            if ends_the_job(error) and not is_out_of_memory(error):
+            if ends_the_job(error):
                 raise
             log.info("whether the rescaling of %s is exact cannot be told", name, exc_info=True)
+            proof = _NOT_EXACT
         finally:
             if proof is not None and of_file is None:
                 after = msgspec.structs.replace(state, rescale=proof.rescale or {})
@@ -158,11 +168,17 @@ class Exactness:
         return proof
 
     def _run(
-        self, name: str, masters: Mapping[str, torch.Tensor], of_file: Mapping[str, int], rescale: Mapping[str, int], call: Call
+        self,
+        dtype: DType,
+        name: str,
+        masters: Mapping[str, torch.Tensor],
+        of_file: Mapping[str, int],
+        rescale: Mapping[str, int],
+        call: Call,
     ) -> Any:
-        """A call under a rescaling, of which the file's weights hold a part."""
+        """A call in a wide type under a rescaling, of which the file's weights hold a part."""
         self._check()
         own = {tensor: rescale.get(tensor, 0) - of_file.get(tensor, 0) for tensor in {**rescale, **of_file}}
-        state = ComponentState(dtype=self.wide, rescale={tensor: k for tensor, k in own.items() if k})
+        state = ComponentState(dtype=dtype, rescale={tensor: k for tensor, k in own.items() if k})
         apply_state(self._loaded, name, state, masters)
-        return run_call(call, self._loaded.modules[name], self.wide)
+        return run_call(call, self._loaded.modules[name], dtype)

@@ -1,7 +1,7 @@
 """What happens after the sentinel spoke: name the origin, size it in float32, take the next cure that verifiably works."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +23,7 @@ from halftone.engine.curing.regions import component_regions
 from halftone.engine.finding.capture import effective
 from halftone.engine.finding.findings import source_of
 from halftone.engine.finding.lora_cause import cause_of
-from halftone.engine.inputs.memory import Reference, free_after, is_too_large
+from halftone.engine.inputs.memory import Reference, first_that_fits, free_after, is_shortage
 from halftone.engine.loading.compiling import take_compiled
 from halftone.engine.loading.load import Loaded, fresh_component
 from halftone.engine.loading.plans import HALF_DONE, apply_state, merged, permitted, with_counts, with_settings
@@ -31,10 +31,10 @@ from halftone.engine.rescaling.groups import tensor_peaks
 from halftone.engine.rescaling.rescale import INSIDE, rescale_groups
 from halftone.engine.sampling.hooks import is_finite
 from halftone.engine.weights.calls import CLOSE, Call, run_call
-from halftone.engine.weights.offload import leave_device, put_offload, settle_weights
+from halftone.engine.weights.offload import settle_weights
 from halftone.engine.weights.parts import parameter_count, units
 from halftone.engine.weights.precision import ComponentState, damaged, exact_weights, state_in, upcast_parameters
-from halftone.health.faults import ends_the_job, first_line, is_out_of_memory
+from halftone.health.faults import ends_the_job, first_line
 from halftone.health.planner import candidate_plans, with_layers
 from halftone.measure.probe import OriginReachedError, Probe, Reading, ScorePeak
 
@@ -195,8 +195,6 @@ class Recovery:
         self.exactness = Exactness(loaded, device, asked, check)
         self._causes: dict[tuple[str, str], LoraCause | None] = {}
         self._interrupted: dict[str, tuple[ComponentState, Mapping[str, torch.Tensor]]] = {}
-        self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
-        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
 
     def is_sound(self, call: Call) -> bool:
         """Whether a call is finite as its component is now."""
@@ -262,26 +260,13 @@ class Recovery:
 
     def _reference(self, call: Call, masters: Mapping[str, torch.Tensor]) -> tuple[DType, Measured]:
         """The call in a wide type, and which: the first that the memory holds. Raises the last shortage where none does."""
-        name, before = call.component, self.loaded.places.mode
-        ways = self.references(name)
-        try:
-            for index, way in enumerate(ways):
-                try:
-                    return way.dtype, self._measured_in(way, call, masters)
-                except (RuntimeError, MemoryError, HalftoneError) as error:
-                    if index == len(ways) - 1 or not (is_out_of_memory(error) or is_too_large(error)):
-                        raise
-                    log.info("%s does not fit in %s (%s): %s", name, way.dtype, way.mode, first_line(error))
-                    free_after(error)
-        finally:
-            put_offload(self.loaded.places, before)
-        raise AssertionError("no reference")
+
+        def measured(way: Reference) -> tuple[DType, Measured]:
+            return way.dtype, self._measured_in(way, call, masters)
+
+        return first_that_fits(self.loaded, self.exactness.references(call.component), measured)
 
     def _measured_in(self, way: Reference, call: Call, masters: Mapping[str, torch.Tensor]) -> Measured:
-        places = self.loaded.places
-        if way.mode != places.mode:
-            put_offload(places, way.mode)
-            leave_device(places, self.loaded.modules.values())
         apply_state(self.loaded, call.component, ComponentState(dtype=way.dtype), masters, force=True)
         return measure_call(call, self.loaded.modules[call.component], way.dtype, scores=True)
 
@@ -332,7 +317,7 @@ class Recovery:
 
     def _does_not_fit(self, error: Exception, kind: CureKind, name: str) -> Exception:
         """The error, which is a shortage, without what it holds of the device. Raises any other one."""
-        if not (is_out_of_memory(error) or is_too_large(error)):
+        if not is_shortage(error):
             raise error
         log.info("cure %s of %s does not fit: %s", kind, name, first_line(error))
         self._tried[name].pop()  # with more of the model offloaded it may

@@ -20,7 +20,7 @@ from halftone.engine.loading.plans import any_component
 from halftone.engine.weights.offload import leave_device, put_offload
 from halftone.engine.weights.parts import role
 from halftone.health.activations import Size
-from halftone.health.faults import forget_frames, is_out_of_memory
+from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.health.memory import (
     Job,
     Need,
@@ -329,6 +329,33 @@ def free_after(error: BaseException) -> None:
     give_back()
     if torch.accelerator.is_available():
         torch.accelerator.empty_cache()
+
+
+def first_that_fits(loaded: Loaded, ways: Sequence[Reference], run: Callable[[Reference], Found]) -> Found:
+    """What the run gives in the first way that the memory holds; afterwards the model is offloaded as it was before. Raises the
+    last shortage where no way fits.
+    """
+    places, before = loaded.places, loaded.places.mode
+    try:
+        for index, way in enumerate(ways):
+            try:
+                if way.mode != places.mode:
+                    put_offload(places, way.mode)
+                    leave_device(places, loaded.modules.values())
+                return run(way)
+            except (RuntimeError, MemoryError, HalftoneError) as error:
+                if index == len(ways) - 1 or not is_shortage(error):
+                    raise
+                log.info("%s with offload %s does not fit: %s", way.dtype, way.mode, first_line(error))
+                free_after(error)
+    finally:
+        put_offload(places, before)
+    raise AssertionError("no way to run it")
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether the memory ended, as torch or Python raises it or as a part of a model that is too large."""
+    return is_out_of_memory(error) or is_too_large(error)
 
 
 def once_more(work: Callable[[], Found]) -> Found:

@@ -177,7 +177,9 @@ class Generation:
             self._loaded, self._device, self._plan, self._dtype, self._states, self._request.numerics, self._stored,
             self._control.check,
         )  # fmt: skip
-        recovery.references = lambda name: self._room.references(name, bfloat16=self._states.get("bfloat16") == "works")
+        room, has_bfloat16 = self._room, self._states.get("bfloat16") == "works"
+        # without self: a circle would keep all of the job in memory
+        recovery.exactness.references = lambda name: room.references(name, bfloat16=has_bfloat16)
         return Guard(
             loaded=self._loaded,
             device=self._device,

@@ -22,7 +22,7 @@ from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.first_plan import remember_cure
 from halftone.engine.curing.recover import Cured, Diagnosis, Recovery, damage_finding
 from halftone.engine.finding.capture import effective
-from halftone.engine.inputs.memory import free_after, is_too_large
+from halftone.engine.inputs.memory import free_after, is_shortage
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component, apply_state
 from halftone.engine.making.picture import Picture, PictureStopped
@@ -31,8 +31,9 @@ from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import frames_in
 from halftone.engine.sampling.hooks import StepFailed, is_finite
 from halftone.engine.weights.calls import Call, run_call
-from halftone.health.explain import explain, not_exact
-from halftone.health.faults import first_line, is_out_of_memory
+from halftone.engine.weights.precision import ComponentState
+from halftone.health.explain import explain, not_exact, not_proven
+from halftone.health.faults import first_line
 from halftone.health.guard import Where, next_action
 
 log = logging.getLogger(__name__)
@@ -59,22 +60,33 @@ class Guard:
 
     def before_call(self, call: Call) -> None:
         """A rescaling counts only once it is proven exact with what this call brings: an input that a ControlNet or an adapter
-        adds is scaled with it, or the component runs without it.
+        adds is scaled with it, or the component runs without it. So it does where the memory does not hold the proof.
         """
         name = call.component
         state = self.loaded.states[name]
-        found = self.recovery.exactness.settled(call, state)
+        found, reason = self._settled(call, state)
         after = found or msgspec.structs.replace(state, rescale=self.recovery.exactness.as_original(name))
+        apply_state(self.loaded, name, after)  # a proof that was broken off may have left it half done
         if after == state:
             return
-        apply_state(self.loaded, name, after)
         before, plan = self.plan, self.recovery.plan
         rescale = {**plan.rescale, name: after.rescale}
-        reasons = plan.reasons if found is not None else (*plan.reasons, not_exact(name).text())
+        reasons = plan.reasons if found is not None else (*plan.reasons, reason)
         plan = msgspec.structs.replace(plan, rescale={key: own for key, own in rescale.items() if own}, reasons=reasons)
         self.plan = self.recovery.plan = plan
         if found is None:
-            self.emit(PlanChanged(before=before, after=plan, reason=not_exact(name).text()))
+            self.emit(PlanChanged(before=before, after=plan, reason=reason))
+
+    def _settled(self, call: Call, state: ComponentState) -> tuple[ComponentState | None, str]:
+        """As `Exactness.settled`, and why the rescaling is not used where that is None."""
+        try:
+            return self.recovery.exactness.settled(call, state), not_exact(call.component).text()
+        except (RuntimeError, MemoryError, HalftoneError) as error:
+            if not is_shortage(error):
+                raise
+            log.info("the memory ended in a proof for %s: %s", call.component, first_line(error))
+            free_after(error)
+            return None, not_proven(call.component).text()
 
     def recover_step(self, failure: StepFailed) -> Callable[[], None] | None:
         """Cure the denoiser call that failed; what is to be done before the step is computed again."""
@@ -141,7 +153,7 @@ class Guard:
         try:
             self._look_at_parts(film, *found)
         except (RuntimeError, MemoryError, HalftoneError) as error:
-            if not (is_out_of_memory(error) or is_too_large(error)):
+            if not is_shortage(error):
                 raise
             log.info("a flat picture could not be decoded again: %s", first_line(error))
             free_after(error)
