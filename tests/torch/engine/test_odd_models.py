@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.bench.bad_inputs.__main__ import cases_of
 from tests.bench.bad_inputs.case import Printed, answers, is_clear, quotes_library
-from tests.bench.bad_inputs.pickles import MARK, hostile
 from tests.helpers.engine_runs import check, generate
+from tests.helpers.hostile_pickles import MARK, hostile
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.service import DiffusersEngine
