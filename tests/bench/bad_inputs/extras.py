@@ -1,7 +1,9 @@
 """VAEs, ControlNets, IP-Adapters, transformers, LoRAs, embeddings and refiners beside a sound model, each spoilt in one way."""
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.bench.bad_inputs.case import Case
 from tests.bench.bad_inputs.configurations import VALUES, read_config, shown, with_value
 from tests.bench.bad_inputs.folders import CHANGES, read_tensors, write_tensors
-from tests.bench.bad_inputs.models import MODEL, Base, base, check, generate
+from tests.bench.bad_inputs.models import MODEL, Base, base, check, generate, place
 from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.inversions import same_as
 from tests.helpers.ip_adapters import save_adapter, save_encoder
@@ -28,6 +30,7 @@ def cases(rng: random.Random) -> Iterator[Case]:
     for index in range(_NUMBER):
         own = base(("SD 1.x", "SDXL")[index % 2])
         field = _FIELDS[index % len(_FIELDS)]
+        _sound(own.family.name, field)  # here, not in the process of every case
         name, spoil = _spoilt(own, field, rng)
         yield Case("extras", f"{own.family.name}: {field} {index}: {name}", _made(own, field, spoil), _uses(own, field))
 
@@ -36,11 +39,19 @@ def _made(own: Base, field: str, spoil: Spoil) -> Callable[[Path], object]:
     def make(folder: Path) -> None:
         own.copied(lambda _model: None)(folder)
         place = folder / "extras"
-        place.mkdir()
-        _write(own, field, place)
+        shutil.copytree(_sound(own.family.name, field), place)
         spoil(place)
 
     return make
+
+
+@cache
+def _sound(family: str, field: str) -> Path:
+    """A folder with a sound one, made once; cases copy it."""
+    made = place() / f"{family} {field}" / "extras"
+    made.mkdir(parents=True)
+    _write(base(family), field, made)
+    return made
 
 
 def _write(own: Base, field: str, place: Path) -> None:

@@ -10,7 +10,7 @@ from tests.helpers.mutations import MUTATIONS
 
 from halftone.library.models import describe
 
-_NUMBER: Final = 300
+_NUMBER: Final = 400
 _FILE: Final = "model.safetensors"
 
 

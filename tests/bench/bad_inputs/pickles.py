@@ -2,14 +2,13 @@
 
 import json
 import os
-import pickle
 import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from safetensors.torch import load_file
@@ -18,38 +17,18 @@ from tests.bench.bad_inputs.configurations import with_value
 from tests.bench.bad_inputs.folders import read_tensors
 from tests.bench.bad_inputs.models import MODEL, Base, base, generate, uses
 from tests.helpers.controls import make_net, picture
+from tests.helpers.hostile_pickles import MARK, hostile
 from tests.helpers.ip_adapters import save_adapter, save_encoder
 
 from halftone.contract.request import Control, IpAdapter
 
 KIND: Final = "pickles"
-MARK: Final = "ran"
-"""The file that code from a model writes, beside the model."""
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 _NAMES: Final = (
     "pytorch_model.bin", "diffusion_pytorch_model.bin", "model.bin", "pytorch_model.fp16.bin", "adapter_model.bin", "model.pt",
     "tokenizer.pkl", "vocab.pkl", "scheduler.pt", "optimizer.pt", "training_args.bin", "learned_embeds.bin", "model.ckpt",
 )  # fmt: skip
 _FAMILIES: Final = ("SD 1.x", "SDXL", "SD 3", "FLUX.1 dev", "Kandinsky 2.2", "Stable Cascade", "Kolors")
-
-
-class Hostile:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = str(mark)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (self.mark, "w")
-
-
-def hostile(path: Path, mark: Path, form: Literal["pickle", "torch"] = "torch") -> None:
-    """A file that runs code when it is unpickled, as pickle or torch write it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if form == "pickle":
-        path.write_bytes(pickle.dumps({"state_dict": Hostile(mark)}))
-    else:
-        torch.save({"weight": Hostile(mark)}, path)
 
 
 def program(path: Path, mark: Path) -> None:

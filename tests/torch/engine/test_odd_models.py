@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from tests.bench.bad_inputs.__main__ import cases_of
 from tests.bench.bad_inputs.case import Printed, answers, is_clear, quotes_library
-from tests.bench.bad_inputs.pickles import MARK, hostile
+from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.engine_runs import check, generate
+from tests.helpers.hostile_pickles import MARK, hostile
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Control
 from halftone.engine.service import DiffusersEngine
 
 SAMPLES = {"configurations": 90, "folders": 89, "pickles": 53, "single_files": 36, "extras": 50, "gguf": 40, "headers": 40}
@@ -42,7 +44,7 @@ def with_values(file: Path, **values: object) -> None:
 # --- configurations --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layers", [10_000_000, 3, 1, 0, -1])
+@pytest.mark.parametrize("layers", [2**63, 10**9, 10_000_000, 3, 1, 0, -1])
 @pytest.mark.parametrize(("part", "field"), [("text_encoder", "num_hidden_layers"), ("unet", "layers_per_block")])
 def test_layers_that_the_weights_do_not_have(engine: DiffusersEngine, copy: Path, part: str, field: str, layers: int) -> None:
     if part == "unet" and layers == 1:
@@ -51,6 +53,43 @@ def test_layers_that_the_weights_do_not_have(engine: DiffusersEngine, copy: Path
     for error in refused(engine, copy):
         assert error.code == "model-cannot-run"
         assert f"{part}/config.json" in str(error)
+
+
+@pytest.mark.logs("loading .* failed")
+@pytest.mark.parametrize("field", ["layers_per_block", "transformer_layers_per_block"])
+@pytest.mark.parametrize("layers", [2**63, 10**9, 9_000])
+def test_layers_that_the_weights_of_a_control_net_do_not_have(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, field: str, layers: int
+) -> None:
+    net = save_net(make_net(models["sd15"]), tmp_path / "net")
+    with_values(net / "config.json", **{field: layers})
+    control = Control(path=str(net), image=str(picture(tmp_path / "given.png")))
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], family="sd15", controls=(control,))
+    assert caught.value.code == "model-load-failed"
+    assert "net/config.json asks for more layers than its weights have" in str(caught.value)
+
+
+@pytest.mark.logs("loading .* failed")
+def test_layers_that_the_weights_of_a_vae_do_not_have(engine: DiffusersEngine, copy: Path, models: dict[str, Path]) -> None:
+    with_values(copy / "vae" / "config.json", layers_per_block=2**63)
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], family="sd15", vae=str(copy / "vae"))
+    assert caught.value.code == "model-load-failed"
+    assert "vae/config.json asks for more layers than its weights have" in str(caught.value)
+
+
+@pytest.mark.logs("loading .* failed")
+def test_a_configuration_of_a_control_net_that_no_list_fits(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    """diffusers looks into an empty list."""
+    net = save_net(make_net(models["sd15"]), tmp_path / "net")
+    with_values(net / "config.json", conditioning_embedding_out_channels=[])
+    control = Control(path=str(net), image=str(picture(tmp_path / "given.png")))
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], family="sd15", controls=(control,))
+    assert caught.value.code == "model-load-failed"
 
 
 def test_a_tensor_that_is_missing_is_not_made_up(engine: DiffusersEngine, copy: Path) -> None:

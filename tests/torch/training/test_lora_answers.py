@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.helpers.hostile_pickles import MARK, hostile
 from tests.helpers.trainings import Control, Directed, Killed, same_weights, tiny_training, train
 
 from halftone.contract.error_codes import ErrorCode
@@ -435,3 +436,32 @@ def test_every_optimizer_goes_on_exactly_with_and_without_the_guard(wanted: Trai
     again = Directed()
     assert same_weights(train(broken, again, resume=tmp_path / "broken" / "lora"), whole)
     assert [step.rate for step in again.of(TrainStep)] == [step.rate for step in told.of(TrainStep)][2:]
+
+
+# --- pickles in the base model ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_pickles(wanted: TrainConfig, tmp_path: Path) -> TrainConfig:
+    """Its base model has a pickle beside the files of every part, each under the name that the libraries read."""
+    model = Path(shutil.copytree(wanted.model, tmp_path / "model"))
+    for part in (path for path in model.iterdir() if path.is_dir()):
+        for name in ("pytorch_model.bin", "diffusion_pytorch_model.bin", "model.pt", "scheduler.bin", "vocab.pkl"):
+            hostile(part / name, tmp_path / MARK)
+    return msgspec.structs.replace(wanted, model=str(model), output=str(tmp_path / "out"), steps=2)
+
+
+def test_a_pickle_beside_the_weights_of_the_base_model_is_not_opened(with_pickles: TrainConfig, tmp_path: Path) -> None:
+    assert train(with_pickles).steps == 2
+    assert not (tmp_path / MARK).exists()
+
+
+@pytest.mark.parametrize("part", ["text_encoder", "unet", "vae"])
+def test_a_base_model_whose_weights_are_a_pickle_is_refused(with_pickles: TrainConfig, tmp_path: Path, part: str) -> None:
+    """Some other safetensors file lies beside the pickle."""
+    own = next((Path(with_pickles.model) / part).glob("*.safetensors"))
+    own.rename(own.with_name("other.safetensors"))
+    with pytest.raises(HalftoneError) as caught:
+        train(with_pickles)
+    assert caught.value.code == "model-pickle"
+    assert not (tmp_path / MARK).exists()

@@ -2,16 +2,24 @@
 
 import io
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.helpers.hostile_pickles import MARK, Hostile, hostile
 from tests.helpers.run_logs import BAD, diffusers, events, steady
 
 from halftone.cli import main
 
 FP16 = "Mixed precision type: fp16\n"
+
+PICKLES = (
+    "optimizer.bin", "scheduler.pt", "random_states_0.pkl", "pytorch_model.bin", "model.ckpt", "training_args.bin", "a.pickle",
+    "a.pth", "lora.safetensors", "__0_0.distcp",
+)  # fmt: skip
+"""Names that trainers give to pickles; the last two are pickles that no ending tells."""
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -97,6 +105,33 @@ def test_what_cannot_be_read(
     assert left == 2
     assert json.loads(out)["error"]["code"] == code
     assert err.startswith(sentence.format(path=run))
+
+
+def test_pickles_among_the_checkpoints_are_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, mark = tmp_path / "run", tmp_path / MARK
+    for step in (10, 20):
+        folder = run / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        save_file({"a": np.ones(2, np.float32)}, folder / f"lora-step{step}.safetensors")
+        for name in PICKLES:
+            hostile(folder / name, mark, "pickle")
+    pickle.loads(pickle.dumps(Hostile(mark))).close()
+    assert mark.exists(), "the pickle has to write its mark where somebody opens it"
+    mark.unlink()
+    code, out, _ = told(capsys, str(run), "--json")
+    assert not mark.exists()
+    assert code == 0
+    assert sorted(json.loads(out)["read"]["pickles"]) == sorted(
+        f"checkpoint-{step}/{name}" for step in (10, 20) for name in PICKLES[:-2]
+    )
+
+
+@pytest.mark.parametrize("name", PICKLES)
+def test_a_pickle_alone_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    hostile(tmp_path / "run" / name, tmp_path / MARK, "pickle")
+    for place in (tmp_path / "run", tmp_path / "run" / name):
+        assert told(capsys, str(place))[0] == 2
+    assert not (tmp_path / MARK).exists()
 
 
 def test_an_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Control
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
 from halftone.health.faults import is_out_of_memory
@@ -119,9 +121,10 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
                 found = ((ours, opened.get_tensor(name)) for name, ours in parameter_names(header).items())
                 tensors |= {name: _as_stored(tensor, dtype) for name, tensor in found}
         config = folder_config(place)
+        limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
         kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
         config = config or _config_beside(kind, loaded.pipe.unet, tensors)
-        with init_empty_weights(include_buffers=False):
+        with limit, init_empty_weights(include_buffers=False):
             net = cast("nn.Module", kind.from_config(config))
     try:
         shapes = {name: value.shape for name, value in net.state_dict().items()}

@@ -1,6 +1,7 @@
 """A VAE of another file in the place of the model's own: everything else stays in memory, and the own one can come back."""
 
 import logging
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ from safetensors import safe_open
 from torch import nn
 
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, component_from, make_ready, narrowest, told_loading
 from halftone.engine.weights.precision import ComponentState
 from halftone.library.header import read_header
@@ -51,7 +53,9 @@ def read_vae(loaded: Loaded, path: str) -> nn.Module:
     names = names_in(path)
     dtype = narrowest({tensor.dtype for tensor in read_header(file).tensors if tensor.name in names})
     with told_loading(loaded.facts, Path(path)):
-        with init_empty_weights(include_buffers=False):
+        place = Path(path)
+        limit = no_deeper_than_weights(place, config, len(names)) if place.is_dir() else nullcontext()
+        with limit, init_empty_weights(include_buffers=False):
             module = cast("nn.Module", kind.from_config(config))
         wanted = {name: value.shape for name, value in module.state_dict().items()}
         with safe_open(file, "pt") as opened:

@@ -15,6 +15,7 @@ from torch import nn
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.loading.stand_ins import put_stand_ins
+from halftone.engine.weights.mapped import UnfitFile
 from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
 from halftone.library.header import TensorInfo
@@ -27,6 +28,8 @@ _SPARE: Final = 64
 """Parameters that a network may have beyond the tensors of its files before it is built no further."""
 _MOST: Final = 20_000
 """Parameters of the largest network that is built only to find out whether it can be."""
+_DEEPEST: Final = 10_000
+"""Layers that no network has."""
 _CONFIGS: Final = {"scheduler": "scheduler_config.json", "tokenizer": "tokenizer_config.json"}
 _PARTS: Final = {
     "diffusers": ("ModelMixin", "SchedulerMixin", "BaseGuidance"),
@@ -141,7 +144,7 @@ def _culprit(own: Any, config: Mapping[str, Any]) -> str | None:
 
 def _can_be_built(own: Any, config: Mapping[str, Any]) -> bool:
     try:
-        with torch.device("meta"), _no_more_than(_MOST):
+        with torch.device("meta"), _no_more_than(_MOST, config):
             built(own, config)
     except Exception:  # noqa: BLE001 - whatever the library raises
         return False
@@ -186,7 +189,7 @@ def compare(root: Path, part: Part, own: Any) -> None:
     """
     held = {tensor.name: tensor for _, header in part.files for tensor in header.tensors}
     try:
-        with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE):
+        with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE, part.config):
             made = built(own, part.config)
     except _TooManyError as error:
         raise cannot_run(root, f"{part.name}/config.json asks for more layers than its weights have") from error
@@ -255,15 +258,34 @@ def _times(shape: tuple[int, ...]) -> str:
     return " × ".join(f"{edge:,}" for edge in shape) or "one number"
 
 
+@contextmanager
+def no_deeper_than_weights(folder: Path, config: Mapping[str, Any], tensors: int) -> Generator[None]:
+    """End a building inside from the configuration of a folder that has that many tensors, where it comes to many more.
+
+    Raises UnfitFile.
+    """
+    try:
+        with _no_more_than(2 * tensors + _SPARE, config):
+            yield
+    except _TooManyError as error:
+        raise UnfitFile(f"{folder.name}/config.json asks for more layers than its weights have") from error
+
+
 class _TooManyError(Exception):
     """A network has more parameters than its files could hold."""
 
 
 @contextmanager
-def _no_more_than(limit: int) -> Generator[None]:
-    """End a building inside that comes to more parameters, or to many more modules."""
+def _no_more_than(limit: int, config: Mapping[str, Any]) -> Generator[None]:
+    """End a building inside that comes to more parameters, or to many more modules.
+
+    A number of layers beyond every network's is refused at once: libraries make lists of that length before the first layer.
+    """
     from torch.nn.modules.module import register_module_module_registration_hook, register_module_parameter_registration_hook
 
+    deepest = max((value for key, value in config.items() if "layers" in key and isinstance(value, int)), default=0)
+    if deepest > max(limit, _DEEPEST):
+        raise _TooManyError
     counts = {"parameters": 0, "modules": 0}
 
     def parameter(_module: nn.Module, _name: str, value: object) -> None:

@@ -212,6 +212,13 @@ def _pipeline(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
         return load_single(facts, stored) if Path(facts.path).is_file() else load_folder(Path(facts.path), stored)
 
 
+_OF_LIBRARIES: Final = (
+    OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, ArithmeticError, AssertionError,
+    SafetensorError,
+)  # fmt: skip
+"""What odd files make the libraries raise."""
+
+
 @contextmanager
 def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
     """What the libraries raise while they load becomes one sentence."""
@@ -219,7 +226,7 @@ def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
         yield
     except PermissionError as error:
         raise no_right(error, path) from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+    except _OF_LIBRARIES as error:
         raise_if_too_large(error, facts, torch.device("cpu"))
         log.exception("loading %s failed", path)
         raise HalftoneError("model-load-failed", first_line(error), path=str(path), detail=_reason(error)) from error
