@@ -32,7 +32,9 @@ class Ratio(NamedTuple):
 
 
 def is_measurable(ratio: float, spread: float | None) -> bool:
-    """Whether a ratio of times differs from 1 by more than its runs reach towards 1. None: no spread was kept, so the ratio stands alone."""
+    """Whether a ratio of times differs from 1 by more than its runs reach towards 1. None: no spread was kept, so it stands
+    alone.
+    """
     return abs(ratio - 1.0) > (LEAST if spread is None else max(spread, LEAST))
 
 

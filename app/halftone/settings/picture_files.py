@@ -77,7 +77,7 @@ def _check_size(picture: "Image.Image", path: str | Path) -> None:
 
 
 def turned(picture: "Image.Image") -> "Image.Image":
-    """The very picture, turned as its camera noted, without a second copy of it; grey of 16 bits in 8, which Pillow would clip."""
+    """The very picture, turned as its camera noted, without a second copy of it. Grey of 16 bits comes in 8, not clipped."""
     from PIL import Image, ImageOps
 
     ImageOps.exif_transpose(picture, in_place=True)

@@ -228,6 +228,8 @@ class Rig:
         assert self.engine.loaded is not None
         loaded = self.engine.loaded
         with ExitStack() as stack:
+            # what is entered in the midst of a job is left after it, out of order
+            stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())
 
             def put() -> None:
                 apply_plan(loaded, plan)

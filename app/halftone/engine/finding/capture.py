@@ -2,22 +2,20 @@
 
 import logging
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 import torch
 from torch import nn
 
-import halftone
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Numerics
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import tensors_in
+from halftone.engine.basics.wrapping import is_ours, raised_in
 from halftone.engine.inputs.resolve import pipeline_arguments, refused, start_canvas, task_pipeline
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
@@ -33,7 +31,6 @@ from halftone.measure.probe import Probe, Reading, ScorePeak
 log = logging.getLogger(__name__)
 
 _REFUSALS: Final = ("pipeline-refused", "size-not-multiple", "model-parts-misfit")
-_OURS: Final = Path(halftone.__file__).parent
 
 
 @dataclass
@@ -161,8 +158,8 @@ def is_refusal(error: Exception) -> bool:
         return error.code in _REFUSALS
     if is_out_of_memory(error) or not isinstance(error, (TypeError, ValueError, IndexError, RuntimeError, AssertionError)):
         return False
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and _OURS not in Path(frames[-1].filename).parents
+    file = raised_in(error)
+    return file is not None and not is_ours(file)
 
 
 def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:

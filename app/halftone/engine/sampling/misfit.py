@@ -11,8 +11,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-import halftone
 from halftone.contract.errors import HalftoneError, JobCancelled
+from halftone.engine.basics.wrapping import is_ours, raised_in
 from halftone.engine.loading.load import Loaded
 from halftone.health.faults import first_line, is_device_lost, is_out_of_memory
 
@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 
 _SIGNS: Final = ("shapes cannot be multiplied", "channels, but got")
 """What torch says where one part gives another width than the next one takes; no size of a picture leads to these."""
-_OURS: Final = Path(halftone.__file__).parent
 _LIBRARIES: Final = Path(torch.__file__).parent.parent
 """Where torch, diffusers and transformers are installed."""
 
@@ -62,10 +61,10 @@ def parts_named(models: Callable[[], Iterable[Loaded]]) -> Generator[None]:
 
 def failing_part(pipe: Any, error: BaseException) -> str | None:
     """The part of the pipeline in which a library raised the error; None where Halftone or a hook did, or no part was at work."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    raised_in = Path(frames[-1].f_code.co_filename).parents if frames else ()
-    if _LIBRARIES not in raised_in or _OURS in raised_in:
+    file = raised_in(error)
+    if file is None or is_ours(file) or _LIBRARIES not in file.parents:
         return None
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return next((part for frame in reversed(frames) if (part := _part(pipe, frame)) is not None), None)
 
 
