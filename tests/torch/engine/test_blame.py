@@ -22,7 +22,7 @@ def test_what_fails_in_a_stand_in_for_a_function_of_torch_is_the_librarys() -> N
 
 
 def test_what_fails_in_halftones_own_code_is_halftones() -> None:
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(AttributeError) as caught:
         is_ours(None)  # pyright: ignore[reportArgumentType]
     file = raised_in(caught.value)
     assert file == Path(is_ours.__code__.co_filename)
