@@ -1,12 +1,14 @@
 """One hopeless batch is left out, as a loss scale would leave it out; only several bad steps in a row end a training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from halftone.contract.training import Caught
 from halftone.training.guard import TrainingGuard, TrainingStopped
 
 
@@ -83,6 +85,52 @@ def test_only_as_many_bad_steps_in_a_row_as_are_set_end_a_training() -> None:
     with pytest.raises(TrainingStopped, match="2 bad steps in a row") as stopped:
         guard.step(always_bad(network))
     assert stopped.value.caught.in_a_row == 2
+
+
+def ended_after(guard: TrainingGuard, losses: Iterable[Tensor]) -> Caught | None:
+    """What ended a training of these losses; None where nothing did."""
+    for loss in losses:
+        try:
+            guard.step(loss)
+        except TrainingStopped as stopped:
+            return stopped.caught
+    return None
+
+
+@pytest.mark.parametrize("on_bad", ["skip", "cure"])
+def test_a_training_whose_sums_are_always_bad_ends_though_each_loss_is_good(on_bad: Literal["skip", "cure"]) -> None:
+    network = nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-30)
+    guard = TrainingGuard(network, optimizer, accumulate=2, stop_after=3, on_bad=on_bad, forecast="off")
+    large = torch.full((1, 1), 3e38)
+    ended = ended_after(guard, ((network(large) - network(large).detach()).sum() * 2 for _ in range(20)))
+    assert ended is not None
+    assert (ended.in_a_row, guard.steps) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "pattern", "made", "stops"),
+    [
+        (1, "gbgbgbgb", 4, False),
+        (2, "gbgbgbgb", 2, False),  # each step is made of its good losses
+        (4, "gbgbgbgb", 1, False),
+        (4, "gbbbgbbbgbbbgg", 0, True),  # eight losses lost, so two steps, before a good one
+        (2, "bbgg" * 3, 3, False),
+        (2, "bbbb", 0, True),
+        (2, "ggbbbgbg", 1, True),
+        (1, "bgbb", 1, True),
+    ],
+)
+def test_lost_losses_end_a_training_where_they_make_two_bad_steps_in_a_row(
+    accumulate: int, pattern: str, made: int, stops: bool
+) -> None:
+    network = network_of(torch.float32)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    guard = TrainingGuard(network, optimizer, accumulate=accumulate, stop_after=2, on_bad="skip")
+    good, bad = loss_of(network, torch.float32), always_bad(network)
+    ended = ended_after(guard, (good() if one == "g" else bad() for one in pattern))
+    assert (guard.steps, ended is not None) == (made, stops)
+    assert ended is None or ended.in_a_row == 2
 
 
 def test_a_number_of_bad_steps_below_one_is_refused() -> None:

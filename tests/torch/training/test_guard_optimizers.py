@@ -171,3 +171,45 @@ def test_gathering_in_two_ways_is_refused() -> None:
     guard = TrainingGuard(network, optimizer, accumulate=3)
     with accelerator.accumulate(network), pytest.raises(ValueError, match="leave accumulate out"):
         guard.step(lambda: network(PARTS[0]).square().mean())
+
+
+@pytest.mark.parametrize("accumulate", [None, 1, 4])
+@pytest.mark.usefixtures("fresh")
+def test_an_optimizer_outside_accelerate_keeps_the_strength_of_its_steps(accumulate: int | None) -> None:
+    from accelerate import Accelerator
+
+    Accelerator(cpu=True, gradient_accumulation_steps=4)
+    network, bare = nn.Linear(8, 1), nn.Linear(8, 1)
+    bare.load_state_dict(network.state_dict())
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.5), accumulate=accumulate)
+    optimizer = torch.optim.SGD(bare.parameters(), lr=0.5)
+    every = accumulate or 1
+    for count, x in enumerate(PARTS[:4], 1):
+        assert guard.step(network(x).square().mean()).applied is (count % every == 0)
+        (bare(x).square().mean() / every).backward()
+        if count % every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    assert torch.allclose(network.weight, bare.weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.usefixtures("fresh")
+def test_advice_on_a_step_that_never_ends_is_advice_that_the_guard_takes(prepared: bool) -> None:
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    network, optimizer = _pair()
+    if prepared:
+        network, optimizer = accelerator.prepare(network, optimizer)
+    with accelerator.accumulate(network):
+        pass  # Accelerate goes on gathering after it
+    guard = TrainingGuard(network, optimizer)
+    for x in PARTS[:2]:
+        guard.step(network(x).square().mean())
+    loss = network(PARTS[2]).square().mean()
+    with pytest.raises(RuntimeError, match="the step did not end") as refused:
+        guard.step(loss)
+    assert ("accumulate=1" in str(refused.value)) is not prepared
+    if not prepared:
+        assert TrainingGuard(network, optimizer, accumulate=1).step(network(PARTS[0]).square().mean()).applied

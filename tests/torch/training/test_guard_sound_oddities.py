@@ -224,3 +224,45 @@ def test_what_is_declared_has_to_be_finite() -> None:
         network.weight[0, 0] = torch.nan
     with pytest.raises(ValueError, match="weight"):
         guard.accept_changes()
+
+
+class Masked(nn.Module):
+    """Closes a place with a number that softmax takes away again; on demand its root of a negative number is NaN."""
+
+    def __init__(self, closed: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.scale = nn.Parameter(torch.ones(4))
+        self.closed = closed
+
+    def forward(self, x: Tensor, broken: bool) -> Tensor:
+        scores = self.linear(x) * self.scale
+        scores = (-scores.abs() - 1).sqrt() if broken else scores
+        return scores.masked_fill(torch.arange(4) == 2, self.closed)
+
+
+class Choosing(nn.Module):
+    def __init__(self, closed: float) -> None:
+        super().__init__()
+        self.scores = Masked(closed)
+        self.soft = nn.Softmax(-1)
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor, broken: bool = False) -> Tensor:
+        return self.last(self.soft(self.scores(x, broken)))
+
+
+@pytest.mark.parametrize("closed", [-torch.inf, torch.finfo(torch.float32).min])
+@pytest.mark.parametrize("by_parts", [False, True])
+def test_after_a_harmless_mask_nan_of_the_same_layer_is_still_named(closed: float, by_parts: bool) -> None:
+    torch.manual_seed(0)
+    network = Choosing(closed)
+    guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=0.01), on_bad="skip")
+
+    def loss(broken: bool) -> Tensor:
+        made = network.last(network.soft(network.scores(X, broken))) if by_parts else network(X, broken)
+        return made.square().mean()
+
+    for broken in (False, False, True, False):
+        assert guard.step(lambda broken=broken: loss(broken)).applied is not broken
+    assert [(caught.cause, caught.name) for caught in guard.caught] == [("activation-nonfinite", "scores")]

@@ -16,20 +16,17 @@ class Accumulation:
         self._given = losses
         self._prepared = next((one for one in optimizers if is_prepared(one)), None)
         self._accelerate: Any = None
+        self._gathers = False
 
     def begin(self) -> None:
         """A loss comes: look whether Accelerate gathers. Raises ValueError where it and the script say different numbers."""
         state = self._state()
         self._accelerate = state if state is not None and state.num_steps > 1 else None
-        if self._accelerate is None or self._given in (None, self._accelerate.num_steps):
-            return
-        if self._prepared is None:
-            self._accelerate = None  # the script decides for an optimizer that Accelerate does not know
-            return
-        raise ValueError(
-            f"accumulate is {self._given}, but Accelerate gathers {self._accelerate.num_steps} losses for one step: "
-            "leave accumulate out, and Accelerate decides"
-        )
+        if self._accelerate is not None and self._given not in (None, self._accelerate.num_steps):
+            raise ValueError(
+                f"accumulate is {self._given}, but Accelerate gathers {self._accelerate.num_steps} losses for one step: "
+                "leave accumulate out, and Accelerate decides"
+            )
 
     @property
     def losses(self) -> int:
@@ -46,16 +43,23 @@ class Accumulation:
         if self._accelerate is None:
             return count >= self.losses
         if not self._accelerate.sync_gradients and count > self.losses:
+            otherwise = ", or give the guard accumulate=1" if self._prepared is None else ""
             raise RuntimeError(
                 f"Accelerate gathers {self.losses} losses for one step, but {count} came and the step did not end: "
-                "call the guard inside `with accelerator.accumulate(model)`, or give the guard accumulate=1"
+                f"call the guard inside `with accelerator.accumulate(model)`{otherwise}"
             )
         return bool(self._accelerate.sync_gradients)
 
     def _state(self) -> Any:
-        """What Accelerate knows of gathering; None where the script does not use it."""
+        """What Accelerate knows of gathering; None where it does not decide for these optimizers.
+
+        It holds one state for the whole process. An optimizer that it did not prepare may have nothing to do with it, so it
+        follows that state only after a loss came while Accelerate was gathering, and only if the script gave no number.
+        """
         if self._prepared is not None:
             return self._prepared.gradient_state  # type: ignore[attr-defined]
         module = sys.modules.get("accelerate.state")  # never imported here: a script that gathers with it has it
-        kind = None if module is None else module.GradientState
-        return kind() if kind is not None and kind().initialized else None
+        if self._given is not None or module is None or not (state := module.GradientState()).initialized:
+            return None
+        self._gathers = self._gathers or not state.sync_gradients
+        return state if self._gathers else None

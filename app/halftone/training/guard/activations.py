@@ -6,7 +6,7 @@ to make on purpose, and the layers behind it take away again, is not looked at a
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -16,8 +16,8 @@ from torch.utils.hooks import RemovableHandle
 
 from halftone.measure.probe import floating_outputs
 from halftone.measure.stats import has_values
-from halftone.training.guard.finite import looked_at
-from halftone.training.guard.kinds import ALL, NONE, Kinds, without
+from halftone.training.guard.finite import largest, looked_at
+from halftone.training.guard.kinds import ALL, INFINITE, NONE, Kinds, without
 from halftone.training.guard.networks import joined
 
 _PASS_ON: Final = (nn.Identity, nn.Dropout, nn.Flatten, nn.Unflatten)
@@ -50,6 +50,14 @@ class ActivationWatch:
         for place, name in enumerate(self._names):
             if name in kinds:
                 self._meant[place] = self._meant.get(place, NONE) | kinds[name]
+
+    def allow_seen(self, layers: Collection[str], kinds: Mapping[str, Kinds]) -> None:
+        """The same for these layers, by what they were seen to make. kinds: that, for each layer that could be run again.
+
+        A layer that could not is allowed infinity; where it is noticed once more after that, it makes NaN.
+        """
+        meant = self.meant
+        self.allow({name: kinds.get(name, ALL if meant.get(name, NONE) >= INFINITE else INFINITE) for name in layers})
 
     @property
     def meant(self) -> dict[str, Kinds]:
@@ -89,7 +97,7 @@ class ActivationWatch:
             self.narrow = self.narrow or made.itemsize < 4
             meant = self._meant.get(place)
             if meant != ALL and has_values(made):
-                self._seen.append((place, looked_at(made if meant is None else without(made, meant))))
+                self._seen.append((place, looked_at(made) if meant is None else largest(without(made, meant))))
 
 
 def _is_layer(module: nn.Module) -> bool:

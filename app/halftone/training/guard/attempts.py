@@ -14,7 +14,6 @@ from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import SMALLEST_SCALE, Curing
 from halftone.training.guard.finite import bad_among, norms, read
 from halftone.training.guard.forecast import forecast
-from halftone.training.guard.kinds import ALL
 from halftone.training.guard.networks import Networks
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls, Origin
@@ -101,6 +100,11 @@ class Attempts:
     def surroundings(self) -> dict[str, str]:
         """What the last forward pass ran in."""
         return self._calls.surroundings
+
+    @property
+    def waiting(self) -> int:
+        """Losses whose gradients wait for the step of the optimizer."""
+        return self._count
 
     def make(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> Attempt:
         """loss: a scalar, or what computes it. Waits for an accelerator once; once more where gradients of several calls are
@@ -320,10 +324,10 @@ class Attempts:
         """
         if not math.isfinite(seen.norm) and self._bad_gradients():
             return False
-        kinds = self._calls.same_when_wide(seen.layers) if self._activations.narrow else dict.fromkeys(seen.layers, ALL)
+        kinds = self._calls.same_when_wide(seen.layers) if self._activations.narrow else self._calls.kinds_made()
         if kinds is None:
             return False
-        self._activations.allow({name: kinds[name] for name in seen.layers})
+        self._activations.allow_seen(seen.layers, kinds)
         return True
 
     def _bad_gradients(self) -> list[str]:

@@ -82,10 +82,11 @@ class TrainingGuard:
     step of the optimizer. clip: largest norm of the gradients. accumulate: calls of `step` per step of the optimizer; each loss
     counts 1 / accumulate; None: as many as Accelerate gathers, else 1. on_bad: "cure": a bad step is made again with what it
     needs, at most three times, and left out where nothing helps; "skip": it is left out; "stop": training stops. stop_after: so
-    many bad steps in a row end the training. keep_every, keep: good steps between two states that are kept on the host, and how
-    many. forecast: what is known to go wrong before the first step is told (in the log, and as `omens`), or what certainly will
-    is mended as well with its cheapest remedy. all_used: every weight counts in every step, so that one which is not finite is
-    foreseen; else the step that uses it names it. tell: called with each finding.
+    many bad steps in a row end the training; with accumulate, losses that are lost count together: as many as make a step are
+    one bad step, and a step that is made of the good ones is good. keep_every, keep: good steps between two states that are kept
+    on the host, and how many. forecast: what is known to go wrong before the first step is told (in the log, and as `omens`), or
+    what certainly will is mended as well with its cheapest remedy. all_used: every weight counts in every step, so that one which
+    is not finite is foreseen; else the step that uses it names it. tell: called with each finding.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class TrainingGuard:
         self._good = GoodState(networks, parameters, optimizer, every=keep_every, keep=keep)
         self._between = Between(networks, parameters, optimizer)
         self._curing = Curing(networks, optimizer, scaler)
+        self._accumulation = Accumulation(accumulate, given)
         gradients = GradientWatch(parameters)
         updates = Updates(optimizer, self._good, self._curing, gradients, scheduler=scheduler, clip=clip, cures=on_bad == "cure")
         self._attempts = Attempts(
@@ -128,7 +130,7 @@ class TrainingGuard:
             self._curing,
             optimizer,
             updates,
-            accumulation=Accumulation(accumulate, given),
+            accumulation=self._accumulation,
         )
         self._networks = networks
         self._accelerators = accelerators_of(networks)
@@ -137,7 +139,8 @@ class TrainingGuard:
         # NaN in a weight or an input does harm only where it is used: then the first step names it
         self._known_by_use: set[Foreseen] = {"data-nonfinite"} if all_used else {"data-nonfinite", "weights-nonfinite"}
         self._stop_after = stop_after
-        self._bad_in_a_row = 0
+        self._lost = 0
+        """Losses that no step was made of, since the last good step."""
         self._step = 1
         self.omens: tuple[Omen, ...] = ()
         """What was known before the first step: of the settings at once, of gradients and data when they are there."""
@@ -175,15 +178,13 @@ class TrainingGuard:
             self._file(noticed, items)
         if isinstance(loss, torch.Tensor) and any(_rewrote(noticed) for noticed in self.caught[before:]):
             return self._passed_over(loss, before, started)
+        waited = self._attempts.waiting
         attempt, problem, tries, spent = self._try(loss)
         self._tell_put_right(items)
+        self._count_lost(attempt, problem, waited + 1)
+        self._judge(attempt, problem, tries, spent, items)
         if attempt.problem is not None:
-            self._leave_out(problem or attempt.problem, tries, spent, items)
-            attempt = self._attempts.finished(attempt)
-        elif problem is not None:
-            self._file(self._caught(problem, "repeated", tries, spent), items)
-        if attempt.problem is None:
-            self._bad_in_a_row = 0
+            attempt = self._finished(attempt, items)
         return self._report(attempt, before, started, tries)
 
     def accept_changes(self) -> None:
@@ -321,17 +322,53 @@ class TrainingGuard:
             self._attempts.pass_over()
             return before
 
+    def _count_lost(self, attempt: Attempt, problem: Problem | None, losses: int) -> None:
+        """Count what was lost of so many losses. What a loss scale loses while it finds its place does not count."""
+        problem = problem or attempt.problem
+        if attempt.applied:
+            self._lost = 0
+        elif problem is not None and problem.cause != "loss-scale":
+            self._lost += losses - self._attempts.waiting
+
+    def _judge(self, attempt: Attempt, problem: Problem | None, tries: int, spent: float, items: Sequence[str]) -> None:
+        """File what was wrong. problem: of the first try. Raises TrainingStopped where the training cannot go on."""
+        if attempt.problem is not None:
+            self._leave_out(problem or attempt.problem, tries, spent, items)
+        elif problem is not None and self._is_hopeless:
+            self._leave_out(problem, tries, spent, items)  # each loss is good again under a cure, but no step is ever made
+        elif problem is not None:
+            self._file(self._caught(problem, "repeated", tries, spent), items)
+
+    def _finished(self, left_out: Attempt, items: Sequence[str]) -> Attempt:
+        """The step that Accelerate ends with a loss that was left out, made of the losses before."""
+        waited = self._attempts.waiting
+        attempt = self._attempts.finished(left_out)
+        if attempt is not left_out:
+            self._count_lost(attempt, attempt.noticed, waited)
+            self._judge(attempt, attempt.noticed, attempt.tries, 0.0, items)
+        return attempt
+
+    @property
+    def _bad_in_a_row(self) -> int:
+        """Bad steps since the last good one; one that is still waiting for its losses does not count."""
+        return self._lost // self._accumulation.losses
+
+    @property
+    def _is_hopeless(self) -> bool:
+        return self._bad_in_a_row >= self._stop_after
+
     def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
-        """The step is lost; several in a row end the training. A loss scale that only finds its place is no finding."""
+        """Leave out a loss, or all losses of a step; several bad steps in a row end the training. A loss scale that only finds its
+        place is no finding.
+        """
         if problem.cause == "loss-scale":
             return
-        self._bad_in_a_row += 1
-        stops = self._on_bad == "stop" or self._bad_in_a_row >= self._stop_after
+        stops = self._on_bad == "stop" or self._is_hopeless
         caught = self._caught(problem, "stopped" if stops else "skipped", tries, spent)
-        caught = msgspec.structs.replace(caught, in_a_row=self._bad_in_a_row)
+        caught = msgspec.structs.replace(caught, in_a_row=max(1, self._bad_in_a_row))
         self._file(caught, items)
         if stops:
-            self._bad_in_a_row = 0  # who goes on after it begins to count anew
+            self._lost = 0  # who goes on after it begins to count anew
             raise TrainingStopped(self.caught[-1])
 
     def _caught(self, problem: Problem, did: Deed, tries: int, spent: float) -> Caught:

@@ -38,6 +38,11 @@ def looked_at(tensor: torch.Tensor) -> torch.Tensor | float:
     return peak(tensor) if tensor.itemsize < 4 and not waits(tensor.device) else norm(tensor)
 
 
+def largest(tensor: torch.Tensor) -> torch.Tensor:
+    """The largest |x| of a tensor that is not empty, as a scalar on its device: NaN or infinite only where a number is."""
+    return plain(tensor).abs().amax()
+
+
 def norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The 2-norm of each in order, as scalars on their devices: not finite where a number is not (or where the squares of finite
     ones pass float32's limit: `bad_among` looks again).

@@ -11,6 +11,7 @@ from halftone.measure.stats import has_values, peak
 Kind = Literal["nan", "inf", "-inf"]
 Kinds = frozenset[Kind]
 NONE: Final[Kinds] = frozenset()
+INFINITE: Final[Kinds] = frozenset({"inf", "-inf"})
 ALL: Final[Kinds] = frozenset({"nan", "inf", "-inf"})
 _FILLING: Final = 1e8
 """Beyond this one a number that is the same all over is what scripts write for infinity (-1e9, the smallest of float32)."""

@@ -1,7 +1,8 @@
 """The calls of one step, kept by reference, and run once more under the probe when the step went wrong."""
 
+import logging
 import math
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +22,7 @@ from halftone.training.guard.networks import joined
 from halftone.training.guard.outside import surroundings
 from halftone.training.guard.randomness import TorchState, accelerators_of
 
+log = logging.getLogger(__name__)
 _LARGE: Final = 1e15
 """Numbers in float32 whose products come near its limit; infinity out of smaller ones is a division or a logarithm of nothing."""
 _POSITION: Final = "input {}"
@@ -168,7 +170,23 @@ class Calls:
         found: dict[str, Kinds] = {}
         for made in narrow:
             found |= {name: found.get(name, NONE) | kinds for name, kinds in made.items()}
-        return found if narrow == wide and found.keys() >= set(layers) else None
+        return found if narrow == wide and all(found.get(name) for name in layers) else None
+
+    @torch.no_grad()
+    def kinds_made(self) -> dict[str, Kinds]:
+        """What each module gives that is not finite, by name: nothing for one that gives finite numbers. A call that cannot be
+        run again tells nothing of its modules.
+        """
+        found: dict[str, Kinds] = {}
+        with self._quietly():
+            for call in self._kept:
+                try:
+                    made = _kinds_made(self._networks[call.network], call, kinds_in)
+                except (RuntimeError, TypeError, ValueError) as error:
+                    log.info("a call of %s could not be run again: %s", call.network or "the network", error)
+                    continue
+                found |= {name: found.get(name, NONE) | kinds for name, kinds in made.items()}
+        return found
 
     def overflowed_back(self, *, infinite: bool) -> bool:
         """Whether the way back went wrong only since a number passed the limit of a 16-bit type. infinite: whether a gradient
@@ -307,14 +325,15 @@ def _run(network: nn.Module, call: _Call) -> Any:
         return network(*call.args, **call.kwargs)
 
 
-def _kinds_made(network: nn.Module, call: _Call, *, wide: bool = False) -> dict[str, Kinds]:
-    """What modules give that is not finite, by name."""
+def _kinds_made(
+    network: nn.Module, call: _Call, kinds_of: Callable[[Any], Kinds] = filled_kinds, *, wide: bool = False
+) -> dict[str, Kinds]:
+    """What each module that ran gives that is not finite, by name."""
     found: dict[str, Kinds] = {}
 
     def note(name: str, _module: nn.Module, _args: object, output: object) -> None:
-        if kinds := filled_kinds(list(floating_outputs(output))):
-            place = joined(call.network, name)
-            found[place] = found.get(place, NONE) | kinds
+        place = joined(call.network, name)
+        found[place] = found.get(place, NONE) | kinds_of(list(floating_outputs(output)))
 
     region = WideRegion(network, torch.float32, whole=True) if wide else None
     handles = [part.register_forward_hook(cast("Any", partial(note, name))) for name, part in network.named_modules()]
