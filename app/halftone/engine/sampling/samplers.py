@@ -62,8 +62,18 @@ def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
     return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
 
 
-def unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
-    """Describe a sampler of the model's own that its pipeline turned out not to take."""
+def named_own(told: Exception, error: Exception, model: ModelFacts, pipe: Any, scheduler: Any) -> Exception:
+    """Name the model's own sampler where its pipeline turned out not to take it; else give `told` back.
+
+    told: what is known of the error so far: the error itself, or that the pipeline refused something, in the library's words.
+    """
+    unexplained = told is error or (isinstance(told, HalftoneError) and told.code == "pipeline-refused")
+    if not unexplained or scheduler is None or not is_unfit(scheduler, error):
+        return told
+    return _unfit_own(model, pipe, error)
+
+
+def _unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
     detail = f"its own sampler, {sampler_name(pipe.scheduler)}, does not run with its pipeline, {type(pipe).__name__}"
     return HalftoneError("model-cannot-run", str(error), path=model.path, detail=detail)
 
