@@ -112,6 +112,30 @@ def test_a_sampler_that_its_pipeline_refuses_in_its_own_words_is_named(
     assert "its own sampler, Heun, does not run with its pipeline, Flux" in words
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_every_sampler_that_flux_offers_runs(dynamic: bool, engine: DiffusersEngine, tmp_path: Path) -> None:
+    """FLUX.1 dev is published with a dynamic shift, schnell without."""
+    case = case_of("FLUX.1 dev")
+    bench = bench_of(case, tmp_path, more=())
+    shift = {"use_dynamic_shifting": dynamic}
+    model = given_scheduler(bench.model, tmp_path / "other", "FlowMatchEulerDiscreteScheduler", shift)
+    assert model is not None
+    offered = describe(str(model)).samplers
+    assert set(offered) >= ({"Euler", "UniPC", "LCM", "DPM++ 2M", "DEIS"} if dynamic else {"Euler", "UniPC", "LCM"})
+    for name in offered:
+        request = PictureRequest(
+            prompt="a",
+            model=str(model),
+            width=case.size,
+            height=case.size,
+            steps=2,
+            sampler=name,
+            options=case.options,
+            numerics=Numerics(precision="float32"),
+        )
+        assert engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state == "clean"
+
+
 def test_infinities_that_python_writes_are_read(tmp_path: Path) -> None:
     """As diffusers saves a DPM++ scheduler."""
     (file := tmp_path / "scheduler_config.json").write_text(json.dumps({"lambda_min_clipped": float("-inf"), "a": [1]}))
