@@ -85,6 +85,17 @@ def test_fewer_steps_than_a_sampler_needs_are_told(steps: int, engine: Diffusers
     assert checked(engine, model).verdict == "healthy"
 
 
+def test_a_single_step_that_a_sampler_cannot_make_is_refused(engine: DiffusersEngine, tmp_path: Path) -> None:
+    """PixArt-α reads the finished picture of a single step; UniPC does not return it, plain diffusers raises IndexError."""
+    bench = bench_of(case_of("PixArt-α"), tmp_path, more=())
+    model = given_scheduler(bench.model, tmp_path / "other", "UniPCMultistepScheduler", {})
+    assert model is not None
+    outcome, words = bench.outcome(engine, model, Run("text", 1))
+    assert outcome == "refused"
+    assert words.startswith("value-out-of-range: Steps cannot be 1. Choose a value from 2 to 1000")
+    assert bench.outcome(engine, model, Run("text", 2)) == ("made", "clean")
+
+
 @pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2), Run(None, 3)], ids=str)
 def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
     wanted: Run, engine: DiffusersEngine, tmp_path: Path

@@ -90,9 +90,10 @@ def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError |
     """
     if scheduler is None:
         return None
-    if 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error):
-        high = int(scheduler.config.get("num_train_timesteps", 1000))
-        return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=fewest_steps(scheduler), high=high)
+    few = 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error)
+    if few or (steps == 1 and _lacks_single_step(error)):
+        high, low = int(scheduler.config.get("num_train_timesteps", 1000)), max(2, fewest_steps(scheduler))
+        return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=low, high=high)
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
     limits = [config.get(name) for name in ("original_inference_steps", "num_train_timesteps") if name in own]
@@ -100,6 +101,14 @@ def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError |
     if steps <= most or not is_unfit(scheduler, error):
         return None
     return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=1, high=most)
+
+
+def _lacks_single_step(error: BaseException) -> bool:
+    """Whether a pipeline looked for a result that its sampler does not give: PixArt-α reads the finished picture of a single step
+    (diffusers, `PixArtAlphaPipeline`), which only some samplers return.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, IndexError) and bool(frames) and "scheduler.step(" in (frames[-1].line or "")
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:
