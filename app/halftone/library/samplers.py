@@ -161,6 +161,8 @@ def samplers_of(pipeline: str, scheduler: Mapping[str, object]) -> tuple[str, ..
     """
     own = str(scheduler.get("_class_name", "")).removesuffix(_ENDING)
     if own.startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
+        if pipeline.startswith("Flux") and not scheduler.get("use_dynamic_shifting"):
+            return _GIVEN_NOISE  # FLUX gives every sampler a shift; the others only take one with a dynamic shift, not schnell's
         return next((names for start, names in _FLOW.items() if pipeline.startswith(start)), _GIVEN_NOISE)
     if pipeline.startswith("LatentConsistency"):
         return ("LCM",)

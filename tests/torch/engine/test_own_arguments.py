@@ -9,7 +9,7 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from tests.bench.families import kin, run
 from tests.bench.families.remade import remade
-from tests.bench.families.schedulers import Run, bench_of, given_scheduler
+from tests.bench.families.schedulers import MORE, Run, bench_of, given_scheduler, in_turn, runs
 from tests.bench.families.table import CASES
 from tests.bench.faults import architectures, videos
 from tests.helpers import tiny
@@ -52,6 +52,13 @@ def test_a_scheduler_runs_with_a_task(family: str, scheduler: str, wanted: Run, 
     assert bench.outcome(engine, model, wanted) == ("made", "clean")
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.tasks], ids=lambda case: case.name)
+def test_the_bench_gives_each_scheduler_every_task_and_in_turn_every_run(case: Any) -> None:
+    turns = [in_turn(case, MORE, turn) for turn in range(30)]
+    assert all([run.task for run in turn] == [*case.tasks, case.tasks[0], None] for turn in turns)
+    assert {run for turn in turns for run in turn} == set(runs(case, MORE))
+
+
 @pytest.mark.parametrize("name", [name for name in FLOW_METHODS if name != "Heun"])
 def test_a_flow_sampler_begins_at_a_picture_as_flows_do(name: str) -> None:
     """The share of the noise is sigma, that of the picture the rest (diffusers, FlowMatchEulerDiscreteScheduler.scale_noise)."""
@@ -78,6 +85,17 @@ def test_fewer_steps_than_a_sampler_needs_are_told(steps: int, engine: Diffusers
     assert checked(engine, model).verdict == "healthy"
 
 
+def test_a_single_step_that_a_sampler_cannot_make_is_refused(engine: DiffusersEngine, tmp_path: Path) -> None:
+    """PixArt-α reads the finished picture of a single step; UniPC does not return it, plain diffusers raises IndexError."""
+    bench = bench_of(case_of("PixArt-α"), tmp_path, more=())
+    model = given_scheduler(bench.model, tmp_path / "other", "UniPCMultistepScheduler", {})
+    assert model is not None
+    outcome, words = bench.outcome(engine, model, Run("text", 1))
+    assert outcome == "refused"
+    assert words.startswith("value-out-of-range: Steps cannot be 1. Choose a value from 2 to 1000")
+    assert bench.outcome(engine, model, Run("text", 2)) == ("made", "clean")
+
+
 @pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2), Run(None, 3)], ids=str)
 def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
     wanted: Run, engine: DiffusersEngine, tmp_path: Path
@@ -89,6 +107,44 @@ def test_a_models_own_scheduler_that_its_pipeline_does_not_take_is_named(
     assert outcome == "refused"
     assert words.startswith("model-cannot-run: ")
     assert "its own sampler, UniPC, does not run with its pipeline, LatentConsistencyModel" in words
+
+
+@pytest.mark.parametrize("wanted", [Run("text", 2), Run("picture", 2, 1.0), Run(None, 3)], ids=str)
+def test_a_sampler_that_its_pipeline_refuses_in_its_own_words_is_named(
+    wanted: Run, engine: DiffusersEngine, tmp_path: Path
+) -> None:
+    """FLUX gives its sampler noise levels, which the Heun of diffusers takes none of: plain diffusers raises ValueError."""
+    bench = bench_of(case_of("FLUX.1 dev"), tmp_path, more=())
+    model = given_scheduler(bench.model, tmp_path / "other", "FlowMatchHeunDiscreteScheduler", {})
+    assert model is not None
+    outcome, words = bench.outcome(engine, model, wanted)
+    assert outcome == "refused"
+    assert words.startswith("model-cannot-run: ")
+    assert "its own sampler, Heun, does not run with its pipeline, Flux" in words
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_every_sampler_that_flux_offers_runs(dynamic: bool, engine: DiffusersEngine, tmp_path: Path) -> None:
+    """FLUX.1 dev is published with a dynamic shift, schnell without."""
+    case = case_of("FLUX.1 dev")
+    bench = bench_of(case, tmp_path, more=())
+    shift = {"use_dynamic_shifting": dynamic}
+    model = given_scheduler(bench.model, tmp_path / "other", "FlowMatchEulerDiscreteScheduler", shift)
+    assert model is not None
+    offered = describe(str(model)).samplers
+    assert set(offered) >= ({"Euler", "UniPC", "LCM", "DPM++ 2M", "DEIS"} if dynamic else {"Euler", "UniPC", "LCM"})
+    for name in offered:
+        request = PictureRequest(
+            prompt="a",
+            model=str(model),
+            width=case.size,
+            height=case.size,
+            steps=2,
+            sampler=name,
+            options=case.options,
+            numerics=Numerics(precision="float32"),
+        )
+        assert engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state == "clean"
 
 
 def test_infinities_that_python_writes_are_read(tmp_path: Path) -> None:

@@ -206,7 +206,9 @@ def test_flux_is_offered_what_its_source_can_set(pipeline: str) -> None:
     assert "mu=mu" in source
     own_noise = "use_flow_sigmas" in source
     facts = replace(
-        describe(POCKET), family="FLUX", samplers=samplers_of(pipeline, {"_class_name": "FlowMatchEulerDiscreteScheduler"})
+        describe(POCKET),
+        family="FLUX",
+        samplers=samplers_of(pipeline, {"_class_name": "FlowMatchEulerDiscreteScheduler", "use_dynamic_shifting": True}),
     )
     for name in FLOW_SAMPLERS:
         kind = samplers.make_scheduler(FlowMatchEulerDiscreteScheduler(), name)

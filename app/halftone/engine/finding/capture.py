@@ -22,7 +22,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, first_frame
 from halftone.engine.sampling.hooks import Hooks
-from halftone.engine.sampling.samplers import is_unfit, make_scheduler, put_scheduler, unfit_own, unfit_steps
+from halftone.engine.sampling.samplers import make_scheduler, named_own, put_scheduler, unfit_steps
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import is_out_of_memory
@@ -143,9 +143,7 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
         unfit = unfit_steps(loaded.native_scheduler, inputs.steps or 0, error)
         if unfit is not None:
             raise unfit from error
-        told = refused(inputs.options, error)
-        if told is error and loaded.native_scheduler is not None and is_unfit(loaded.native_scheduler, error):
-            told = unfit_own(loaded.facts, loaded.pipe, error)
+        told = named_own(refused(inputs.options, error), error, loaded.facts, loaded.pipe, loaded.native_scheduler)
         if told is error:
             raise
         raise told from error

@@ -3,7 +3,7 @@
 from halftone.contract.request import PictureRequest
 from halftone.engine.inputs.resolve import refused
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.samplers import is_unfit, unfit_own, unfit_sampler, unfit_steps
+from halftone.engine.sampling.samplers import is_unfit, named_own, unfit_sampler, unfit_steps
 
 
 def refusal(error: Exception, loaded: Loaded, request: PictureRequest, steps: int) -> Exception:
@@ -14,6 +14,6 @@ def refusal(error: Exception, loaded: Loaded, request: PictureRequest, steps: in
     if request.sampler is not None and is_unfit(loaded.pipe.scheduler, error):
         return unfit_sampler(loaded.native_scheduler, request.sampler, error)
     told = error if isinstance(error, AssertionError) else refused(request.options, error)
-    scheduler = getattr(loaded.pipe, "scheduler", None)
-    unfit = told is error and request.sampler is None and scheduler is not None and is_unfit(scheduler, error)
-    return unfit_own(loaded.facts, loaded.pipe, error) if unfit else told
+    if request.sampler is not None:
+        return told
+    return named_own(told, error, loaded.facts, loaded.pipe, getattr(loaded.pipe, "scheduler", None))

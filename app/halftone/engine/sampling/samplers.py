@@ -62,8 +62,18 @@ def unfit_sampler(native: Any, wanted: str, error: Exception) -> HalftoneError:
     return HalftoneError("setting-bad-value", str(error), name="Sampler", value=wanted, allowed=f"the model's own, {own}")
 
 
-def unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
-    """Describe a sampler of the model's own that its pipeline turned out not to take."""
+def named_own(told: Exception, error: Exception, model: ModelFacts, pipe: Any, scheduler: Any) -> Exception:
+    """Name the model's own sampler where its pipeline turned out not to take it; else give `told` back.
+
+    told: what is known of the error so far: the error itself, or that the pipeline refused something, in the library's words.
+    """
+    unexplained = told is error or (isinstance(told, HalftoneError) and told.code == "pipeline-refused")
+    if not unexplained or scheduler is None or not is_unfit(scheduler, error):
+        return told
+    return _unfit_own(model, pipe, error)
+
+
+def _unfit_own(model: ModelFacts, pipe: Any, error: Exception) -> HalftoneError:
     detail = f"its own sampler, {sampler_name(pipe.scheduler)}, does not run with its pipeline, {type(pipe).__name__}"
     return HalftoneError("model-cannot-run", str(error), path=model.path, detail=detail)
 
@@ -80,9 +90,10 @@ def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError |
     """
     if scheduler is None:
         return None
-    if 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error):
-        high = int(scheduler.config.get("num_train_timesteps", 1000))
-        return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=fewest_steps(scheduler), high=high)
+    few = 0 < steps < fewest_steps(scheduler) and is_unfit(scheduler, error)
+    if few or (steps == 1 and _lacks_single_step(error)):
+        high, low = int(scheduler.config.get("num_train_timesteps", 1000)), max(2, fewest_steps(scheduler))
+        return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=low, high=high)
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
     limits = [config.get(name) for name in ("original_inference_steps", "num_train_timesteps") if name in own]
@@ -90,6 +101,14 @@ def unfit_steps(scheduler: Any, steps: int, error: Exception) -> HalftoneError |
     if steps <= most or not is_unfit(scheduler, error):
         return None
     return HalftoneError("value-out-of-range", str(error), name="Steps", value=steps, low=1, high=most)
+
+
+def _lacks_single_step(error: BaseException) -> bool:
+    """Whether a pipeline looked for a result that its sampler does not give: PixArt-α reads the finished picture of a single step
+    (diffusers, `PixArtAlphaPipeline`), which only some samplers return.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, IndexError) and bool(frames) and "scheduler.step(" in (frames[-1].line or "")
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:
