@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -84,9 +84,14 @@ def clear_once(folder: Path) -> None:
 def clear_parts(folder: Path) -> None:
     """Remove the half-written files of processes that were killed; one that somebody writes now has a lock, and stays."""
     with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            if _PART.fullmatch(name):
-                _clear(folder / name)
+        clear_named(folder, os.listdir(folder))
+
+
+def clear_named(folder: Path, names: Iterable[str]) -> None:
+    """Clear the left-over parts among the files of a folder. names: those of the files that are in it."""
+    for name in names:
+        if _PART.fullmatch(name):
+            _clear(folder / name)
 
 
 def _clear(part: Path) -> None:

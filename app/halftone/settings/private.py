@@ -42,14 +42,19 @@ def is_private(folder: Path) -> bool:
 def close_to_others(places: Iterable[Path]) -> None:
     """Take the rights of others from files and folders, with all that is in them, as an older version made them. What cannot be
     changed is logged. Links are not followed.
+
+    A folder that is closed already is not walked: nobody else reaches what is in it. It is closed last, so that a walk that was
+    cut short is made again.
     """
     if os.name != "posix":
         return
     for place in places:
-        _close(place)
+        if is_private(place):
+            continue
         for folder, folders, files in os.walk(place):
             for name in (*folders, *files):
                 _close(Path(folder, name))
+        _close(place)
 
 
 def _close(path: Path) -> None:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from halftone.settings import places
-from halftone.settings.atomic import clear_parts
+from halftone.settings.atomic import clear_named, clear_parts
 from halftone.settings.private import close_to_others
 
 log = logging.getLogger(__name__)
@@ -20,5 +20,8 @@ def tidy_places(pictures: str | None) -> None:
         log.info("the folders of Halftone are not tidied: %s", error)
         return
     close_to_others((*own, settings))
-    for folder in (settings.parent, made, *(Path(inside) for place in own for inside, _, _ in os.walk(place))):
+    for folder in (settings.parent, made):
         clear_parts(folder)
+    for place in own:
+        for inside, _, names in os.walk(place):
+            clear_named(Path(inside), names)

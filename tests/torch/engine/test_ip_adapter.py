@@ -1,5 +1,6 @@
 """IP-Adapters: what diffusers makes with them, and nothing of them left afterwards."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,15 @@ def test_a_file_with_numbers_that_are_none_changes_nothing(
     assert "holds numbers that are not numbers, in its tensor ip_adapter." in str(error)
     again, _ = generate(engine, models["sd15"])
     assert (pixels(plain) == pixels(again)).all()
+
+
+def test_an_encoder_with_a_lora_of_its_own_folder_is_refused(
+    engine: DiffusersEngine, models: dict[str, Path], files: Path, tmp_path: Path
+) -> None:
+    """Transformers would add it to the weights without a word."""
+    copy = shutil.copytree(files, tmp_path / "models")
+    (copy / "image_encoder" / "adapter_config.json").write_text("{}")
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, models["sd15"], ip_adapters=(adapter(copy, "sd15 plain"),))
+    detail = "image_encoder/adapter_config.json names other weights than those beside it"
+    assert (caught.value.code, caught.value.facts["detail"]) == ("model-cannot-run", detail)

@@ -1,18 +1,26 @@
 """A finished picture is never lost, and one that has a single colour is told as such."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from tests.helpers.engine_runs import Meddler, Recorder, generate
+from tests.helpers.engine_runs import Meddler, Recorder, Steady, generate
 from tests.helpers.read_back import read_picture
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import Generate, PictureReady
+from halftone.contract.messages import Generate, Load, PictureReady
 from halftone.contract.request import Numerics, PictureRequest
+from halftone.engine.making.delivery import Delivery
+from halftone.engine.making.generate import Generation
+from halftone.engine.making.job import Job
+from halftone.engine.making.outcome import Finished
+from halftone.engine.sampling.film import Film
+from halftone.engine.sampling.frames import Pixels
 from halftone.engine.service import DiffusersEngine
+from halftone.measure.devices import find_device
 
 
 def test_a_name_that_was_taken_meanwhile_gets_a_number(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
@@ -71,3 +79,50 @@ def test_one_colour_that_float32_gives_too_is_saved_and_told(
     assert [(event.kind, event.action, event.component, event.module) for event in picture.events] == [
         ("flat", "kept", "vae", "")
     ]
+
+
+class ShortFilm(Film):
+    """A film whose frames need memory that is not there, one time only. fails: at which reading of a frame, from 1."""
+
+    def __init__(self, film: Film, fails: int) -> None:
+        super().__init__(film._frames)
+        self.fails = fails
+
+    def __getitem__(self, index: int) -> Pixels:
+        self.fails -= 1
+        if self.fails == 0:
+            raise MemoryError
+        return super().__getitem__(index)
+
+
+class ShortDelivery(Delivery):
+    """A delivery of pictures whose film is short of memory once."""
+
+    film: ShortFilm | None = None
+    fails = 1
+
+    def save(self, made: Finished) -> None:
+        self.film = self.film or ShortFilm(made.film, self.fails)
+        super().save(replace(made, film=self.film))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["a name that was asked for", "an automatic name"])
+@pytest.mark.parametrize("fails", [1, 2])
+def test_memory_that_ends_while_a_picture_is_saved_gives_one_file_all_the_same(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, fails: int, named: bool
+) -> None:
+    numerics = Numerics(precision="float32")
+    output = tmp_path / "a.png" if named else tmp_path
+    request = PictureRequest(
+        prompt="a red sun", model=str(models["sd15"]), width=32, height=32, steps=1, output=str(output), numerics=numerics
+    )
+    engine.load(Load(model=request.model, numerics=numerics), Recorder())
+    assert engine.loaded is not None
+    emit = Recorder()
+    delivery = ShortDelivery(request, engine.loaded.facts, emit, None)
+    delivery.fails = fails
+    job = Job(request, find_device("cpu"), None, emit, Steady(), (), lambda: False)
+    Generation(engine.loaded, job, delivery=delivery).run()
+    (facts,) = [event.facts for event in emit.of(PictureReady)]
+    assert delivery.unsaved is None
+    assert [str(path) for path in tmp_path.glob("*.png")] == [facts.path]

@@ -387,13 +387,7 @@ def resolve(
     seed = _seed(request.seed, "Seed", why)
     variation = _seed(request.variation_seed, "Variation seed", why) if request.variation_strength else 0
     prompt, negative = spoken(request, seed)
-    if start is not None and request.start.strength is None and _strength(pipe, inputs) is not None:
-        why.append("Strength: the pipeline's own default.")
-    if inputs.steps is None:
-        why.append("Steps: the pipeline's own default.")
-    if request.sampler is None:
-        why.append("Sampler: the model's own.")
-    why += [*_unheeded(pipe, inputs), *_binned(facts, inputs)]
+    why += [*_defaults(request, pipe, inputs, start), *_unheeded(pipe, inputs), *_binned(facts, inputs)]
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
@@ -433,6 +427,17 @@ def resolve(
         written=request.prompt if prompt != request.prompt else "",
         written_negative=request.negative if negative != request.negative else "",
     )
+
+
+def _defaults(request: PictureRequest, pipe: Any, inputs: Inputs, start: Canvas | None) -> list[str]:
+    """Sentences about the values that were not asked for and that the pipeline or the model has itself."""
+    own_strength = start is not None and request.start.strength is None and _strength(pipe, inputs) is not None
+    cases = (
+        (own_strength, "Strength: the pipeline's own default."),
+        (inputs.steps is None, "Steps: the pipeline's own default."),
+        (request.sampler is None, "Sampler: the model's own."),
+    )
+    return [sentence for absent, sentence in cases if absent]
 
 
 def _binned(facts: ModelFacts, inputs: Inputs) -> list[str]:

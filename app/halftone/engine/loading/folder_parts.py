@@ -2,6 +2,7 @@
 headers of its weights before it is built with memory.
 """
 
+import hashlib
 import inspect
 import logging
 from collections.abc import Container, Generator, Iterable, Mapping
@@ -19,7 +20,7 @@ from halftone.engine.weights.mapped import UnfitFile
 from halftone.health.faults import is_out_of_memory
 from halftone.library.folder import INDEX, Part, component_names, read_json, read_part
 from halftone.library.header import TensorInfo
-from halftone.library.part_configs import shown
+from halftone.library.part_configs import config_fault, shown
 from halftone.settings.disk import no_right
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,9 @@ _PARTS: Final = {
 """Library -> what parts of a pipeline descend from, beside tokenizers and processors."""
 _PREFIXES: Final = ("", "text_model.", "model.")
 """What names in files have before those of the network, or the other way round, by the version of the library that wrote them."""
+
+_agreed: set[tuple[Any, bytes]] = set()
+"""Contents of parts that were compared and agree: to build a large network for it takes up to a second."""
 
 
 def load_folder(folder: Path, stored: Mapping[str, torch.dtype]) -> Any:
@@ -88,6 +92,8 @@ def load_network(root: Path, name: str, own: Any, dtype: torch.dtype) -> nn.Modu
     part = read_part(root, name)
     if not part.files:
         raise cannot_run(root, f"{name} holds no weights")
+    if fault := config_fault(part):  # an image encoder is no part of the model that was checked
+        raise cannot_run(root, fault)
     with _as_described(root, name, own.__name__, part, own):
         compare(root, part, own)
         made, info = own.from_pretrained(
@@ -185,8 +191,11 @@ def _bases(name: str) -> tuple[type, ...]:
 def compare(root: Path, part: Part, own: Any) -> None:
     """Raise model-cannot-run where the network that the configuration describes has other tensors than its files.
 
-    It is built without memory, and no further than its files have tensors.
+    It is built without memory, and no further than its files have tensors; once in a process where they agree.
     """
+    alike = _contents(part, own)
+    if alike in _agreed:
+        return
     held = {tensor.name: tensor for _, header in part.files for tensor in header.tensors}
     try:
         with torch.device("meta"), _no_more_than(2 * len(held) + _SPARE, part.config):
@@ -195,6 +204,13 @@ def compare(root: Path, part: Part, own: Any) -> None:
         raise cannot_run(root, f"{part.name}/config.json asks for more layers than its weights have") from error
     if (why := _difference(made, held, part.name)) is not None:
         raise cannot_run(root, why)
+    _agreed.add(alike)
+
+
+def _contents(part: Part, own: Any) -> tuple[Any, bytes]:
+    """What a comparison depends on: the class, and the configuration with the names and shapes of all tensors, as a digest."""
+    tensors = [(tensor.name, tensor.shape) for _, header in part.files for tensor in header.tensors]
+    return own, hashlib.sha256(repr((part.config, tensors)).encode(errors="surrogatepass")).digest()
 
 
 def built(own: Any, config: Mapping[str, Any]) -> nn.Module:

@@ -17,6 +17,7 @@ from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import PhaseChanged, PictureReady
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.engine.basics.snapshot import Snapshot
+from halftone.engine.inputs.memory import once_more
 from halftone.engine.making.made_with import made_with
 from halftone.engine.making.outcome import Finished, Outcome, Stopped
 from halftone.engine.making.picture import Picture
@@ -52,7 +53,10 @@ class Delivery:
         self.unsaved: HalftoneError | None = None
 
     def save(self, made: Finished) -> None:
-        """Kept latents that this picture was decoded from go, once it is written and sound."""
+        """Write the picture and report it. Kept latents that it was decoded from go, once it is written and sound.
+
+        Every step that needs memory is repeated by itself, and none after the file is there: that would write a second one.
+        """
         self.emit(PhaseChanged(phase="save"))
         film, now = made.film, made.now
         facts = msgspec.structs.replace(made.facts, seconds=time.perf_counter() - now.started)
@@ -64,15 +68,19 @@ class Delivery:
             there = msgspec.structs.replace(facts, path=str(path))
             return a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device))
 
-        try:
+        def write() -> Path:
             frames, places = Reported(film, self._told), self._path(now, self._ending(film))
-            path = write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
+            return write_frames(frames, facts.fps, *places, texts, overwrite=self._request.overwrite)
+
+        previews = once_more(lambda: _previews(film, now.failed))
+        try:
+            path = once_more(write)
             facts = msgspec.structs.replace(facts, path=str(path))
             if self._request.resume_latents is not None and facts.state in ("clean", "recovered"):
                 forget_latents(Path(self._request.resume_latents))
         except HalftoneError as error:
             facts = self._not_written(facts, self._keep(made.latents, replace(made, facts=facts)), error)
-        self._hand_over(facts, thumbnail(Image.fromarray(film[0])), now.failed)
+        self._hand_over(facts, *previews)
 
     @property
     def is_still(self) -> bool:
@@ -94,7 +102,8 @@ class Delivery:
 
         What it went on from stays until that is written, and is what there is where nothing new came of it.
         """
-        self._hand_over(self._left(left), b"", left.failed)
+        previews = once_more(lambda: _previews(None, left.failed))
+        self._hand_over(self._left(left), *previews)
 
     def _left(self, left: Stopped) -> PictureFacts:
         """With the file of what is kept of an unfinished picture."""
@@ -119,7 +128,7 @@ class Delivery:
         """
         record = msgspec.structs.replace(self._record(left), asked=fixed(self._request, left.facts))
         try:
-            path = keep_if_possible(state(), record, self.handed())
+            path = once_more(lambda: keep_if_possible(state(), record, self.handed()))
         except NotKeptError as error:
             log.info("the state of the steps cannot be kept: %s", error)
             path, left = None, replace(left, facts=msgspec.structs.replace(left.facts, not_kept=True))
@@ -138,7 +147,7 @@ class Delivery:
         old = self._request.resume_latents
         if latents is None or (old is not None and self._unfinished is None):
             return old
-        path = keep_if_possible(latents, self._record(of))
+        path = once_more(lambda: keep_if_possible(latents, self._record(of)))
         return old if path is None else self._replaced(path)
 
     def _replaced(self, path: Path) -> str:
@@ -173,10 +182,15 @@ class Delivery:
             raise output_error(error, Path(error.filename or "."), 0) from error
         return (folder, folder) if self._request.batch == 1 else (numbered(folder, now.index), folder)
 
-    def _hand_over(self, facts: PictureFacts, small: bytes, failed: torch.Tensor | None) -> None:
-        bad = b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
+    def _hand_over(self, facts: PictureFacts, small: bytes, bad: bytes) -> None:
         self.pictures.append(facts)
         self.emit(PictureReady(facts=facts, thumbnail_size=len(small), failed_size=len(bad)), small + bad)
+
+
+def _previews(film: Film | None, failed: torch.Tensor | None) -> tuple[bytes, bytes]:
+    """Thumbnails (PNG) of the first frame and of the floats that the failing precision gave; empty where there is none."""
+    small = b"" if film is None else thumbnail(Image.fromarray(film[0]))
+    return small, b"" if failed is None else thumbnail(Image.fromarray(to_pixels(failed)))
 
 
 def _alone(resolved: ResolvedRequest, facts: PictureFacts) -> ResolvedRequest:

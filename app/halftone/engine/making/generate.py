@@ -421,7 +421,7 @@ class Generation:
         facts = self._facts(state, seen)
         noise = None if flight.last_state is None else flight.last_state.generator
         made = Finished(self._picture, facts, self._resolved, self._whole_plan(), film, flight.decoded_input, noise)
-        once_more(lambda: self._delivery.save(made))
+        self._delivery.save(made)
 
     def _facts(self, state: ReceiptState, seen: Seen | None) -> PictureFacts:
         facts = picture_facts(self._picture, self._loaded, self._resolved, state, seen)
@@ -450,5 +450,5 @@ class Generation:
         """Leave the picture with what happened to it."""
         facts = self._facts(state, None)
         left = Stopped(self._picture, facts, self._resolved, self._whole_plan(), failed, flight.loop)
-        once_more(lambda: self._delivery.give_up(left))
+        self._delivery.give_up(left)
         flight.decodes.clear()

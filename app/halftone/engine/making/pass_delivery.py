@@ -101,7 +101,7 @@ class PassDelivery(Delivery):
     def wait(self, made: Outcome, why: ErrorFacts) -> None:
         """The pass was not begun, because of that: what it was to begin with is kept. made: of the one before."""
         facts = msgspec.structs.replace(made.facts, state="not-recovered", black=True, finite=False, cut_short=why)
-        self._hand_over(self._keep_beginning(replace(made, facts=facts)), b"", None)
+        self._hand_over(self._keep_beginning(replace(made, facts=facts)), b"", b"")
 
     def _left(self, left: Stopped) -> PictureFacts:
         now = left.now
