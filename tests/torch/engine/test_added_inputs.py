@@ -1,12 +1,17 @@
 """Rescaled models with ControlNets, adapters and LoRAs: what these add is scaled too, or the rescaling is not used."""
 
+import inspect
 import logging
 import math
 import os
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import pytest
 import torch
 from tests.bench.families.flows import flux_dev
@@ -14,15 +19,18 @@ from tests.bench.faults import add_ons, loras
 from tests.helpers.controls import loud_net, make_net, picture, save_net
 from tests.helpers.engine_runs import Recorder, Steady, check, faulty_copy, generate, pixels
 from tests.helpers.ip_adapters import save_flux_adapter, save_sd3_adapter
+from tests.helpers.loras import make_lora
 from tests.helpers.tiny import liven, load_tiny
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from halftone.cli.objects import repair_object
 from halftone.contract.messages import Repair
-from halftone.contract.plan import Plan, input_of, inputs_in, rescaled_modules
+from halftone.contract.plan import Plan, input_of, inputs_in, is_input, rescaled_modules
 from halftone.contract.request import Control, Lora, Numerics
 from halftone.engine.basics.quiet import quiet_libraries
-from halftone.engine.basics.tensors import relative_error
+from halftone.engine.basics.tensors import map_tensors, relative_error
+from halftone.engine.curing.exactness import Exactness
 from halftone.engine.patches.image_prompts import adapter_exponents, attach, read_halves
 from halftone.engine.rescaling.added_inputs import added_inputs, prove
 from halftone.engine.rescaling.rescale import rescale_groups
@@ -32,9 +40,42 @@ from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.precision import ComponentState, exact_weights, realise
 from halftone.health.explain import copy_limits
 from halftone.library.records import set_applied
+from halftone.measure.devices import find_device
 
 BITS = 12
 """By which the stream of the faulty UNet is too large."""
+
+
+_READS: Final = ("__bool__", "item", "tolist", "__float__", "__int__", "cpu", "numpy")
+
+
+class Waits(TorchFunctionMode):
+    """How often numbers are read out of tensors: on a device, each is a wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.count += getattr(func, "__name__", "") in _READS
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def entered(*functions: Callable[..., Any]) -> Generator[list[str]]:
+    """Names of those of these functions that are called, in order."""
+    codes = {function.__code__ for function in functions}
+    names: list[str] = []
+
+    def note(frame: Any, event: str, _value: object) -> None:
+        if event == "call" and frame.f_code in codes:
+            names.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        yield names
+    finally:
+        sys.setprofile(None)
 
 
 def psnr(ours: Any, theirs: Any) -> float:
@@ -80,14 +121,24 @@ def test_a_cure_found_without_a_controlnet_holds_with_it(faulty: Path, caplog: p
 
 @pytest.mark.parametrize(
     ("family", "what", "way"),
-    [("sd3", "control", "checked alone"), ("flux", "ip-adapter", "checked alone"), ("sdxl", "t2i", "checked with it")],
+    [
+        ("sd3", "control", "checked alone"),
+        ("flux", "control", "checked alone"),
+        ("flux", "ip-adapter", "checked alone"),
+        ("sdxl", "t2i", "checked with it"),
+    ],
 )
-def test_cures_of_other_kinds_hold_with_other_add_ons(tmp_path: Path, family: str, what: str, way: str) -> None:
+def test_cures_of_other_kinds_hold_with_other_add_ons(
+    tmp_path: Path, family: str, what: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
     before = os.environ["HALFTONE_DATA"]
     try:
-        (row,) = add_ons.cases([family], ["stream"], [what], tmp_path, [way])
+        with caplog.at_level(logging.INFO, logger="halftone.engine.curing.exactness"):
+            (row,) = add_ons.cases([family], ["stream"], [what], tmp_path, [way])
     finally:
         os.environ["HALFTONE_DATA"] = before
+    proofs = caplog.text.count("is exact for this call")
+    assert way == "checked with it" or proofs == 1, "proven once, then known: in the next step, and in the next picture"
     assert row["shows"] < add_ons.SHOWS
     assert add_ons.is_good(row), row
 
@@ -120,6 +171,52 @@ def _with_halves(sound: Any, folder: Path) -> Any:
     halves = {name: add_ons.truth.in_float16(module, folder / "silent" / name) for name, module in networks.items()}
     run, peaks = add_ons.truth.peaks(sound.pipe, add_ons.families.arguments(sound.family))
     return replace(sound, folder=folder / "silent", halves=halves, run=run, peaks=peaks)
+
+
+# --- what it costs before each call -----------------------------------------------------------------------------------
+
+
+def test_a_lora_costs_no_search_of_the_network_at_each_step(faulty: Path, models: dict[str, Path], tmp_path: Path) -> None:
+    engine = DiffusersEngine()
+    set_applied(check(engine, faulty / "model")[0], True)
+    used: dict[str, Any] = {"loras": (Lora(path=str(make_lora(models["sd15"], tmp_path / "add.safetensors"))),)}
+    generate(engine, faulty / "model", "float16", **used)
+    searches: list[int] = []
+    for steps in (2, 5):
+        with entered(rescale_groups) as found:
+            made, _ = generate(engine, faulty / "model", "float16", steps=steps, **used)
+        assert made.plan.rescale.keys() == {"unet"}
+        searches.append(len(found))
+    assert searches[0] == searches[1] > 0
+
+
+def test_inputs_are_read_only_until_they_are_proven(faulty: Path) -> None:
+    engine = DiffusersEngine()
+    set_applied(check(engine, faulty / "model")[0], True)
+    generate(engine, faulty / "model", "float16", steps=1)
+    loaded = engine.loaded
+    assert loaded is not None
+    calls: list[dict[str, Any]] = []
+    hook = loaded.modules["unet"].register_forward_pre_hook(lambda _m, _a, kwargs: calls.append(kwargs), with_kwargs=True)
+    generate(engine, faulty / "model", "float16", controls=control(faulty))
+    hook.remove()
+    state = loaded.states["unet"]
+    residuals = {name: value for name, value in calls[-1].items() if "residual" in name}
+    zeros = {name: map_tensors(value, torch.zeros_like) for name, value in residuals.items()}
+    assert residuals.keys() <= inputs_in(state.rescale).keys()
+    bare = msgspec.structs.replace(state, rescale={name: k for name, k in state.rescale.items() if not is_input(name)})
+    exactness = Exactness(loaded, find_device("auto"), "float16", lambda: None)
+
+    def cost(kwargs: dict[str, Any], before: ComponentState) -> tuple[int, ComponentState | None]:
+        with Waits() as waits, entered(prove) as done:
+            found = exactness.settled(Call("unet", "forward", (torch.zeros(1), 1), kwargs), before)
+        assert not done
+        return waits.count, found
+
+    assert cost(zeros, bare) == (1, bare), "zeros prove nothing, and are read at once"
+    assert cost(residuals, bare) == (1, state), "what was remembered holds"
+    assert cost(residuals, state) == (0, state)
+    assert cost(zeros, state) == (0, state), "zeros stay zeros in any scale"
 
 
 # --- a repaired copy --------------------------------------------------------------------------------------------------
@@ -186,6 +283,17 @@ def stream() -> tuple[Stream, Any]:
 
 def made(scale: float = 1.0, seed: int = 1) -> torch.Tensor:
     return torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(seed)) * scale
+
+
+def test_all_inputs_are_read_at_once(stream: tuple[Stream, Any]) -> None:
+    module, _ = stream
+    call = call_of(added=[torch.zeros(2), torch.zeros(3)], beside=torch.zeros(2), squared=made(), more={"words": made()})
+    with Waits() as waits:
+        assert added_inputs(call, module).keys() == {"squared", "more.words"}
+    assert waits.count == 1
+    with entered(inspect.signature) as looked_up:
+        added_inputs(call, module)
+    assert not looked_up, "the arguments of a class are known after its first call"
 
 
 def call_of(**kwargs: Any) -> Call:

@@ -11,14 +11,14 @@ import msgspec
 import torch
 
 from halftone.contract.facts import DeviceFacts
-from halftone.contract.plan import inputs_in, stored_in
+from halftone.contract.plan import input_of, inputs_in, is_input, stored_in
 from halftone.contract.request import Extras
 from halftone.contract.words import DType
 from halftone.engine.inputs.memory import Reference, first_that_fits
 from halftone.engine.loading.compiling import uncompiled
 from halftone.engine.loading.load import Loaded, file_exponents, fresh_component
 from halftone.engine.loading.plans import apply_state
-from halftone.engine.rescaling.added_inputs import Proof, added_inputs, prove, shape_of
+from halftone.engine.rescaling.added_inputs import Proof, acting, passed_inputs, prove, shape_of
 from halftone.engine.rescaling.rescale import rescale_groups
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import settle_weights
@@ -47,6 +47,7 @@ class Exactness:
         """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
         self._files: dict[str, dict[str, int]] = {}
         self._known: dict[str, Proof] = {}
+        self._foreign: dict[tuple[object, ...], bool] = {}
 
     def settled(
         self, call: Call, state: ComponentState, masters: Mapping[str, torch.Tensor] | None = None
@@ -62,27 +63,30 @@ class Exactness:
             return None
         if not state.rescale:
             return state
-        added = added_inputs(call, module)
         loras = self._foreign_loras(name, state.rescale)
+        key, added = self._place(name, state.rescale, passed_inputs(call, module), loras=loras)
         if not added and not loras:
             return state
-        key = self._key(name, state.rescale, sorted(shape_of(*pair) for pair in added.items()), loras=loras)
         if key not in self._known:
             proof = self._proof(call, state, masters, key)
             if proof is None:
                 return state
             self._known[key] = proof
         found = self._known[key].rescale
-        return None if found is None else msgspec.structs.replace(state, rescale=found)
+        # what another call was proven with stays: it is not among the inputs of this one, or zeros
+        others = {input_of(path): k for path, k in inputs_in(state.rescale).items() if path not in added}
+        return None if found is None else msgspec.structs.replace(state, rescale={**others, **found})
 
     def fits_copy(self, call: Call, masters: Mapping[str, torch.Tensor] | None = None) -> bool:
         """Scale what is added to a call of a rescaled copy as its weights are, from now on; False where no scale fits it: then it
         runs as its original did, `as_original`. Raises as `settled`.
         """
         name, module = call.component, self._loaded.modules[call.component]
-        if call.method != "forward" or not (own := self._of_file(name)) or not (added := added_inputs(call, module)):
+        if call.method != "forward" or not (own := self._of_file(name)):
             return True
-        key = self._key("copy", own, sorted(shape_of(*pair) for pair in added.items()), loras=False)
+        key, added = self._place("copy", own, passed_inputs(call, module), loras=False)
+        if not added:
+            return True
         if key not in self._known:
             before = own_inputs(module)
             put_own_inputs(module, {})
@@ -112,16 +116,35 @@ class Exactness:
         """
         if not any(name in adapter.layers for adapter in self._loaded.adapters):
             return False
-        groups = rescale_groups(name, self._loaded.modules[name])
-        shifts = [-rescale.get(group.shrink[0], 0) for group in groups]
-        found = stored_in(exponents(groups, shifts).get(name, {}))
-        return found != {tensor: k for tensor, k in stored_in(rescale).items() if k}
+        wanted = {tensor: k for tensor, k in stored_in(rescale).items() if k}
+        key = (name, self._loaded.extras.ip_adapters, frozenset(wanted.items()))  # adapters bring layers of their own
+        if key not in self._foreign:
+            groups = rescale_groups(name, self._loaded.modules[name])
+            shifts = [-rescale.get(group.shrink[0], 0) for group in groups]
+            self._foreign[key] = stored_in(exponents(groups, shifts).get(name, {})) != wanted
+        return self._foreign[key]
 
-    def _key(self, name: str, rescale: Mapping[str, int], added: Sequence[str], *, loras: bool) -> str:
+    def _place(
+        self, name: str, rescale: Mapping[str, int], passed: Mapping[str, Any], *, loras: bool
+    ) -> tuple[str, Mapping[str, Any]]:
+        """(key of what is known of a call with these inputs, those of them that it is known with).
+
+        What was proven with all of them holds where some are zeros, as a ControlNet's are before its start: zeros stay zeros in
+        any scale. So they are read only until that is proven: to read them is to wait for the device.
+        """
+        key = self._key(name, rescale, passed, loras=loras)
+        if not passed or key in self._known:
+            return key, passed
+        added = acting(passed)
+        return self._key(name, rescale, added, loras=loras), added
+
+    def _key(self, name: str, rescale: Mapping[str, int], added: Mapping[str, Any], *, loras: bool) -> str:
+        """The exponents of inputs are what a proof finds, so they are no part of it: the call after it has the same key."""
         extras = self._loaded.extras
         used = Extras(transformer=extras.transformer, ip_adapters=extras.ip_adapters, loras=extras.loras if loras else ())
-        exponents = (f"{tensor} {k}" for tensor, k in sorted(rescale.items()))
-        return "\0".join((name, *exponents, "", *added, "", extras_key(used)))
+        exponents = (f"{tensor} {k}" for tensor, k in sorted(rescale.items()) if not is_input(tensor))
+        inputs = sorted(shape_of(*pair) for pair in added.items())
+        return "\0".join((name, *exponents, "", *inputs, "", extras_key(used)))
 
     def _proof(
         self,

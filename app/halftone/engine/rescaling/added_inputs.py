@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any, Final, cast
 
@@ -52,24 +53,46 @@ rescaling ran with them. An argument that is not among them is looked at, whatev
 
 def added_inputs(call: Call, module: nn.Module) -> dict[str, Any]:
     """Arguments of a call of forward that hold numbers other than zero and are not the model's own; those in a dict by the names
-    of both: "added_cond_kwargs.image_embeds".
+    of both: "added_cond_kwargs.image_embeds". Waits for the device once, where there are any.
     """
+    return acting(passed_inputs(call, module))
+
+
+def passed_inputs(call: Call, module: nn.Module) -> dict[str, Any]:
+    """The same, zeros included: nothing is read from the device."""
     if call.method != "forward":
         return {}
     found: dict[str, Any] = {}
     for name, value in _by_name(call, module).items():
         inside = {f"{name}.{key}": item for key, item in cast("dict[Any, Any]", value).items()} if type(value) is dict else None
         found |= {name: value} if inside is None else inside
-    return {
-        path: value
-        for path, value in found.items()
-        if not _OWN.fullmatch(path.rpartition(".")[2]) and any(bool(tensor.any()) for tensor in tensors_in(value))
-    }
+    return {path: value for path, value in found.items() if not _OWN.fullmatch(path.rpartition(".")[2]) and _has_tensors(value)}
+
+
+def acting(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that hold numbers other than zero; all are read with one wait."""
+    named = [(path, tensor) for path, value in inputs.items() for tensor in tensors_in(value)]
+    if not named:
+        return {}
+    # one device for all, not the CPU where another is in use: a copy to the CPU would be another wait
+    device = max((tensor.device for _, tensor in named), key=lambda device: device.type != "cpu")
+    flags: list[bool] = torch.stack([tensor.any().to(device) for _, tensor in named]).tolist()
+    names = {path for (path, _), flag in zip(named, flags, strict=True) if flag}
+    return {path: value for path, value in inputs.items() if path in names}
+
+
+def _has_tensors(value: Any) -> bool:
+    return next(tensors_in(value), None) is not None
 
 
 def _by_name(call: Call, module: nn.Module) -> dict[str, Any]:
-    names = list(inspect.signature(type(module).forward).parameters)[1:]
-    return dict(zip(names, call.args, strict=False)) | call.kwargs
+    return dict(zip(_arguments_of(type(module)), call.args, strict=False)) | call.kwargs
+
+
+@lru_cache(maxsize=64)
+def _arguments_of(kind: type[nn.Module]) -> tuple[str, ...]:
+    """Names of the arguments of forward. To read them takes longer than all else that is done before a call."""
+    return tuple(inspect.signature(kind.forward).parameters)[1:]
 
 
 def shape_of(path: str, value: Any) -> str:
