@@ -358,8 +358,8 @@ class TrainingGuard:
         return self._bad_in_a_row >= self._stop_after
 
     def _leave_out(self, problem: Problem, tries: int, spent: float, items: Sequence[str]) -> None:
-        """Leave out a loss, or all losses of a step; several bad steps in a row end the training. A loss scale that only finds its
-        place is no finding.
+        """Leave out a loss, or all losses of a step; several bad steps in a row end the training. A loss scale that only finds
+        its place is no finding.
         """
         if problem.cause == "loss-scale":
             return
