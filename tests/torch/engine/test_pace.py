@@ -17,7 +17,8 @@ def test_calls_are_weighted_by_how_often_they_are_made() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
-        ((1.0, 1.3), (1.25, 1.4), False),
+        ((1.0, 1.3), (1.25, 1.2), False),
+        ((1.0, 1.3), (1.25, 1.4), True),
         ((1.0, 1.01), (1.25, 1.26), True),
         ((1.0, 1.0, 1.0), (1.0, 1.54, 1.5), False),
         ((2.0, 1.0, 3.0), (3.0, 1.5, 4.5), True),
