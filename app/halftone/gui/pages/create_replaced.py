@@ -124,7 +124,8 @@ class ReplacedPart(FoldedPart):
 
     def _fits(self, path: str) -> None:
         if path == self._file:
-            self.fits()
+            if self.problem():  # else a note about the file stays
+                self.fits()
         else:
             self.set_file(path)
 
