@@ -74,7 +74,7 @@ def causal() -> Tensor:
 TYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
-def sound(network: nn.Module, *args: Tensor, **named: Tensor) -> None:
+def check_sound(network: nn.Module, *args: Tensor, **named: Tensor) -> None:
     guard = TrainingGuard(network, torch.optim.SGD(network.parameters(), lr=1e-3))
     plain = copy.deepcopy(network)
     optimizer = torch.optim.SGD(plain.parameters(), lr=1e-3)
@@ -94,25 +94,25 @@ def sound(network: nn.Module, *args: Tensor, **named: Tensor) -> None:
 def test_an_additive_mask_is_meant_whatever_it_is_called(dtype: torch.dtype, named: bool) -> None:
     network, bias = Attention().to(dtype), causal().to(dtype)
     if named:
-        sound(network, X.to(dtype), bias=bias)
+        check_sound(network, X.to(dtype), bias=bias)
     else:
-        sound(network, X.to(dtype), bias)
+        check_sound(network, X.to(dtype), bias)
 
 
 def test_a_mask_of_a_very_large_number_is_one_where_the_type_makes_it_infinite() -> None:
-    sound(Attention().half(), X.half(), bias=torch.full((8, 8), -1e9).triu(1).half())
+    check_sound(Attention().half(), X.half(), bias=torch.full((8, 8), -1e9).triu(1).half())
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_infinity_that_the_least_number_removes_is_meant(dtype: torch.dtype) -> None:
-    sound(Nearest().to(dtype), X.to(dtype))
+    check_sound(Nearest().to(dtype), X.to(dtype))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_missing_numbers_that_are_filled_are_meant(dtype: torch.dtype) -> None:
     x = X.clone()
     x[0, 1] = x[3, 2] = torch.nan
-    sound(Imputing().to(dtype), x.to(dtype))
+    check_sound(Imputing().to(dtype), x.to(dtype))
 
 
 @pytest.mark.parametrize("frozen", [False, True])
