@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -122,7 +123,7 @@ def run_float32(pipe: Any, arguments: dict[str, Any]) -> Run:
                 stack.enter_context(_replaced(module, "forward", recorder(name, "forward", module.forward, loop=loop)))
         if getattr(pipe, "scheduler", None) is not None:
             stack.enter_context(_replaced(pipe.scheduler, "step", counted(pipe.scheduler.step)))
-        result = pipe(**arguments, output_type="pt")
+        result = pipe(**arguments, output_type="np")
     run.picture = _picture(result)
     return run
 
@@ -146,7 +147,7 @@ def run_beside(pipe: Any, arguments: dict[str, Any], halves: Mapping[str, nn.Mod
             method = "decode" if callable(getattr(module, "decode", None)) else "forward"
             if name in halves:
                 stack.enter_context(_replaced(module, method, narrowed(name, method)))
-        return _picture(pipe(**arguments, output_type="pt"))
+        return _picture(pipe(**arguments, output_type="np"))
 
 
 def _widened(value: Any) -> Any:
@@ -190,10 +191,10 @@ def _replaced(owner: Any, name: str, new: Any) -> Generator[None]:
 def _picture(result: Any) -> torch.Tensor:
     """First picture, or first frame, of what a pipeline gave: (height, width, 3) in [0, 1]."""
     found = next(value for name in ("images", "frames") if (value := getattr(result, name, None)) is not None)
-    found = found[0] if isinstance(found, list) else found
+    found = torch.from_numpy(np.asarray(found[0] if isinstance(found, list) else found))  # "pt" is not rescaled by every pipeline
     while found.dim() > 3:
         found = found[0]
-    return found.permute(1, 2, 0).double().clamp(0, 1)
+    return found.double().clamp(0, 1)
 
 
 def psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
