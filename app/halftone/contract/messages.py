@@ -178,7 +178,7 @@ class StepDone(Event, frozen=True, kw_only=True, tag=True):
     """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off.
 
     in_pass, passes: of a picture made in several, from 1; else 0 and 1. ahead: the work of the passes after this one, in steps of
-    this one, as their pixels tell.
+    this one, as their pixels tell. picture: of those of the job, from 1.
     """
 
     step: int
@@ -186,6 +186,7 @@ class StepDone(Event, frozen=True, kw_only=True, tag=True):
     peak: float | None
     finite: bool | None
     seconds: float
+    picture: int = 1
     in_pass: int = 0
     passes: int = 1
     ahead: float = 0.0
