@@ -308,7 +308,8 @@ class _Player:
             if step == action.nan_at:
                 self._go_bad(step, action.steps)
             peak = 4.0 / step
-            self._emit(StepDone(step=step, steps=action.steps, peak=peak, finite=True, seconds=0.25))
+            number = len(self.pictures) + 1
+            self._emit(StepDone(step=step, steps=action.steps, peak=peak, finite=True, seconds=0.25, picture=number))
             if action.preview_size:
                 size = action.preview_size
                 self._emit(PreviewReady(step=step, width=size, height=size), bytes(size * size * 3))

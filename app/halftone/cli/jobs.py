@@ -9,6 +9,7 @@ from functools import cache
 from types import FrameType
 from typing import Final, TypeVar
 
+from halftone.cli.progress import picture_after, picture_count, picture_words
 from halftone.cli.stopped import StoppedBySignal
 from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout, log_path
@@ -101,10 +102,12 @@ class _Told:
         self._command = command
         self._step: StepDone | None = None
         self._kept = 0
+        self._picture = 1
         self.signal: int | None = None
         """Which of the system's signals asked the job to stop, None where it was Ctrl+C."""
 
     def hear(self, event: AnyEvent) -> None:
+        self._picture = picture_after(self._picture, event)
         if isinstance(event, StepDone):
             self._step = event
         elif isinstance(event, PictureReady):
@@ -127,8 +130,11 @@ class _Told:
             return "Cancelled, no half copy is left."
         if not isinstance(self._command, Generate | Train | Upscale):
             return "Cancelled."
-        at = "Cancelled" if self._step is None else f"Cancelled at step {self._step.step} of {self._step.steps}"
-        return f"{at}. What was finished before is kept." if self._kept else f"{at}, nothing kept."
+        places = [picture_words(self._picture, picture_count(self._command))]
+        places += [f"step {self._step.step} of {self._step.steps}"] if self._step is not None else []
+        at = ", ".join(filter(None, places))
+        said = f"Cancelled at {at}" if at else "Cancelled"
+        return f"{said}. What was finished before is kept." if self._kept else f"{said}, nothing kept."
 
 
 class _Nowhere(io.StringIO):

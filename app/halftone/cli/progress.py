@@ -11,13 +11,17 @@ from halftone.cli.terminal import say
 from halftone.contract.echoes import harmless
 from halftone.contract.messages import (
     AnyEvent,
+    Generate,
+    JobCommand,
     LayersMeasured,
     PhaseChanged,
+    PictureReady,
     PlanChanged,
     StepDone,
     TestDone,
     TrainBegins,
     TrainStep,
+    Upscale,
 )
 from halftone.contract.words import Phase
 from halftone.health.words import duration
@@ -42,6 +46,8 @@ _PHASES: Final[dict[Phase, str]] = {
 }
 
 
+_OF_PICTURES: Final[frozenset[Phase]] = frozenset(("denoise", "decode", "upscale"))
+"""Phases that each picture of a job has."""
 _EVERY: Final = 10.0
 """Seconds between two lines where no bar can be drawn; a job that is done before is silent."""
 _SAMPLES: Final = 3
@@ -51,9 +57,17 @@ _SAMPLES: Final = 3
 class Progress:
     """A bar, or lines, with the phase's name; a context manager, called with every event."""
 
-    def __init__(self, *, wanted: bool = True, every: float = _EVERY, phases: Mapping[Phase, str] = MappingProxyType({})) -> None:
-        """every: seconds between two lines; phases: words of those that mean something else in this job."""
+    def __init__(
+        self,
+        *,
+        wanted: bool = True,
+        every: float = _EVERY,
+        phases: Mapping[Phase, str] = MappingProxyType({}),
+        pictures: int = 1,
+    ) -> None:
+        """every: seconds between two lines; phases: words of those that mean something else in this job; pictures: of the job."""
         self._phases: dict[Phase, str] = {**_PHASES, **phases}
+        self._pictures, self._picture = pictures, 1
         terminal = sys.stderr.isatty()
         self._bar = _bar() if wanted and terminal else None
         self._lines = _Lines(every) if wanted and not terminal else None
@@ -85,7 +99,9 @@ class Progress:
             self._lines.begin()
 
     def __call__(self, event: AnyEvent, blob: bytes = b"") -> None:  # noqa: ARG002 - previews are not shown here
-        text = None if (words := _words(event, self._phases)) is None else harmless(words)
+        self._picture = picture_after(self._picture, event)
+        which = picture_words(self._picture, self._pictures)
+        text = None if (words := _words(event, self._phases, which)) is None else harmless(words)
         if isinstance(event, TrainBegins):
             self._left = TimeLeft(event.first - 1)
         elif isinstance(event, TrainStep) and (left := self._left.after(event.step, event.steps)):
@@ -119,18 +135,46 @@ class Progress:
             say(text, err=True)
 
 
-def _words(event: AnyEvent, phases: Mapping[Phase, str]) -> str | None:
-    """What the job does from this event on, None where it goes on with the same."""
+def picture_count(command: JobCommand) -> int:
+    """Return how many pictures a job makes, one after another."""
+    match command:
+        case Generate():
+            return command.request.batch
+        case Upscale():
+            return len(command.request.pictures)
+        case _:
+            return 1
+
+
+def picture_after(number: int, event: AnyEvent) -> int:
+    """Return which picture of a job is made from this event on. number: the one before."""
+    match event:
+        case StepDone():
+            return event.picture
+        case PictureReady():
+            return number + 1
+        case _:
+            return number
+
+
+def picture_words(number: int, count: int) -> str:
+    """Say which picture of a job it is; "" of a single one, and after the last."""
+    return f"picture {number} of {count}" if number <= count and count > 1 else ""
+
+
+def _words(event: AnyEvent, phases: Mapping[Phase, str], which: str) -> str | None:
+    """What the job does from this event on, None where it goes on with the same. which: of its pictures."""
     match event:
         case PhaseChanged(phase="plan", done=done) if done:
             return f"{phases['plan']}, {done} attempt{'' if done == 1 else 's'}"
         case PhaseChanged(phase="encode", done=done, total=total) if total:
             return f"{phases['encode']}, {done} of {total}"
         case PhaseChanged():
-            return phases[event.phase] + (f", {event.detail}" if event.detail else "")
+            which = which if event.phase in _OF_PICTURES else ""
+            return ", ".join(filter(None, (phases[event.phase], which, event.detail)))
         case StepDone():
-            part = f"pass {event.in_pass} of {event.passes}, " if event.passes > 1 else ""
-            return f"{phases['denoise']}, {part}step {event.step} of {event.steps}"
+            part = f"pass {event.in_pass} of {event.passes}" if event.passes > 1 else ""
+            return ", ".join(filter(None, (phases["denoise"], which, part, f"step {event.step} of {event.steps}")))
         case TrainBegins():
             return "Training"
         case TrainStep():

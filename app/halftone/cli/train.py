@@ -27,6 +27,10 @@ def train(
         str | None,
         typer.Option("--resume", metavar="FOLDER", help="Resume a run that was stopped or killed.", show_default=False),
     ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", help="Train up to this step, whatever the settings say.", show_default=False),
+    ] = None,
     example: Annotated[bool, typer.Option("--example", help="Print a file of settings with comments, and leave.")] = False,
     json: given.Json = False,
 ) -> None:
@@ -44,6 +48,10 @@ def train(
     if resume is not None:
         resume = _run_folder(resume)
     wanted = _wanted(config, resume)
+    if steps is not None:
+        wanted = msgspec.structs.replace(wanted, steps=steps)
+    if resume is not None and not json and _is_finished(resume, wanted.steps):
+        return
     check_before(wanted, new=resume is None)
     report = _run(context.obj, wanted, resume, as_json=json)
     if json:
@@ -76,6 +84,17 @@ def _wanted(config: str | None, resume: str | None) -> TrainConfig:
     if resume is None and config is None:
         raise typer.BadParameter("name a file of settings, or a run with --resume", param_hint="CONFIG.toml")
     return read_config(config) if config is not None else config_of(resume or "")
+
+
+def _is_finished(folder: str, steps: int) -> bool:
+    """Whether a run has no step left, which is then said."""
+    from halftone.cli.train_words import finished_line
+    from halftone.library.training_runs import finished
+
+    path = finished(folder, steps)
+    if path:
+        say(finished_line(folder, steps, path))
+    return bool(path)
 
 
 def config_of(folder: str) -> TrainConfig:

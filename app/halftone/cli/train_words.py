@@ -47,8 +47,10 @@ def _begin_lines(begins: TrainBegins) -> Iterable[str]:
         yield from _picture_lines(pictures)
     memory = f", about {size_text(begins.memory)} of memory" if begins.memory else ""
     yield f"Training runs in {DTYPE_NAMES[begins.dtype]}{memory}. Its folder: {begins.folder}"
+    if begins.wider is not None:
+        yield words.wider_words(begins.wider).text()
     if begins.first > begins.config.steps:
-        yield f"All of its {begins.config.steps} steps were made before: nothing is left to do."
+        yield f"All of its {begins.config.steps} steps were made before: only its LoRA is written again."
     elif begins.first > 1:
         yield f"It goes on after step {begins.first - 1} of {begins.config.steps}."
     if begins.config.guard == "off":
@@ -80,6 +82,14 @@ def end_lines(report: TrainReport, config: TrainConfig) -> Iterable[str]:
     else:
         prompt = config.test_prompt or config.word or "your words"
         yield f"Try it:  {command_line('generate', prompt, '--model', config.model, '--lora', report.path)}"
+
+
+def finished_line(folder: str, steps: int, path: str) -> str:
+    """Say that a run has no step left, and how to give it more."""
+    more = command_line("train", "--resume", folder, "--steps", str(2 * steps))
+    return (
+        f"This training is finished: all {steps} steps were made, and its LoRA is {path}; to train on, raise the steps:  {more}"
+    )
 
 
 def go_on_line(folder: str) -> str:

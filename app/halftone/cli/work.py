@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from halftone.cli.hardware import most_memory
 from halftone.cli.jobs import list_devices, run_job
 from halftone.cli.precision import ChosenPrecision
-from halftone.cli.progress import Progress
+from halftone.cli.progress import Progress, picture_count
 from halftone.cli.terminal import say
 from halftone.cli.tools import JOB, Tools, kept_log, kept_stdout
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -186,7 +186,7 @@ def pictures_of(tools: Tools, command: Generate | Upscale, *, as_json: bool) -> 
         progress(event, blob)
 
     try:
-        with Progress(wanted=not as_json) as progress:
+        with Progress(wanted=not as_json, pictures=picture_count(command)) as progress:
             return run_job(tools, command, GenerateReport, listen)
     except (HalftoneError, JobCancelled):
         tell_notes(f"Finished before that: {facts.path}" for facts in made if facts.path)

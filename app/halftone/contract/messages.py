@@ -18,7 +18,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, UpscaleRequest
-from halftone.contract.training import Caught, Omen, TrainChoice, TrainConfig, TrainPicture, TrainReport
+from halftone.contract.training import Caught, Omen, TrainChoice, TrainConfig, TrainPicture, TrainReport, WiderType
 from halftone.contract.words import Depth, DType, Outcome, Phase
 
 PROTOCOL = 1
@@ -178,7 +178,7 @@ class StepDone(Event, frozen=True, kw_only=True, tag=True):
     """One denoising step. peak: of the latents; finite: None while the sentinel has not read its flag yet or is off.
 
     in_pass, passes: of a picture made in several, from 1; else 0 and 1. ahead: the work of the passes after this one, in steps of
-    this one, as their pixels tell.
+    this one, as their pixels tell. picture: of those of the job, from 1.
     """
 
     step: int
@@ -186,6 +186,7 @@ class StepDone(Event, frozen=True, kw_only=True, tag=True):
     peak: float | None
     finite: bool | None
     seconds: float
+    picture: int = 1
     in_pass: int = 0
     passes: int = 1
     ahead: float = 0.0
@@ -234,8 +235,8 @@ class PictureReady(Event, frozen=True, kw_only=True, tag=True):
 
 class TrainBegins(Event, frozen=True, kw_only=True, tag=True):
     """What a training found before its first step. first: the step it begins with, above 1 when it was resumed; folder: of the
-    run; memory: bytes that it is expected to need; parameters: of the LoRA; caught: before `first`. The blob holds what is known
-    of the steps before that: `health.training_record.packed_curve`.
+    run; memory: bytes that it is expected to need; parameters: of the LoRA; caught: before `first`; wider: why `dtype` is not the
+    type that was asked for. The blob holds what is known of the steps before that: `health.training_record.packed_curve`.
     """
 
     config: TrainConfig
@@ -247,6 +248,7 @@ class TrainBegins(Event, frozen=True, kw_only=True, tag=True):
     parameters: int = 0
     memory: int | None = None
     caught: tuple[Caught, ...] = ()
+    wider: WiderType | None = None
 
 
 class TrainStep(Event, frozen=True, kw_only=True, tag=True):

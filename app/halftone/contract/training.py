@@ -205,6 +205,21 @@ class TrainConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     left_out: tuple[str, ...] = ()
 
 
+class WiderType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a training computes in another type than was asked for: the model needs a cure there, and a LoRA is trained without.
+
+    name: the module, with its component before it, that needs the cure; source: what found that out; peak, limit: the largest
+    number that the module makes, and the largest of the type that was asked for, where they were measured.
+    """
+
+    asked: DType
+    used: DType
+    name: str
+    source: Literal["check", "picture"]
+    peak: float | None = None
+    limit: float | None = None
+
+
 class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What a run left. loss: the mean of the last tenth. stopped: bad numbers that were stopped; path: the LoRA's file;
     folder: of the run. Both are "" where nothing was learned, so that nothing was saved.
@@ -225,6 +240,8 @@ class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     guarded: bool = True
     bad_losses: int = 0
     """Steps whose loss was not finite, of a training without the guard."""
+    wider: WiderType | None = None
+    """Why it was not computed in the type that was asked for."""
 
 
 class TrainPicture(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,9 +1,20 @@
 """A training in sentences: what was stopped and why, what Halftone did about it and what that costs, and what is foreseen."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
-from halftone.contract.training import Caught, Cause, Foreseen, Omen, Remedy, TrainCure, TrainPicture, TrainReport, Watched
+from halftone.contract.training import (
+    Caught,
+    Cause,
+    Foreseen,
+    Omen,
+    Remedy,
+    TrainCure,
+    TrainPicture,
+    TrainReport,
+    Watched,
+    WiderType,
+)
 from halftone.contract.words import DTYPE_NAMES
 from halftone.health.words import Words, elapsed, module_words, number, percent
 from halftone.settings.disk import size_text
@@ -307,6 +318,31 @@ _NOTES: Final[dict[str, Words]] = {
     "caption-unreadable": Words("its caption cannot be read"),
     "caption-long": Words("only the beginning of its caption is read"),
     "latents": Words("the VAE makes a bad number of it, in FP32 as well"),
+}
+
+
+def wider_words(wider: WiderType) -> Words:
+    """Say which layer keeps a training out of the type that was asked for, and why."""
+    measured = wider.peak is not None and wider.limit is not None
+    template = _MEASURED if wider.source == "check" and measured else _WIDER[wider.source]
+    types = (DTYPE_NAMES[wider.used], DTYPE_NAMES[wider.asked])
+    return Words(template.template, (*types, place_words(wider.name), number(wider.peak or 0.0), number(wider.limit or 0.0)))
+
+
+# {0} type that is used, {1} type that was asked for, {2} layer, {3} its largest number, {4} the limit
+_MEASURED: Final = Words(
+    "It trains in {0} instead of {1}: the check found that {2} reaches {3}, above the {1} limit of {4}. The cure for that is for "
+    "pictures; a LoRA is trained on the model as it is."
+)
+_WIDER: Final[dict[Literal["check", "picture"], Words]] = {
+    "check": Words(
+        "It trains in {0} instead of {1}: the check found that {2} needs a cure in {1}. That cure is for pictures; a LoRA is "
+        "trained on the model as it is."
+    ),
+    "picture": Words(
+        "It trains in {0} instead of {1}: {2} needed a cure in {1} when a picture was made. That cure is for pictures; a LoRA is "
+        "trained on the model as it is."
+    ),
 }
 
 

@@ -1,31 +1,46 @@
 """What no training can be made with, told before anything is loaded."""
 
+import math
 import os
 from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.training import TrainConfig
+from halftone.contract.training import Optimizer, TrainConfig
 from halftone.library.models import describe
 from halftone.library.training_pictures import check_folder, shapes_for
 
-_POSITIVE: Final = ("shapes", "repeats", "rank", "alpha", "steps", "batch", "accumulate", "learning_rate", "stop_after")
-_NOT_NEGATIVE: Final = ("size", "warm_up", "weight_decay", "clip", "snr_gamma", "save_every", "test_every")
-_FRACTIONS: Final = ("alpha", "learning_rate")
-"""Of those above 0 the ones that may lie below 1."""
-_MOST: Final = 10**9
-_LARGEST: Final = {"rank": 4096, "shapes": 100, "repeats": 10_000, "size": 16_384, "batch": 4096, "accumulate": 10_000}
-"""Of settings whose size alone makes a machine stand still."""
+_COUNTS: Final = {
+    "shapes": (1, 100),
+    "repeats": (1, 10_000),
+    "rank": (1, 4096),
+    "steps": (1, 10_000_000),
+    "batch": (1, 4096),
+    "accumulate": (1, 10_000),
+    "stop_after": (1, 10_000),
+    "size": (0, 16_384),
+    "warm_up": (0, 10_000_000),
+    "save_every": (0, 10_000_000),
+    "test_every": (0, 10_000_000),
+}
+_POSITIVE: Final = ("alpha", "learning_rate")
+_NOT_NEGATIVE: Final = ("weight_decay", "clip", "snr_gamma")
+_RATES: Final[dict[Optimizer, str]] = {"adamw": "0.0001", "adamw8bit": "0.0001", "prodigy": "1"}
+"""The usual learning rate of each optimizer."""
 
 
 def check_config(config: TrainConfig) -> None:
     """Raise HalftoneError value-out-of-range or setting-bad-value for what no training can be made with."""
+    for name, (low, high) in _COUNTS.items():
+        if not low <= (value := getattr(config, name)) <= high:
+            raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=high)
     for name in (*_POSITIVE, *_NOT_NEGATIVE):
-        value, most = getattr(config, name), _LARGEST.get(name, _MOST)
-        if not (0 <= value <= most) or (name in _POSITIVE and not value):
-            low = 0 if name not in _POSITIVE else 1 if name not in _FRACTIONS else "just above 0"
-            raise HalftoneError("value-out-of-range", name=_spoken(name), value=value, low=low, high=most)
+        value = getattr(config, name)
+        if not 0 <= value < math.inf or (name in _POSITIVE and not value):
+            usual = f", such as {_RATES[config.optimizer]}" if name == "learning_rate" else ""
+            allowed = f"a number above 0{usual}" if name in _POSITIVE else "0 or a number above it"
+            raise HalftoneError("setting-bad-value", name=_spoken(name), value=value, allowed=allowed)
     if not 0 <= config.caption_dropout <= 1:
         raise HalftoneError("value-out-of-range", name="Caption dropout", value=config.caption_dropout, low=0, high=1)
     if not config.name.strip() or config.name != Path(config.name).name or config.name.startswith("."):

@@ -57,6 +57,16 @@ def broken_off(output: str) -> tuple[BrokenRun, ...]:
     return tuple(run for run in unfinished(output) if not run.kept)
 
 
+def finished(folder: str, steps: int) -> str:
+    """Return the LoRA of a run that made all of so many steps; "" where steps are left, or something of it is gone."""
+    lora = Path(f"{folder}.safetensors")
+    try:
+        note = msgspec.json.decode(read_header(Path(folder) / _STATE).metadata[_NOTE], type=_Note)
+    except (OSError, KeyError, msgspec.MsgspecError, HalftoneError):
+        return ""
+    return str(lora) if note.step == steps and os.path.exists(lora) else ""
+
+
 def config_in(folder: str) -> TrainConfig:
     """The settings that a run was begun with. Raises HalftoneError train-no-run, and train-state-unreadable of a damaged one."""
     path = Path(folder) / _RUN

@@ -1,6 +1,7 @@
 """Keeps Halftone's own files for their owner alone: prompts, pictures of the history and logs are nobody else's business.
 
-On POSIX only. The user's pictures, models and trainings keep the rights that the system gives them.
+On POSIX only. The user's pictures, models and LoRAs keep the rights that the system gives them; what a training keeps beside its
+LoRA (settings, state, pictures and words as the model reads them) is Halftone's own.
 """
 
 import contextlib

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import HalftoneError, JobCancelled
@@ -36,6 +37,8 @@ class TrainingEngine(DiffusersEngine):
             with opened.kept_if_begun():
                 prepared = self._prepared(opened, emit, control)
                 _check(control)
+                opened = opened.noted(prepared.wider)
+                prepared = replace(prepared, wider=opened.run.wider)
                 self.unload()  # but for the denoiser, which is held here
                 emit(ModelChanged(model=None))
                 tests = self._tests(command.job, opened, prepared, emit, control)

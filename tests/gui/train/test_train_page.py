@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QComboBox, QLabel, QMenu, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QLabel, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.helpers import samples
@@ -35,7 +35,7 @@ from halftone.contract.messages import (
     TrainStep,
     TrainUnsaved,
 )
-from halftone.contract.training import Omen, TrainConfig, TrainPicture
+from halftone.contract.training import Omen, TrainConfig, TrainPicture, WiderType
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.pages.create_form import CreateForm
@@ -622,6 +622,15 @@ def test_another_folder_is_given_while_it_runs(desk: Desk, monkeypatch: pytest.M
     desk.tell(JobEnded(outcome="failed", error=ErrorFacts(code="worker-lost", facts={"cause": "9", "log": "a"})))
     desk.button("Go on").click()
     assert cast("Train", desk.sent(Train)[-1]).resume == "/elsewhere/run"
+
+
+def test_a_type_that_was_not_asked_for_is_explained_before_the_first_step(desk: Desk) -> None:
+    desk.begin(CONFIG)
+    layer = "unet.mid_block.attentions.0"
+    wider = WiderType(asked="float16", used="float32", name=layer, source="check", peak=91_300.0, limit=65_504.0)
+    desk.tell(TrainBegins(config=CONFIG, pictures=PICTURES, omens=(), dtype="float32", folder="/loras/run", wider=wider))
+    shown = [one.accessibleName() for one in desk.page.notes.findChildren(QFrame) if one.accessibleName()]
+    assert any(name.startswith("It trains in FP32 instead of FP16: the check found that Denoiser (UNet),") for name in shown)
 
 
 def test_a_remedy_of_what_is_foreseen_begins_again_with_it(desk: Desk) -> None:

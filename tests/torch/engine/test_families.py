@@ -65,8 +65,9 @@ def test_same_picture_as_diffusers_itself_makes(engine: DiffusersEngine, models:
 
 
 def test_batch_counts_seeds_up_and_a_seed_gives_the_same_picture_again(engine: DiffusersEngine, models: dict[str, Path]) -> None:
-    batch, _ = generate(engine, models["sd15"], batch=2, seed=7)
+    batch, told = generate(engine, models["sd15"], batch=2, seed=7)
     single, _ = generate(engine, models["sd15"], seed=8)
+    assert [(step.picture, step.step) for step in told.of(StepDone)] == [(n, k) for n in (1, 2) for k in (1, 2, 3)]
     assert [picture.seed for picture in batch.images] == [7, 8]
     assert (pixels(batch, 1) == pixels(single)).all()
     assert (pixels(batch, 0) != pixels(single)).any()

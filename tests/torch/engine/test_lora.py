@@ -15,7 +15,7 @@ from tests.helpers.read_back import parse_parameters, read_picture
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.messages import JobStarted, PictureReady
+from halftone.contract.messages import JobStarted, PictureReady, StepDone
 from halftone.contract.request import Lora
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.loading.load import Loaded
@@ -154,6 +154,7 @@ def test_pictures_of_a_batch_have_each_those_that_were_drawn(
         (0, 0, "sun.png"), (1, 1, "sun-2.png"), (2, 2, "sun-3.png")
     ]  # fmt: skip
     assert len(heard.of(JobStarted)) == 1
+    assert [step.picture for step in heard.of(StepDone)] == [1, 1, 2, 2, 3, 3]
     for index, picture in enumerate(report.images):
         assert picture.prompt == "a red sun"
         plain: Any = {"prompt": "a red sun", "seed": picture.seed, "steps": 2, "loras": picture.loras}

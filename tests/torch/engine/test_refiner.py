@@ -83,6 +83,8 @@ def test_the_base_leaves_the_memory_before_the_refiner_comes_where_both_do_not_f
     both, told = refined(engine, models, refiner, batch=2, emit=Watching(), **ask)
     assert there == [False]
     assert [picture.index for picture in both.images] == [0, 1]
+    order = dict.fromkeys((event.in_pass, event.picture) for event in told.of(StepDone))
+    assert list(order) == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len(told.of(ModelChanged)) == 1
     alone, _ = refined(engine, models, refiner, seed=6, **ask)
     assert (pixels(both, 1) == pixels(alone)).all()

@@ -88,23 +88,31 @@ def test_what_is_wrong_is_named_with_its_size(
     assert "wrong" not in others
 
 
-class Slow(TorchDispatchMode):
-    """A processor that is slow in float32: the other formats are faster than that."""
+class Clocked(TorchDispatchMode):
+    """A processor whose operations take the time that its own clock shows: every one the same, large ones in float32 longer."""
+
+    def __init__(self, float32: float) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self._float32 = float32
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         is_large = isinstance(result, torch.Tensor) and result.dtype == torch.float32 and result.numel() >= 8 * 256 * 40
-        if is_large and any(name in str(func) for name in ("aten.mm", "convolution")):
-            time.sleep(0.5)
+        slow = is_large and any(name in str(func) for name in ("aten.mm", "convolution"))
+        self.seconds += self._float32 if slow else 0.05
         return result
 
 
-def test_slow_is_measured_against_float32() -> None:
-    """The same processor, whose 16-bit formats are slower than its float32 or not, as the case may be."""
-    found = verdict(measured(Slow()), "bfloat16")
-    assert found.state == "works"
+@pytest.mark.parametrize(("float32", "state"), [(20.0, "works"), (0.0, "slow")])
+def test_slow_is_measured_against_float32(float32: float, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = Clocked(float32)
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "perf_counter", lambda: processor.seconds)
+        found = verdict(measured(processor), "bfloat16")
+    assert found.state == state
     assert found.speed is not None
-    assert found.speed > 1
+    assert (found.speed > 1) is (state == "works")
 
 
 class Lacking(TorchDispatchMode):

@@ -1,9 +1,11 @@
 """To look ahead changes nothing; what is put in force on request stays in force, and what does not fit is not claimed."""
 
-from typing import get_args
+from functools import partial
+from typing import Any, get_args
 
 import pytest
 import torch
+from accelerate.scheduler import AcceleratedScheduler
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, SequentialLR, StepLR
@@ -68,6 +70,31 @@ def linear(optimizer: type[AdamW] | type[SGD], dtype: torch.dtype = torch.float3
 
 def loss_of(network: nn.Module) -> Tensor:
     return network(torch.ones(2, 4, dtype=next(network.parameters()).dtype)).float().square().mean()
+
+
+def _get_cosine_lambda(_step: int, *, cycles: float) -> float:
+    return cycles
+
+
+@pytest.mark.parametrize("kind", ["none", "flat", "steps", "cosine", "transformers", "chain", "several", "accelerate"])
+def test_a_cosine_is_not_advised_to_a_training_that_has_one(kind: str) -> None:
+    network = nn.Linear(64, 64)
+    optimizer = AdamW(network.parameters(), lr=0.5)
+    flat = LambdaLR(optimizer, lambda _step: 1.0)
+    schedules: dict[str, Any] = {
+        "none": lambda: None,
+        "flat": lambda: flat,
+        "steps": lambda: StepLR(optimizer, 10),
+        "cosine": lambda: CosineAnnealingLR(optimizer, 100),
+        "transformers": lambda: LambdaLR(optimizer, partial(_get_cosine_lambda, cycles=0.5)),  # as its own functions are made
+        "chain": lambda: SequentialLR(optimizer, [flat, CosineAnnealingLR(optimizer, 90)], [10]),
+        "several": lambda: [flat, CosineAnnealingLR(optimizer, 100)],
+        "accelerate": lambda: AcceleratedScheduler(CosineAnnealingLR(optimizer, 100), optimizer),
+    }
+    guard = TrainingGuard(network, optimizer, scheduler=schedules[kind]())
+    (omen,) = [omen for omen in guard.omens if omen.code == "rate-too-high"]
+    advised = ("lower-rate", "warm-up", "cosine") if kind in ("none", "flat", "steps") else ("lower-rate", "warm-up")
+    assert omen.remedies == advised
 
 
 @pytest.mark.parametrize("kind", ["lambda", "cosine", "chain"])

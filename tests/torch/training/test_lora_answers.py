@@ -31,7 +31,6 @@ from halftone.contract.training import TrainConfig, TrainReport
 from halftone.engine.checks.fragile import make_fragile
 from halftone.health.training_record import curve_in
 from halftone.settings.places import resources
-from halftone.training.lora.files import write
 from halftone.training.lora.state import packed, read_state
 
 
@@ -247,31 +246,24 @@ def test_a_full_disk_is_told_and_the_training_goes_on(wanted: TrainConfig, plain
 
 
 @pytest.mark.logs("was not saved")
-def test_where_there_is_room_for_one_file_it_is_the_state(
-    wanted: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_only_one_of_two_files_can_be_written_it_is_the_state(
+    wanted: TrainConfig, plain: TrainReport, tmp_path: Path
 ) -> None:
-    written: list[str] = []
+    """A folder lies where the LoRA of the second step is to be."""
+    folder = tmp_path / "lora"
+    taken = folder / "lora-000002.safetensors"
+    kept: list[int] = []
 
-    def first_only(path: Path, data: bytes) -> None:
-        if written:
-            raise HalftoneError("disk-full", need="2 GB", free="1 GB", folder=str(path.parent))
-        written.append(path.name)
-        write(path, data)
+    def direct(event: AnyEvent) -> None:
+        at(1, taken.mkdir)(event)
+        if isinstance(event, TrainUnsaved):
+            kept.append(read_state(folder / "state.safetensors").note.step)
 
-    def restore() -> None:
-        monkeypatch.setattr("halftone.training.lora.run.write", write)
-
-    emit = Directed(lambda event: restore() if isinstance(event, TrainUnsaved) else None)
-    begin = Directed(at(1, lambda: monkeypatch.setattr("halftone.training.lora.run.write", first_only)))
-
-    def both(event: AnyEvent, blob: bytes = b"") -> None:
-        begin(event, blob)
-        emit(event, blob)
-
-    report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), both)
-    assert [one.step for one in emit.of(TrainUnsaved)] == [2]
-    assert written == ["state.safetensors"]
-    assert not list(Path(report.folder).glob("*000002*"))
+    emit = Directed(direct)
+    report = train(msgspec.structs.replace(wanted, output=str(tmp_path)), emit)
+    assert [one.step for one in emit.of(TrainUnsaved)] == kept == [2]
+    assert not list(taken.iterdir())
+    assert same_weights(report, plain)
 
 
 @pytest.mark.logs("was not saved")

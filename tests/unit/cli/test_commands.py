@@ -547,6 +547,19 @@ def test_a_cancelled_picture_says_how_far_it_was_and_what_is_kept(run: Run, mode
     assert run(*words, generate=[halt]).err.endswith("Cancelled, nothing kept.\n")
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ([Steps(steps=4)], "Cancelled at picture 1 of 3, step 4 of 4, nothing kept.\n"),
+        ([Steps(steps=4), Picture()], "Cancelled at picture 2 of 3. What was finished before is kept."),
+        ([Steps(), Picture(), Steps(steps=6)], "Cancelled at picture 2 of 3, step 6 of 6. What was finished before is kept."),
+    ],
+)
+def test_of_several_pictures_it_is_told_which_one_was_cancelled(run: Run, model: str, script: list[AnyAction], said: str) -> None:
+    halt = Throw(kind="keyboard-interrupt")
+    assert said in run("generate", "a", "-m", model, "--precision", "float16", "--batch", "3", generate=[*script, halt]).err
+
+
 def test_a_check_that_auto_runs_in_float32_says_how_float16_is_checked(run: Run, model: str) -> None:
     assert "To check FP16: --precision float16" in run("check", model).out
     assert "To check FP16" not in run("check", model, "--precision", "float32").out

@@ -5,9 +5,10 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from tests.helpers import samples
 
 from halftone.cli.progress import Progress, TimeLeft
-from halftone.contract.messages import PhaseChanged, StepDone
+from halftone.contract.messages import PhaseChanged, PictureReady, StepDone
 
 PATIENCE = 30
 
@@ -42,6 +43,21 @@ def test_a_long_step_is_told_again_and_again_without_a_terminal(monkeypatch: pyt
     end = screen.getvalue()
     assert threading.active_count() == before
     assert screen.getvalue() == end, "nothing comes after the job"
+
+
+def test_of_several_pictures_the_progress_says_which_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen("Drawing, picture 1 of 3, ")
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(every=0.001, pictures=3) as progress:
+        progress(PhaseChanged(phase="denoise"))
+        assert screen.said.wait(PATIENCE), screen.getvalue()
+        progress(StepDone(step=3, steps=12, peak=1.0, finite=True, seconds=0.1, picture=2))
+        screen.wait_for("Drawing, picture 2 of 3, step 3 of 12, ")
+        progress(PhaseChanged(phase="decode"))
+        screen.wait_for("Decoding, picture 2 of 3, ")
+        progress(PictureReady(facts=samples.picture_facts("/b.png"), thumbnail_size=0))
+        progress(PhaseChanged(phase="denoise"))
+        screen.wait_for("Drawing, picture 3 of 3, ")
 
 
 @pytest.mark.parametrize(("done", "words"), [(0, "Looking for a cure,"), (1, "cure, 1 attempt,"), (12, "cure, 12 attempts,")])

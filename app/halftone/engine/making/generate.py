@@ -200,7 +200,8 @@ class Generation:
             finite = None if health is None else health.finite
             peak = health.peak if health is not None and health.finite else None
             self._picture.peak = max(self._picture.peak, peak or 0.0)
-            self._emit(StepDone(step=step, steps=steps, peak=peak, finite=finite, seconds=seconds))
+            number = self._picture.index + 1
+            self._emit(StepDone(step=step, steps=steps, peak=peak, finite=finite, seconds=seconds, picture=number))
 
         return Hooks(
             check=self._control.check,

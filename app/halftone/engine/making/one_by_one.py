@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport
-from halftone.contract.messages import AnyEvent, JobStarted, PictureReady
+from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, StepDone
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.kept import read_kept
 from halftone.health.ran import first_times
@@ -84,6 +84,8 @@ def _told(emit: Emit, index: int) -> Emit:
             return
         if isinstance(event, PictureReady):
             event = replace(event, facts=replace(event.facts, index=index))
+        if isinstance(event, StepDone):
+            event = replace(event, picture=index + 1)
         emit(event, blob)
 
     return tell

@@ -13,7 +13,7 @@ from halftone.gui.widgets import figures
 from halftone.gui.widgets.common import clear
 from halftone.health.training_record import RunRecord
 from halftone.health.training_remedies import remedied
-from halftone.health.training_words import REMEDIES, report_words
+from halftone.health.training_words import REMEDIES, report_words, wider_words
 
 
 class RunNotes(QWidget):
@@ -35,11 +35,14 @@ class RunNotes(QWidget):
 
     def show_training(self, training: Training, record: RunRecord) -> None:
         omens = record.begins.omens if record.begins is not None and training.job is not None else ()
-        known = (training.end, omens, record.unsaved, record.no_picture)
+        wider = record.begins.wider if record.begins is not None else None
+        known = (training.end, omens, wider, record.unsaved, record.no_picture)
         if known == self._told:
             return
         self._told = known
         clear(self._cards)
+        if wider is not None:
+            self._cards.addWidget(notice("warn", "info", wider_words(wider).text(tr)))
         for omen in omens:
             self._show_omen(omen, record.config)
         self._show_unsaved(record)

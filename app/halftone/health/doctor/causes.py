@@ -62,14 +62,16 @@ _CASES: Final[dict[Suspicion, _Case]] = {
             "second-step": 2,
             "half": 1,
             "loss-rising": -2,
+            "loss-exploding": -2,
             "gradient-spike": -2,
+            "gradient-rising": -2,
         },
         "validate-apart",
         "watch",
     ),
     "optimizer-state": _case(
         ("after-resume",),
-        {"after-resume": 5, "first-step": 1, "first-logged": 1, "loss-rising": -2},
+        {"after-resume": 5, "first-step": 1, "first-logged": 1, "loss-rising": -2, "loss-exploding": -2},
         "earlier-checkpoint",
         "new-optimizer-state",
     ),
@@ -92,7 +94,9 @@ _CASES: Final[dict[Suspicion, _Case]] = {
             "recovers": 1,
             "weights-half-bad": -1,
             "loss-rising": -3,
+            "loss-exploding": -3,
             "gradient-spike": -3,
+            "gradient-rising": -3,
             "precision-untold": -2,
             "float32": -6,
             "bfloat16": -6,
@@ -101,12 +105,14 @@ _CASES: Final[dict[Suspicion, _Case]] = {
         "watch",
     ),
     "learning-rate": _case(
-        ("rate-high", "loss-rising", "gradient-spike", "warm-up-end", "loss-jump"),
+        ("rate-high", "loss-exploding", "loss-rising", "gradient-spike", "gradient-rising", "warm-up-end", "loss-jump"),
         {
             "rate-high": 4,
+            "loss-exploding": 5,
             "loss-rising": 4,
             "loss-jump": 3,
             "gradient-spike": 3,
+            "gradient-rising": 3,
             "warm-up-end": 3,
             "no-clip": 1,
             "finite-then": 1,
@@ -144,6 +150,7 @@ _CASES: Final[dict[Suspicion, _Case]] = {
             "bfloat16": 2,
             "first-step": 1,
             "loss-rising": -2,
+            "loss-exploding": -2,
             "rate-high": -1,
         },
         "mend-file",
@@ -190,6 +197,8 @@ def useful(advice: Iterable[Advice], setup: Setup) -> tuple[Advice, ...]:
         had.add("clip-1")
     if setup.warm_up:
         had.add("warm-up")
+    if setup.falling:
+        had.add("cosine")
     if setup.precision in {"float32", "bfloat16"}:
         had.add("grad-scaler")
     return tuple(one for one in advice if one not in had)

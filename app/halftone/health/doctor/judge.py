@@ -18,6 +18,13 @@ _LOW_RATE: Final = 2e-5
 _CONSTANT: Final = 50
 _DIVERGED: Final = 10.0
 _ABOVE_START: Final = 3.0
+_BEFORE: Final = 5
+"""Numbers before an explosion that show what is usual."""
+_SEVERAL: Final = 3
+"""Numbers that an explosion without NaN has at least: one that leaps may be a single odd picture."""
+_FAR: Final = 100.0
+_LAST: Final = 400
+"""Numbers at the end of a run in which an explosion without NaN is looked for."""
 _ENOUGH: Final = 50
 _SKIPPED: Final = 5
 _DEFAULT_EPSILON: Final = 1e-8
@@ -104,7 +111,7 @@ def _quiet_troubles(run: Run) -> Iterator[Trouble]:
             yield Trouble(code="validation", where=looking.where(track, wrong), values=(track.tag,))
             break
     for track in _main_losses(run):
-        if (trouble := _flat(track) or _diverged(track)) is not None:
+        if (trouble := _flat(track) or _diverged(track) or _exploded(track)) is not None:
             yield trouble
             return
     rates = _of(run, "rate")
@@ -145,6 +152,20 @@ def _diverged(track: Track) -> Trouble | None:
         return None
     begun = next(index for index in range(len(track)) if track.values[index] >= last / 2 and index >= levels.index(lowest) * size)
     return Trouble(code="diverged", where=looking.where(track, track[begun]), values=(lowest, last))
+
+
+def _exploded(track: Track) -> Trouble | None:
+    """A loss that ends in an explosion: several numbers, each far above the one before, the last far above all of the run."""
+    found = None if track.by_epoch or len(track) < _BEFORE else looking.explosion(_points(track, _LAST))
+    if found is None:
+        return None
+    usual, begun, peak = found
+    known = track.seats.index(begun.seat)
+    last, before = track.values[-1], max(track.values[:known])
+    several = track.seats.index(peak.seat) - known >= _SEVERAL - 1
+    if known < _BEFORE or not several or last < _DIVERGED * before or last < _FAR * usual:
+        return None
+    return Trouble(code="diverged", where=looking.where(track, begun), values=(usual, last))
 
 
 def _stopped(run: Run) -> Happening | None:
@@ -268,8 +289,10 @@ def _rate_sign(run: Run, bad: Bad | None, setup: Setup) -> Iterator[Sign]:
         yield Sign(code="rate-low", where=place, values=(rate,))
 
 
-def _points(track: Track) -> list[Point]:
-    return [track[index] for index in range(len(track)) if math.isfinite(track.values[index])]
+def _points(track: Track, last: int | None = None) -> list[Point]:
+    """Return the finite numbers of a track, or those among its last ones."""
+    begin = 0 if last is None else max(0, len(track) - last)
+    return [track[index] for index in range(begin, len(track)) if math.isfinite(track.values[index])]
 
 
 def weight_signs(checkpoints: Sequence[Checkpoint], bad: Bad | None, *, resumed: bool) -> Iterator[Sign]:

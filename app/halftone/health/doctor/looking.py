@@ -28,6 +28,11 @@ _RISEN: Final = 2.0
 _RISEN_MEAN: Final = 1.3
 _JUMPED: Final = 5.0
 _SPIKE: Final = 10.0
+_EXPLODED: Final = 10.0
+_STEEP: Final = 1.5
+"""Times the number before, for each number of an explosion."""
+_UNSETTLED: Final = 3
+"""Last numbers among which an explosion has its highest: one that breaks may fall back once more."""
 _FALLEN: Final = 16.0
 _FLOOR: Final = 1.0
 
@@ -147,23 +152,50 @@ def loss_signs(track: Track, bad: Bad) -> Iterator[Sign]:
     if len(points) >= _MANY:
         yield Sign(code="finite-then", where=where(track, last), values=(len(points), last.step, last.value))
     values = [point.value for point in points]
-    risen, jumped = _rise(values, mean=track.averaged), _jump(values)
+    exploded, risen, jumped = explosion(points), _rise(points, _RISEN_MEAN if track.averaged else _RISEN), _jump(values)
+    if exploded:
+        usual, begun, peak = exploded
+        leaps = (usual, begun.step, begun.value, peak.step, peak.value)
+        yield Sign(code="loss-exploding", where=where(track, begun), values=leaps)
     if risen:
-        yield Sign(code="loss-rising", where=where(track, last), values=risen)
+        lowest, peak = risen
+        yield Sign(code="loss-rising", where=where(track, peak), values=(lowest, peak.value, peak.step))
+    elif exploded:
+        return
     elif jumped:
         yield Sign(code="loss-jump", where=where(track, last), values=jumped)
     elif len(points) >= _MANY:
         yield Sign(code="steady", where=where(track, last), values=(median(values[-_FEW:]), median(values[-_WINDOW:])))
 
 
-def _rise(values: Sequence[float], *, mean: bool) -> tuple[float, float] | None:
-    """(lowest, last) level of medians, where the last is clearly higher."""
-    if len(values) < 2 * _FEW:
+def explosion(points: Sequence[Point]) -> tuple[float, Point, Point] | None:
+    """(usual level, first point that left it, highest point) where the last few numbers leap up one over the other, far above
+    all of before.
+    """
+    if len(points) < 2:
         return None
-    size = max(_FEW, len(values) // 10)
-    levels = [median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
-    lowest, last = min(levels), median(values[-size:])
-    return (lowest, last) if lowest > 0 and last / lowest >= (_RISEN_MEAN if mean else _RISEN) else None
+    top = max(range(max(1, len(points) - _UNSETTLED), len(points)), key=lambda at: points[at].value)
+    begun = top
+    while begun > 1 and points[begun - 1].value >= _STEEP * points[begun - 2].value:
+        begun -= 1
+    earlier = [point.value for point in points[max(0, begun - _WINDOW) : begun]]
+    usual, peak = median(earlier[-_MANY:]), points[top].value
+    leaps = points[begun].value >= _STEEP * points[begun - 1].value
+    far = usual > 0 and peak >= _EXPLODED * usual and peak >= _RISEN * max(earlier)
+    return (usual, points[begun], points[top]) if leaps and far else None
+
+
+def _rise(points: Sequence[Point], clearly: float) -> tuple[float, Point] | None:
+    """(lowest level of medians, highest point since), where the level at the end is `clearly` times the lowest."""
+    if len(points) < 2 * _FEW:
+        return None
+    size = max(_FEW, len(points) // 10)
+    begins = range(0, len(points) - size + 1, size)
+    levels = [median(point.value for point in points[at : at + size]) for at in begins]
+    lowest, last = min(levels), median(point.value for point in points[-size:])
+    if lowest <= 0 or last < clearly * lowest:
+        return None
+    return lowest, max(points[begins[levels.index(lowest)] :], key=lambda point: point.value)
 
 
 def _jump(values: Sequence[float]) -> tuple[float, float] | None:
@@ -176,7 +208,7 @@ def _jump(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def gradient_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
-    """Of the norm before the bad number: spike, bad before the loss, or nothing."""
+    """What the norm did before the bad number: it leapt, rose, was bad before the loss, or was as usual."""
     for track in tracks:
         early = _bad_before(track, bad)
         if early is not None:
@@ -186,11 +218,21 @@ def gradient_signs(tracks: Sequence[Track], bad: Bad) -> Iterator[Sign]:
             continue
         usual = median(point.value for point in points[-_WINDOW:])
         peak = max(points[-2 * _FEW :], key=lambda point: point.value)
-        if usual > 0 and peak.value >= _SPIKE * usual:
+        risen = _rise(points, _RISEN)
+        if usual > 0 and peak.value >= _SPIKE * usual and not (risen and _gradual(points)):
             yield Sign(code="gradient-spike", where=where(track, peak), values=(peak.value, peak.step, usual))
+        elif risen:
+            lowest, highest = risen
+            yield Sign(code="gradient-rising", where=where(track, highest), values=(lowest, highest.value, highest.step))
         elif early is None:
             yield Sign(code="gradient-steady", where=where(track, points[-1]), values=(usual, points[-1].value))
         return
+
+
+def _gradual(points: Sequence[Point]) -> bool:
+    """Whether the last numbers are no leap above those right before them."""
+    near, last = points[-3 * _FEW : -2 * _FEW], points[-2 * _FEW :]
+    return bool(near) and max(point.value for point in last) < _SPIKE * median(point.value for point in near)
 
 
 def _bad_before(track: Track, bad: Bad) -> Point | None:

@@ -14,6 +14,9 @@ _BRAIN: Final = re.compile(r"^(?:bf16|bf16-mixed|bf16-true|bfloat_?16|torch\.bfl
 _WIDE: Final = re.compile(r"^(?:no|fp32|32|32-true|t?float_?32|torch\.float32)$")
 _EPSILON: Final = re.compile(r"\beps(?:ilon)?\s*=\s*([\d.eE+-]{1,20})")
 _ADAPTIVE: Final = re.compile(r"prodigy|dadapt|adafactor|schedule-?free", re.IGNORECASE)
+_FALLING: Final = re.compile(
+    r"cosine|linear|polynomial|cyclic|one_?cycle|inverse_sqrt|exponential|piecewise|^step", re.IGNORECASE
+)
 _XL: Final = re.compile(r"sdxl|sd_xl|stable-diffusion-xl|[-_]xl[-_.]", re.IGNORECASE)
 
 
@@ -29,6 +32,7 @@ class Setup(NamedTuple):
     epsilon: float | None = None
     clip: float | None = None
     warm_up: float | None = None
+    schedule: str = ""
     xl: bool = False
     other_vae: bool = False
     places: "dict[str, tuple[Where, str]]" = {}  # noqa: RUF012 - never written to
@@ -37,6 +41,11 @@ class Setup(NamedTuple):
     def adaptive(self) -> bool:
         """Whether the optimizer finds its own rate, so that the one that is set is a factor."""
         return bool(_ADAPTIVE.search(self.optimizer))
+
+    @property
+    def falling(self) -> bool:
+        """Whether the learning rate falls on the way already."""
+        return bool(_FALLING.search(self.schedule))
 
     def place(self, name: str) -> tuple[Where | None, str]:
         """(where it was told, as it stands there)."""
@@ -70,6 +79,7 @@ def setup_of(settings: Iterable[Setting]) -> Setup:
         epsilon=_epsilon(values),
         clip=_number(values.get("clip")),
         warm_up=_number(values.get("warm-up")),
+        schedule=values.get("schedule", ""),
         xl=bool(_XL.search(values.get("model", ""))),
         other_vae=values.get("vae-float32", "").lower() in _YES or "vae" in values,
         places=places,

@@ -40,10 +40,12 @@ SIGNS: Final[dict[SignCode, str]] = {
     "second-step": "The first step was sound ({0}), the next one was not: it went wrong in the first update, or right after it.",
     "finite-then": "{0} finite numbers stand before it, the last of step {1}: {2}.",
     "steady": "The loss was steady to the end: {0} in the last steps, {1} in those before.",
-    "loss-rising": "The loss had been rising: from {0} to {1}.",
+    "loss-exploding": "The loss exploded: around {0} before, it was {2} in step {1} and {4} in step {3}.",
+    "loss-rising": "The loss had been rising: from {0} to {1} in step {2}.",
     "loss-jump": "The loss had jumped: from around {0} to {1}.",
     "loss-hidden": "The loss is told as exactly 0 from there on ({0} times): transformers' Trainer writes that for a bad one.",
     "gradient-spike": "The gradient norm had leapt to {0} in step {1}; {2} was usual.",
+    "gradient-rising": "The gradient norm had been rising: from {0} to {1} in step {2}.",
     "gradient-steady": "The gradient norm was as usual to the end: {1}, around {0} before.",
     "gradient-first": "The gradient norm was bad first, in step {0}, while the loss was still finite: it arose on the way back.",
     "gradient-skips": "Gradient norms that are not finite: {0} of {1}; a loss scale leaves such steps out.",
@@ -76,6 +78,7 @@ SIGNS: Final[dict[SignCode, str]] = {
     "averaged": "{0} is an average: one bad step stays in it, so the steps after it may have been sound.",
     "error": "The program ended with: “{0}”.",
 }
+_EXPLODED_AT_ONCE: Final = "The loss exploded: around {0} before, it was {2} in step {1}."
 _SCALE_FLOOR: Final = "The loss scale had fallen to its floor: from {0} in step {1} to {2} in step {3}."
 _SKIPPED_EARLY: Final = "{0} steps were skipped because a gradient overflowed, the first of them before the first logged step."
 _DEFAULT_EPSILON: Final = (
@@ -147,6 +150,8 @@ def sign_words(sign: Sign) -> Words:
     template = SIGNS[sign.code]
     if sign.code == "scale-floor" and len(sign.values) == 4:
         template = _SCALE_FLOOR
+    if sign.code == "loss-exploding" and sign.values[1] == sign.values[3]:
+        template = _EXPLODED_AT_ONCE
     if sign.code == "epsilon-zero" and sign.values[1]:
         template = _DEFAULT_EPSILON
     if sign.code == "steps-skipped" and len(sign.values) == 1:

@@ -21,7 +21,7 @@ from halftone.library.run_logs.shapes import Seen, Shape, shape_of, together
 from halftone.library.run_logs.text import HITS, Reader
 from halftone.library.run_logs.trainer import marks_in
 
-_TELLING: Final = (*HITS, *(key for key in KEYS if not any(hit in key for hit in HITS)))
+_TELLING: Final = (*HITS, "precision", *(key for key in KEYS if not any(hit in key for hit in HITS)))
 """Pieces of which a line that tells something has one: each is looked for in a whole block, which is quick."""
 _TELLING_FIRST: Final = (*_TELLING, *(stem for stem in STEMS if not any(key in stem for key in _TELLING)))
 """While settings are still looked for."""

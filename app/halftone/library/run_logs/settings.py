@@ -66,6 +66,8 @@ _FLAG: Final = re.compile(r"--(full_fp16|full_bf16|no_half_vae|fp16|bf16)(?![\w=
 _SPOKEN: Final = re.compile(r"enable full (fp16|bf16) training", re.IGNORECASE)
 _LIGHTNING: Final = re.compile(r"using (16bit|bfloat16) automatic mixed precision", re.IGNORECASE)
 _DEEPSPEED: Final = re.compile(r"\b(fp16_enabled|bfloat16_enabled|gradient_clipping) \.{3,40} ([\w.]{1,20})")
+_PRECISE: Final = re.compile("precision", re.IGNORECASE)
+_TYPE: Final = re.compile(r"(?:fp|float_?)(?:16|32)", re.IGNORECASE)
 _YAML: Final = re.compile(
     r"^([\s-]{0,40})['\"]?([\w-]{1,60})['\"]?:(?:\s{1,9}['\"]?([\w.+/\\:-]{1,200})['\"]?|(\s*))\s*(?:#.*)?$"
 )
@@ -106,6 +108,14 @@ def settings_in(text: str, lower: str, file: str, line: int) -> Iterator[Setting
     found += [("precision", spoken.group(1)) for spoken in _LIGHTNING.finditer(text)]
     found += [(spoken.group(1), spoken.group(2)) for spoken in _DEEPSPEED.finditer(text)]
     return _known(((name, value) for name, value in found), file, line)
+
+
+def precision_in(text: str, file: str, line: int) -> Setting | None:
+    """The precision that a line names anywhere in a log, where settings are not looked for any more."""
+    if not _PRECISE.search(text):
+        return None
+    found = settings_in(text, text.lower(), file, line)
+    return next((one for one in found if one.name == "precision" and _TYPE.search(one.value)), None)
 
 
 def _known(pairs: Iterable[tuple[str, Any]], file: str, line: int) -> Iterator[Setting]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from halftone.library.run_logs.lines import Piece
 from halftone.library.run_logs.said import happening_in, reduced_scale
 from halftone.library.run_logs.series import NUMBER, Collector, HappeningKind, Quantity, number_of, quantity_of
-from halftone.library.run_logs.settings import settings_in
+from halftone.library.run_logs.settings import precision_in, settings_in
 from halftone.library.run_logs.shapes import Seen, Span, Value, json_spans, keys_in
 
 HITS: Final = ("loss", "norm", "lr", "rate", "scale")
@@ -59,6 +59,8 @@ class Reader:
         self.counted: dict[str, int] = {}
         self.loss: tuple[str, float] = ("loss", 0.0)
         self.begun = False
+        self.precise = False
+        """Whether a line named the precision since numbers began."""
         self.told = False
         self.step: int | None = None
         self.seen: Seen | None = None
@@ -70,23 +72,32 @@ class Reader:
         if not text or text.isspace():
             return
         if "{" in text and self._took_json(piece):
+            self._note_precision(piece)
             return
         lower = text.lower() if text.isascii() else _lower(text)
         bar = self._bar_of(lower) if "[" in text and "/" in text else None
         pairs = _pairs(text, lower)
         told = _STEP.search(lower) if pairs and bar is None and ("step" in lower or "iter" in lower) else None
         kept = pairs if told or bar or any(pair.quantity != "rate" for pair in pairs) else []
+        if kept or self.begun:
+            self._note_precision(piece)
+        else:
+            self.into.settings += settings_in(text, lower, self.into.file, piece.number)
         if kept:
             step = int(told.group(1)) if told else bar.step if bar else None
             self._put([(pair.name, pair.quantity, pair.value) for pair in kept], step, piece, math.nan)
-        elif not self.begun:
-            self.into.settings += settings_in(text, lower, self.into.file, piece.number)
         whole_bar = bar is not None and text.endswith("]") and "valid" not in lower
         kind = None if whole_bar else happening_in(text, lower)
         if kind is not None:
             self._happened(kind, piece)
         elif self.begun and (bar or not _BAR.search(lower)):
             self.seen = self._understood(text, kept, told, bar)
+
+    def _note_precision(self, piece: Piece) -> None:
+        """Settings stand before the numbers, but for the precision, which some programs name beside them."""
+        if not self.precise and (said := precision_in(piece.text, self.into.file, piece.number)) is not None:
+            self.precise = True
+            self.into.settings.append(said)
 
     def _understood(self, text: str, pairs: "list[_Pair]", told: re.Match[str] | None, bar: "_Bar | None") -> Seen | None:
         values = tuple(_value(pair.name, pair.quantity, pair.span) for pair in pairs)

@@ -13,7 +13,7 @@ from halftone.training.guard.activations import ActivationWatch
 from halftone.training.guard.backward import GradientWatch
 from halftone.training.guard.curing import SMALLEST_SCALE, Curing
 from halftone.training.guard.finite import bad_among, norms, read
-from halftone.training.guard.forecast import forecast
+from halftone.training.guard.forecast import forecast, without_schedule
 from halftone.training.guard.networks import Networks
 from halftone.training.guard.problem import Problem
 from halftone.training.guard.replay import Calls, Origin
@@ -253,7 +253,7 @@ class Attempts:
 
     def forecast(self, networks: Networks) -> tuple[Omen, ...]:
         """What is known to go wrong, from what there is by now: after the first way back also gradients and what was fed."""
-        return forecast(
+        found = forecast(
             networks,
             self._optimizer,
             clip=self.updates.clip,
@@ -261,6 +261,7 @@ class Attempts:
             autocast=self._calls.autocast(),
             fed=self._calls.fed(),
         )
+        return without_schedule(found, self.updates.scheduler)
 
     def rescale(self, factor: float) -> None:
         """The loss is multiplied by so much more from now on: what was gathered follows."""

@@ -206,9 +206,10 @@ class Curing:
         """whole: at once the widest type of the whole network."""
         if problem.module is None or problem.dtype is None:
             return False
-        key = (problem.network, problem.module)
+        sick = joined("", problem.module)
+        key = (problem.network, sick)
         if key not in self._rungs:
-            self._rungs[key] = ladder(problem.module, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
+            self._rungs[key] = ladder(sick, problem.dtype, has_bfloat16=_has_bfloat16(self._networks[problem.network]))
         if whole:
             del self._rungs[key][:-1]
         while self._rungs[key]:

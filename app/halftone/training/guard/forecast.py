@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from halftone.contract.training import Omen, Remedy
@@ -70,6 +71,21 @@ def run_facts(
         broken=tuple(n for n, p in named_parameters(networks).items() if not math.isfinite(peak(p.detach()))),
         data=tuple(_fed(fed or {})),
     )
+
+
+def without_schedule(found: Iterable[Omen], scheduler: Any) -> tuple[Omen, ...]:
+    """Return the omens without the advice of a schedule that the training has."""
+    if not _is_cosine(scheduler):
+        return tuple(found)
+    return tuple(replace(omen, remedies=tuple(one for one in omen.remedies if one != "cosine")) for omen in found)
+
+
+def _is_cosine(scheduler: Any) -> bool:
+    """Whether a schedule, or one that it is made of, falls by a cosine, as its class or its function is called."""
+    functions = (getattr(one, "func", one) for one in getattr(scheduler, "lr_lambdas", ()))  # transformers passes a partial
+    names = (type(scheduler).__name__, *(getattr(one, "__name__", "") for one in functions))
+    inner = (getattr(scheduler, "scheduler", None), *getattr(scheduler, "_schedulers", ()))  # Accelerate's has one inside
+    return any("cosine" in name.lower() for name in names) or any(_is_cosine(one) for one in inner if one is not None)
 
 
 def apply_to_optimizer(optimizer: torch.optim.Optimizer, remedy: Remedy, scheduler: Any = None) -> bool:

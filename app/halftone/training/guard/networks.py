@@ -1,11 +1,13 @@
 """The networks that a guard watches, under the names that people see."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
 
+_COMPILED: Final = "_orig_mod"
+"""How torch.compile names the module inside the one that it gives."""
 Networks = nn.Module | Sequence[nn.Module] | Mapping[str, nn.Module]
 
 
@@ -19,8 +21,10 @@ def named_networks(model: Networks) -> dict[str, nn.Module]:
 
 
 def joined(network: str, inside: str) -> str:
-    """ "reference_unet", "mid_block.attn" -> "reference_unet.mid_block.attn"."""
-    return ".".join(part for part in (network, inside) if part)
+    """Return "reference_unet.mid_block.attn" of "reference_unet", "mid_block.attn", without the layer that torch.compile puts in
+    between: a compiled module hands every look-up on to the one inside it, so the shorter name finds its parts too.
+    """
+    return ".".join(part for part in (network, *inside.split(".")) if part and part != _COMPILED)
 
 
 def named_parameters(networks: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:

@@ -241,10 +241,11 @@ class Calls:
             self.largest = max(self.largest, *(reading.peak for reading in readings))
             return None
         found = self._culprit(call, failed, left) or failed[0]
-        if bad_weight := _bad_weight(network, found.module, {r.module for r in readings if r.finite}):
+        if bad_weight := _bad_weight(network, found.module, {joined("", r.module) for r in readings if r.finite}):
             name = joined(call.network, bad_weight)
             return Origin("weights-nonfinite", name, call.network, found.module, found.kind, reaches=bool(left))
-        further = [joined(call.network, r.module) for r in readings if not r.finite and r.module != found.module]
+        bad = (joined(call.network, r.module) for r in readings if not r.finite and r.module != found.module)
+        further = list(dict.fromkeys(bad))  # a compiled module and the one inside it have one name
         return replace(self._judged(call, found, tuple(further)), reaches=bool(left))
 
     def _is_news(self, call: _Call, reading: Reading, meant: Mapping[str, Kinds]) -> bool:

@@ -23,6 +23,7 @@ from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, invoke
 from halftone.library.training_pictures import brought_to, caption_of, left_out
 from halftone.settings.atomic import write_atomically
+from halftone.settings.private import close_to_others, private_folder
 from halftone.settings.regular_files import open_regular
 from halftone.training.lora.bases import Base, Tensors
 
@@ -189,9 +190,12 @@ def _called(loaded: Loaded, name: str, module: Any, method: str) -> Generator[No
 
 
 class _Cache:
-    """Small safetensors files. What cannot be read or written is made again: a cache never stops a training."""
+    """Small safetensors files for their owner alone. What cannot be read or written is made again: a cache never stops a
+    training.
+    """
 
     def __init__(self, folder: Path, model: str) -> None:
+        close_to_others((folder,))  # an older version let others read it
         self._folder = folder
         self._model = model
 
@@ -207,8 +211,9 @@ class _Cache:
         if path.exists():
             return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, save(tensors))
+            private_folder(self._folder)
+            private_folder(path.parent)
+            write_atomically(path, save(tensors), private=True)
         except OSError:
             log.info("%s could not be kept", path, exc_info=True)
 

@@ -10,13 +10,14 @@ from safetensors.torch import save
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.training import TrainConfig
+from halftone.contract.training import TrainConfig, WiderType
 from halftone.contract.words import DType
 from halftone.library.families import SD2
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import no_folder
 from halftone.settings.places import data_dir
+from halftone.settings.private import private_folder
 from halftone.settings.regular_files import read_json_bytes
 from halftone.training.lora.bases import Base
 from halftone.training.lora.network import LoraNetwork, diffusers_names, kohya_names, weights_of
@@ -26,9 +27,10 @@ STATE: Final = "state.safetensors"
 CACHE: Final = "cache"
 _FREE: Final = (
     "model", "pictures", "output", "name", "device",
-    "save_every", "test_every", "test_prompt", "test_seed", "guard", "stop_after",
+    "steps", "save_every", "test_every", "test_prompt", "test_seed", "guard", "stop_after",
 )  # fmt: skip
-"""What may be another when a run goes on: none of it changes a weight (a model that moved is known by its fingerprint)."""
+"""What may be another when a run goes on: none of it changes a weight that was learnt (a model that moved is known by its
+fingerprint); steps are only raised."""
 _VERSIONS: Final = {"stable-diffusion-v1": "sd_v1", "stable-diffusion-xl-v1-base": "sdxl_base_v1-0"}
 _MIXED: Final[dict[DType, str]] = {"float16": "fp16", "bfloat16": "bf16", "float32": "no"}
 
@@ -37,13 +39,14 @@ log = logging.getLogger(__name__)
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is written before the first step. pictures: name -> hash of what was in the file, and its caption; file: name of the
-    finished LoRA's.
+    finished LoRA's; wider: why it is not computed in the type that was asked for.
     """
 
     config: TrainConfig
     model: str
     pictures: dict[str, str]
     file: str
+    wider: WiderType | None = None
 
 
 def new_folder(config: TrainConfig) -> tuple[Path, Path]:
@@ -72,7 +75,7 @@ def _free(output: Path, name: str) -> tuple[Path, Path]:
 
 def write_run(folder: Path, run: Run) -> None:
     """Raises HalftoneError output-* and disk-full."""
-    write(folder / RUN, msgspec.json.format(msgspec.json.encode(run)))
+    write(folder / RUN, msgspec.json.format(msgspec.json.encode(run)), private=True)
 
 
 def read_run(folder: Path) -> Run:
@@ -86,7 +89,10 @@ def read_run(folder: Path) -> Run:
 
 
 def check_same(run: Run, config: TrainConfig, folder: Path) -> None:
-    """Raise HalftoneError train-other-run where the settings are those of another run."""
+    """Raise HalftoneError train-other-run where the settings are those of another run; steps may be raised."""
+    if config.steps < run.config.steps:
+        detail = f"it was begun with {run.config.steps} steps, which can be raised and not lowered"
+        raise HalftoneError("train-other-run", folder=str(folder), detail=detail)
     for name in TrainConfig.__struct_fields__:
         was, now = getattr(run.config, name), getattr(config, name)
         if name not in _FREE and was != now:
@@ -141,10 +147,10 @@ def _kind_of(base: Base, model: ModelFacts) -> tuple[str, str]:
     return "stable-diffusion-v2-512", "sd_v2"
 
 
-def write(path: Path, data: bytes) -> None:
-    """Whole or not at all. Raises HalftoneError output-* and disk-full."""
+def write(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write whole or not at all. private: for its owner alone. Raises HalftoneError output-* and disk-full."""
     try:
-        write_atomically(path, data)
+        write_atomically(path, data, private=private)
     except OSError as error:
         raise output_error(error, path, len(data)) from error
 
@@ -158,7 +164,7 @@ def write_somewhere(path: Path, data: bytes) -> tuple[Path, str]:
     except HalftoneError as error:
         instead = data_dir() / "loras"
         try:
-            instead.mkdir(parents=True, exist_ok=True)
+            private_folder(instead)
         except OSError:
             raise error from None
         other = _free(instead, path.stem)[1]

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Train
-from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.contract.training import TrainConfig, TrainPicture, WiderType
 from halftone.library.models import POCKET
 from halftone.library.training_pictures import read_pictures, reading_of, shapes_for, usable
 from halftone.library.training_runs import RUNNING
@@ -70,6 +70,18 @@ class Opened:
     def _remove_unsaved(self) -> None:
         if self.new and not list(self.folder.glob("*.safetensors")):
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def noted(self, wider: WiderType | None) -> "Opened":
+        """Write what is decided before the first step: how many steps there are, and of a new run why it does not compute in the
+        type that was asked for.
+
+        Raises HalftoneError output-* and disk-full.
+        """
+        config = msgspec.structs.replace(self.run.config, steps=self.config.steps)
+        run = msgspec.structs.replace(self.run, config=config, wider=wider if self.new else self.run.wider)
+        if run != self.run:
+            write_run(self.folder, run)
+        return replace(self, run=run)
 
     def moved(self, output: str) -> tuple[Path, Path]:
         """(folder of the run, file of its LoRA) in another folder, from where it can be gone on with as well.

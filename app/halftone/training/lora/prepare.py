@@ -11,9 +11,8 @@ from halftone.contract.engine import Emit
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import DeviceFacts, ModelFacts, SelfTestReport
 from halftone.contract.messages import PhaseChanged
-from halftone.contract.plan import Plan
 from halftone.contract.request import Numerics
-from halftone.contract.training import TrainConfig, TrainPicture
+from halftone.contract.training import TrainConfig, TrainPicture, WiderType
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import DTYPES
 from halftone.engine.curing.first_plan import first_plan
@@ -23,7 +22,9 @@ from halftone.engine.loading.plans import apply_plan, apply_state
 from halftone.engine.weights.offload import place, put_offload, settle_weights
 from halftone.engine.weights.precision import ComponentState
 from halftone.health.precision import granted_precision, state_of
+from halftone.health.training_types import trained_type, wider_type
 from halftone.library.models import describe, runnable
+from halftone.library.records import load_report
 from halftone.library.training_pictures import usable
 from halftone.measure.stats import peak
 from halftone.training.lora.bases import Base, base_of
@@ -33,7 +34,7 @@ from halftone.training.lora.objectives import Objective
 
 @dataclass(frozen=True)
 class Prepared:
-    """network: the denoiser alone, frozen, on its device, in dtype."""
+    """network: the denoiser alone, frozen, on its device, in dtype; wider: why that is not the type that was asked for."""
 
     model: ModelFacts
     base: Base
@@ -42,6 +43,7 @@ class Prepared:
     encoded: Encoded
     dtype: DType
     device: torch.device
+    wider: WiderType | None = None
 
 
 def model_for(config: TrainConfig) -> tuple[ModelFacts, Base]:
@@ -81,22 +83,13 @@ def prepare(
     told = {picture.name: picture for picture in read.pictures}
     everything = tuple(told.get(picture.name, picture) for picture in pictures)
     usable(config.pictures, everything)
-    narrow = dtype or _denoiser_dtype(plan, base.denoiser, asked, tested)
+    narrow = dtype or trained_type(plan, base.denoiser, asked, state_of(tested, "bfloat16"))
+    wider = wider_type(plan, base.denoiser, asked, narrow, load_report(loaded.facts, device, asked, loaded.extras))
     network = _alone(loaded, base.denoiser, narrow)
     _check_sound(loaded.facts, base.denoiser, network)
     objective = base.objective(loaded.native_scheduler.config, config.snr_gamma)
     encoded = Encoded(everything, read.latents, read.words, read.captions)
-    return Prepared(loaded.facts, base, network, objective, encoded, narrow, loaded.device)
-
-
-def _denoiser_dtype(plan: Plan, name: str, dtype: DType, tested: SelfTestReport | None) -> DType:
-    """The plan's; where it keeps a narrow type finite by changing weights or regions, a type that needs no such cure: a LoRA has
-    to be trained on the weights that it will be added to.
-    """
-    planned = plan.dtypes.get(name, dtype)
-    if planned != "float16" or not (plan.rescale.get(name) or plan.upcast.get(name)):
-        return planned
-    return "bfloat16" if state_of(tested, "bfloat16") == "works" else "float32"
+    return Prepared(loaded.facts, base, network, objective, encoded, narrow, loaded.device, wider)
 
 
 def _alone(loaded: Loaded, name: str, dtype: DType) -> Any:

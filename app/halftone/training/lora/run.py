@@ -15,6 +15,7 @@ from halftone.contract.engine import Emit, TrainControl
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.messages import Decide, TrainBegins, TrainCaught, TrainHeld, TrainSaved, TrainStep, TrainUnsaved
 from halftone.contract.training import Caught, TrainConfig, TrainReport
+from halftone.health.training_remedies import useful
 from halftone.training.guard import StepReport, TrainingGuard, TrainingStopped
 from halftone.training.guard.cures import holder_of
 from halftone.training.lora.batches import Fed, draw
@@ -107,13 +108,14 @@ class Training:
             TrainBegins(
                 config=self._config,
                 pictures=self._on.encoded.pictures,
-                omens=self._guard.omens,
+                omens=tuple(useful(omen, self._config) for omen in self._guard.omens),
                 dtype=self._on.dtype,
                 folder=str(self._folder),
                 first=self._first,
                 parameters=self._lora.size,
                 memory=memory,
                 caught=tuple(self._caught),
+                wider=self._on.wider,
             ),
             self._curve.packed(),
         )
@@ -255,7 +257,7 @@ class Training:
         path = self._folder / f"{self._file.stem}-{step:06}.safetensors"
         lora = self._lora_bytes(step)
         try:
-            write(self._folder / STATE, packed(self._state(step)))
+            write(self._folder / STATE, packed(self._state(step)), private=True)
             write(path, lora)
         except HalftoneError as error:
             self._unsaved = True
@@ -309,13 +311,14 @@ class Training:
             not_kept=why,
             guarded=self._config.guard != "off",
             bad_losses=self._curve.bad if self._config.guard == "off" else 0,
+            wider=self._on.wider,
         )
 
     def _save_whole(self, step: int) -> tuple[str, str, str]:
         """(path of the LoRA, folder of the run, why not all lies there; "" where it does)."""
         path, why = write_somewhere(self._file, self._lora_bytes(step))
         try:
-            write(self._folder / STATE, packed(self._state(step)))
+            write(self._folder / STATE, packed(self._state(step)), private=True)
         except HalftoneError as error:
             why = why or str(error)
         self._emit(TrainSaved(step=step, path=str(path), folder=str(self._folder)))

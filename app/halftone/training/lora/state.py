@@ -129,8 +129,11 @@ def schedule_note(schedule: torch.optim.lr_scheduler.LRScheduler) -> dict[str, A
     return {name: getattr(schedule, name) for name in _RATES}
 
 
-def put_schedule(schedule: torch.optim.lr_scheduler.LRScheduler, note: Mapping[str, Any]) -> None:
+def put_schedule(schedule: torch.optim.lr_scheduler.LambdaLR, note: Mapping[str, Any]) -> None:
+    """Put a schedule where it stood. The rate comes from the schedule itself: with more steps than before it is another."""
     vars(schedule).update(note)
+    for group, base, factor in zip(schedule.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True):
+        group["lr"] = base * factor(schedule.last_epoch)
 
 
 def _states(optimizer: torch.optim.Optimizer) -> dict[torch.Tensor, dict[str, Any]]:

@@ -13,6 +13,7 @@ from halftone.health.doctor.found import Advice, Diagnosis, SignCode, Suspicion,
 from halftone.health.doctor.judge import diagnose
 from halftone.health.doctor.setup import setup_of
 from halftone.health.doctor.words import cause_words, sign_words, trouble_words
+from halftone.health.words import number
 from halftone.library.run_logs.folder import read_run
 
 FP16 = "Mixed precision type: fp16\n"
@@ -238,6 +239,94 @@ def test_real_cases(
     assert found.suspects[0].advice[0] == advice
     scores = [one.score for one in found.suspects]
     assert scores == sorted(scores, reverse=True)
+
+
+def lines(folder: Path, losses: list[float], norms: list[float] | None = None, *, head: str = "", tag: str = "loss") -> None:
+    """A plain log of a step in each line."""
+    told = [f" grad_norm: {norm:.4f}" for norm in norms] if norms is not None else [""] * len(losses)
+    numbers = zip(losses, told, strict=True)
+    text = "".join(f"step {step} {tag}: {loss:.4f}{norm}\n" for step, (loss, norm) in enumerate(numbers, 1))
+    (folder / "out.log").write_text(head + text)
+
+
+def said(found: Diagnosis, code: SignCode) -> str:
+    return next((sign_words(sign).text() for sign in found.signs if sign.code == code), "")
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        (
+            [0.135, 0.134, 0.135, 0.89, 12.4, BAD],
+            "The loss exploded: around 0.135 before, it was 0.89 in step 4 and 12.4 in step 5.",
+        ),
+        ([0.135, 0.89, 12.4, BAD], "The loss exploded: around 0.135 before, it was 0.89 in step 2 and 12.4 in step 3."),
+        ([0.135, 0.135, 12.4, BAD], "The loss exploded: around 0.135 before, it was 12.4 in step 3."),
+        (
+            [*[0.135] * 50, 0.89, 12.4, 9.1, BAD],
+            "The loss exploded: around 0.135 before, it was 0.89 in step 51 and 12.4 in step 52.",
+        ),
+        ([*[0.13] * 30, 5.0, *[0.13] * 30, 5.0, BAD], ""),  # it leaps now and then
+        ([0.135, 0.4, BAD], ""),
+    ],
+)
+def test_an_explosion_within_a_few_lines_is_named_with_its_step(tmp_path: Path, losses: list[float], told: str) -> None:
+    lines(tmp_path, losses, tag="avr_loss")
+    found = judged(tmp_path)
+    assert said(found, "loss-exploding") == told
+    assert ("learning-rate" in {one.cause for one in found.suspects}) is bool(told)
+
+
+def test_an_explosion_that_a_run_ends_with_is_trouble_without_nan(tmp_path: Path) -> None:
+    lines(tmp_path, [*steady(30), 0.9, 12.4, 311.0])
+    found = judged(tmp_path)
+    assert [one.code for one in found.troubles] == ["diverged"]
+    assert found.troubles[0].where == Where("out.log", 31, 31)
+    assert trouble_words(found.troubles[0], None).text().endswith("ended at 311: the training came apart, with finite numbers.")
+
+
+def test_a_loss_that_rose_is_told_with_the_highest_that_it_reached(tmp_path: Path) -> None:
+    lines(tmp_path, [*steady(60, 0.13), *(0.39 * 1.1 ** (at % 3) for at in range(12)), 38.0, 7676.0, BAD])
+    assert said(judged(tmp_path), "loss-rising").endswith(f"to {number(7676)} in step 74.")
+
+
+@pytest.mark.parametrize("each", [1.02, 1.05, 1.2])
+def test_a_norm_that_rises_steadily_was_not_as_usual(tmp_path: Path, each: float) -> None:
+    norms = [0.5 * each**at * noise for at, noise in enumerate(steady(80, 1.0))]
+    lines(tmp_path, [*steady(80), BAD], [*norms, BAD])
+    found = judged(tmp_path)
+    assert "gradient-steady" not in codes(found)
+    assert "gradient-spike" not in codes(found)
+    assert said(found, "gradient-rising").endswith(f"to {value_text(max(norms))} in step {norms.index(max(norms)) + 1}.")
+
+
+def value_text(value: float) -> str:
+    return number(value) if value >= 100 else f"{float(f'{value:.4f}'):.4g}"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "mixed_precision: fp16\n",
+        "step 0 loss: 0.12\nmixed_precision: fp16\n",
+        "step 0 mixed_precision: fp16 loss_scale: 65536\n",
+        '{"mixed_precision": "fp16", "seed": 1}\n',
+        "step 0 loss: 0.12\nprecision: 0.83, recall: 0.4\nINFO mixed_precision=fp16\n",
+    ],
+)
+def test_the_precision_is_read_wherever_a_log_names_it(tmp_path: Path, head: str) -> None:
+    lines(tmp_path, [*steady(30), BAD], head=head)
+    found = judged(tmp_path)
+    assert "half" in codes(found)
+    assert "precision-untold" not in codes(found)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "advised"), [("cosine", False), ("linear", False), ("constant", True), ("constant_with_warmup", True)]
+)
+def test_a_schedule_that_falls_already_is_not_advised(tmp_path: Path, schedule: str, *, advised: bool) -> None:
+    lines(tmp_path, [0.13, 0.13, 0.9, 12.0, BAD], head=f"lr_scheduler: {schedule}\nlearning_rate: 0.01\n")
+    assert ("cosine" in judged(tmp_path).suspects[0].advice) is advised
 
 
 def test_what_the_run_had_already_is_not_advised(tmp_path: Path) -> None:

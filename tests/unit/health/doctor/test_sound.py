@@ -55,7 +55,35 @@ def _falling(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
         yield "lr/unet", step, 1e-4 * min(1, step / 50)
 
 
-SHAPES = (_restarts, _scaler, _noisy, _to_nothing, _falling)
+def _heavy_tails(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Norms and losses of no fixed size (Cauchy): now and then one is hundreds of times the usual one, the last one too."""
+    for step, (level, turn) in enumerate(zip(steady(count, 0.12, seed), steady(count, 1.0, seed + 50), strict=True), 1):
+        tail = 1 + abs(math.tan(math.pi * (turn - 0.6) / 1.62)) ** 2
+        yield "loss", step, level * (400 if step == count else tail)
+        yield "grad_norm", step, level * tail**2
+
+
+def _stairs(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Harder pictures from one epoch to the next: the loss climbs in stairs, and the norm with it."""
+    for step, loss in enumerate(steady(count, 0.05, seed), 1):
+        stair = 1 + 4 * step // count
+        yield "loss", step, loss * stair
+        yield "grad_norm", step, 8 * loss * stair**1.5
+
+
+def _short_waves(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """Timesteps that are drawn in turn: three numbers rise steeply, again and again."""
+    for step, noise in enumerate(steady(count, 1.0, seed), 1):
+        yield "loss", step, 0.01 * noise * 6 ** (step % 4)
+
+
+def _from_nothing(count: int, seed: int) -> Iterator[tuple[str, int, float]]:
+    """A term that is switched on late: the loss was almost nothing before."""
+    for step, noise in enumerate(steady(count, 1.0, seed), 1):
+        yield "loss", step, 0.8 * noise if step < 20 else 1e-6 * noise * (4.0 if step > count - 3 else 1.0)
+
+
+SHAPES = (_restarts, _scaler, _noisy, _to_nothing, _falling, _heavy_tails, _stairs, _short_waves, _from_nothing)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -136,6 +164,13 @@ def test_any_run_is_judged_and_told(tmp_path: Path, lines: list[str]) -> None:
         assert trouble_words(trouble, found.first).text()
     for sign in found.signs:
         assert sign_words(sign).text()
+
+
+@pytest.mark.parametrize("count", [3, 4, 6, 12])
+def test_a_short_log_that_rises_is_sound(tmp_path: Path, count: int) -> None:
+    """A few numbers show nothing that is usual."""
+    (tmp_path / "out.log").write_text("".join(f"step {at} loss: {0.02 * 2.0**at}\n" for at in range(1, count)))
+    assert diagnose(read_run(tmp_path)).verdict == "sound"
 
 
 def _between(every: int, values: list[float], *, rows: int, empty: str) -> str:

@@ -1,0 +1,84 @@
+"""A training in another type than was asked for says which layer is why, before its first step and in what it leaves."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.helpers.engine_runs import Recorder, Steady
+from tests.helpers.trainings import Directed, Killed, tiny_training, train
+
+from halftone.cli.train_words import event_line
+from halftone.contract.messages import AnyEvent, Examine, TrainBegins, TrainSaved
+from halftone.contract.plan import Plan
+from halftone.contract.request import CheckInputs, Numerics
+from halftone.contract.training import TrainConfig, WiderType
+from halftone.engine.checks.fragile import make_fragile
+from halftone.engine.service import DiffusersEngine
+from halftone.library.learned import remember
+from halftone.library.models import describe
+from halftone.library.records import set_applied
+from halftone.measure.devices import find_device
+from halftone.settings.places import resources
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> TrainConfig:
+    """FP16 is asked for, on a model that overflows in it."""
+    model = make_fragile(resources() / "pocket", tmp_path / "fragile")
+    made = {"size": 64, "steps": 2, "save_every": 1, "precision": "float16", "output": str(tmp_path / "out")}
+    return msgspec.structs.replace(tiny_training(tmp_path), model=str(model), **made)
+
+
+def written(folder: Path) -> WiderType:
+    return msgspec.convert(json.loads((folder / "run.json").read_bytes())["wider"], WiderType)
+
+
+def test_the_layer_of_an_applied_check_is_told_before_the_first_step_and_when_it_goes_on(
+    wanted: TrainConfig, tmp_path: Path
+) -> None:
+    command = Examine(job="c", model=wanted.model, numerics=Numerics(precision="float16"), inputs=CheckInputs(steps=2))
+    report = DiffusersEngine().examine(command, Recorder(), Steady())
+    set_applied(report, True)
+    found = next(one for one in report.findings if one.component == "unet" and one.code != "tight")
+
+    def die(event: AnyEvent) -> None:
+        if isinstance(event, TrainSaved):
+            raise Killed
+
+    emit = Directed(die)
+    with pytest.raises(Killed):
+        train(wanted, emit)
+    (begins,) = emit.of(TrainBegins)
+    wider = begins.wider
+    assert wider is not None
+    assert (wider.asked, wider.used, wider.name, wider.source) == (
+        "float16", begins.dtype, f"unet.{found.module}", "check"
+    )  # fmt: skip
+    assert (wider.peak, wider.limit) == (found.peak, found.limit)
+    assert "instead of FP16: the check found that Denoiser (UNet)" in event_line(begins)
+    assert written(tmp_path / "out" / "lora") == wider
+    set_applied(report, False)  # what was decided for a run holds to its end
+    again = Directed()
+    report = train(wanted, again, resume=tmp_path / "out" / "lora")
+    assert (again.of(TrainBegins)[0].wider, report.wider, report.dtype) == (wider, wider, wider.used)
+
+
+def test_a_cure_that_a_picture_needed_in_bfloat16_is_told_with_its_component(wanted: TrainConfig, tmp_path: Path) -> None:
+    asked = msgspec.structs.replace(wanted, precision="bfloat16")
+    plan = Plan(dtypes={"unet": "float32"}, verified=True)
+    assert remember(describe(wanted.model), find_device("cpu"), "bfloat16", plan, Numerics(precision="bfloat16"))
+    emit = Directed()
+    report = train(asked, emit)
+    assert report.dtype == "float32"
+    assert emit.of(TrainBegins)[0].wider == WiderType(asked="bfloat16", used="float32", name="unet", source="picture")
+    assert written(tmp_path / "out" / "lora") == report.wider
+
+
+def test_of_the_type_that_was_asked_for_nothing_is_said(wanted: TrainConfig, tmp_path: Path) -> None:
+    emit = Directed()
+    train(wanted, emit)
+    (begins,) = emit.of(TrainBegins)
+    assert (begins.dtype, begins.wider) == ("float16", None)
+    assert "instead of" not in event_line(begins)
+    assert json.loads((tmp_path / "out" / "lora" / "run.json").read_bytes())["wider"] is None
