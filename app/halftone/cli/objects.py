@@ -62,6 +62,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         "components": {name: msgspec.to_builtins(facts) for name, facts in report.components.items()},
         "seconds": report.seconds,
         "made_up_inputs": list(report.made_up),
+        "ran": [{"width": width, "height": height, "frames": frames} for width, height, frames in report.sizes],
     }
     if report.loras:
         content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]

@@ -36,7 +36,16 @@ from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cure
 from halftone.health.memory_words import shortage_note
 from halftone.health.passes import kept_words
 from halftone.health.ran import how_it_ran
-from halftone.health.report_words import CURE_TITLES, DTYPE_STATES, Tone, exactness_words, slower_words, used_words, verdict_words
+from halftone.health.report_words import (
+    CURE_TITLES,
+    DTYPE_STATES,
+    Tone,
+    exactness_words,
+    size_words,
+    slower_words,
+    used_words,
+    verdict_words,
+)
 from halftone.health.troubles import Trouble, helps_words, known_on, known_on_device, origin_words
 from halftone.health.video_words import frame_list, video_seconds
 from halftone.health.words import bits, elapsed, number, plain_module
@@ -69,7 +78,8 @@ def show_check(report: CheckReport, precision: ChosenPrecision, *, layers: bool 
     _put(out, f"{glyph} {said.text()}", 0, f"bold {style}", hanging=2)
     room = least_room(report)
     measured = [f"{len(report.layers)} layers"] if report.layers else []
-    facts = [report.model.family, *measured, f"checked in {elapsed(report.seconds)}"]
+    sizes = [size_words(report)] if report.sizes else []
+    facts = [report.model.family, *measured, *sizes, f"checked in {elapsed(report.seconds)}"]
     if room is not None:
         facts.insert(-1, f"smallest room {_room_words(report, room)}")
     _put(out, " · ".join(facts), 2, "dim")

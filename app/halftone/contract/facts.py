@@ -233,6 +233,8 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """IP-Adapters that were part of its denoiser."""
     made_up: tuple[str, ...] = ()
     """Inputs that the check made up: "picture", "mask", "control picture", "reference picture", "video"."""
+    sizes: tuple[tuple[int, int, int], ...] = ()
+    """(width, height, frames) of the pictures or videos that it ran; empty where nothing had to run."""
 
     @property
     def extras(self) -> Extras:

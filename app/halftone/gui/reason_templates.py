@@ -102,6 +102,7 @@ TEMPLATES: Final = (
     "Variation seed {0}: drawn at random.",
     "{0} frames were computed; the first one is saved.",
     "The control picture of {0} is {1} × {2} and was stretched to {3} × {4}.",
+    "The start picture is {0} × {1}, smaller than the model can use, and was enlarged to {2} × {3}.",
     "The start picture is {0} × {1} and was stretched to {2} × {3}.",
     "The start picture is {0} × {1} and was cut to {2} × {3}.",
     "The start picture is {0} × {1} and was filled up to {2} × {3}.",

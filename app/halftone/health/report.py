@@ -21,6 +21,7 @@ from halftone.health.report_words import (
     DTYPE_STATES,
     FINDING_STATES,
     exactness_words,
+    size_words,
     slower_words,
     used_words,
     verdict_words,
@@ -141,7 +142,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
     first.append(size_text(model.size_bytes))
     yield f'<p class="muted">{html.escape(" · ".join(part for part in first if part))}</p>'
     second = [html.escape(f"{device.name} ({device.backend})"), driver, html.escape(f"PyTorch {device.torch_version}")]
-    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}"]
+    second += [when, f"{depth}, {html.escape(elapsed(report.seconds))}", html.escape(size_words(report, language.translate))]
     yield f'<p class="muted">{" · ".join(part for part in second if part)}</p>'
     if report.transformer is not None:
         yield f"<p>{language.say('Checked with the transformer {0} in the place of its own.', vae_name(report.transformer))}</p>"

@@ -8,7 +8,7 @@ from halftone.contract.request import Extras
 from halftone.contract.words import DTYPE_NAMES, CureKind, DTypeState, FindingCode
 from halftone.health.judge import Broken, damaged_lora, is_cured, why_broken
 from halftone.health.timing import is_measurable
-from halftone.health.words import Words, percent, share_of_change
+from halftone.health.words import Translate, Words, percent, share_of_change
 
 Tone = Literal["ok", "warn", "danger", "unknown"]
 
@@ -71,6 +71,12 @@ def verdict_words(report: CheckReport) -> tuple[Words, Tone]:
             return Words("{0} does not hold in {1} on {2}, and there is a cure.", values), "danger"
         case "broken":
             return Words(BROKEN[why_broken(report)], (*values, damaged_lora(report))), "danger"
+
+
+def size_words(report: CheckReport, translate: Translate = str) -> str:
+    """Name the sizes that a check ran, "512 × 512" or "9 frames of 256 × 448"; empty where nothing had to run."""
+    said = (("{1}" if frames == 1 else translate("{0} frames of {1}"), frames, f"{w} × {h}") for w, h, frames in report.sizes)
+    return ", ".join(template.format(frames, size) for template, frames, size in said)
 
 
 def used_words(report: CheckReport) -> str:

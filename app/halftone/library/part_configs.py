@@ -11,6 +11,10 @@ from halftone.library.header import TensorInfo
 
 _LARGEST: Final = 2**31
 """Above every number in the configuration of a part; the bases of rotary positions reach 10^7."""
+_CELLS: Final = ("sample_size", "sample_height", "sample_width")
+"""Latent cells of an edge, for which a transformer computes a table of positions as it is built."""
+_MOST_CELLS: Final = 1024
+"""Twice those of 4096 pixels."""
 _COUNTED: Final = ("encoder.block", "text_model.encoder.layers")
 """Lists that a text encoder is built of where a file holds more than it."""
 _LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -117,7 +121,8 @@ def _elsewhere(part: Part) -> str:
 
 def _impossible(part: Part) -> str:
     for name, value in _numbers(part.config):
-        if abs(value) > _LARGEST or (value < 0 and name in {*_LAYERS, *(field for field, _, _ in _EDGES)}):
+        many = part.name.startswith("transformer") and name in _CELLS and value > _MOST_CELLS
+        if many or abs(value) > _LARGEST or (value < 0 and name in {*_LAYERS, *(field for field, _, _ in _EDGES)}):
             return f"{part.name}/config.json says {shown(name)} {shown(value)}, which no model has"
     return ""
 

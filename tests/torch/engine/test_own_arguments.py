@@ -1,9 +1,11 @@
 """Schedulers of every kind with every task, and models whose own size or length of prompts their pipeline refuses."""
 
 import json
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import diffusers
 import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
@@ -229,3 +231,130 @@ def test_an_inpainting_model_with_its_published_scheduler_is_made_and_checked(en
         prompt="a", model=str(model), steps=3, image=str(given), mask=str(mask), numerics=Numerics(precision="float32")
     )
     assert engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state == "clean"
+
+
+# --- odd sizes and lengths in the configurations ----------------------------------------------------------
+
+BUILT = pytest.mark.logs("loading .*transformer failed")
+
+
+def vae_of_eight(**extra: Any) -> Any:
+    """A VAE that scales by 8, as that of the published models does."""
+    return diffusers.AutoencoderKL(
+        down_block_types=cast("Any", ("DownEncoderBlock2D",) * 4),
+        up_block_types=cast("Any", ("UpDecoderBlock2D",) * 4),
+        block_out_channels=cast("Any", (8, 8, 8, 8)),
+        latent_channels=4,
+        norm_num_groups=4,
+        **extra,
+    )
+
+
+def with_config(folder: Path, file: str, **changes: Any) -> Path:
+    """The folder with other entries in one of its files; "absent" removes one."""
+    content = {**json.loads((folder / file).read_text()), **changes}
+    (folder / file).write_text(json.dumps({name: value for name, value in content.items() if value != "absent"}))
+    return folder
+
+
+def published(family: str, folder: Path) -> Path:
+    torch.manual_seed(0)
+    pipe = architectures.pixart() if family == "pixart" else tiny.FAMILIES[family]()
+    if family != "sana":
+        pipe.register_modules(vae=vae_of_eight(**({"shift_factor": 0.06} if family == "sd3" else {})))
+    return saved(pipe, folder)
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "edge"),
+    [("sd15", None, 512), ("sd15", 0, 512), ("sd15", [4, 4, 4], 512), ("sd15", 100_000, 512), ("sd3", "absent", 512)],
+    ids=str,
+)
+def test_a_model_of_an_odd_size_is_checked_and_makes_a_picture(
+    family: str, size: Any, edge: int, engine: DiffusersEngine, tmp_path: Path
+) -> None:
+    part = "unet" if family == "sd15" else "transformer"
+    model = with_config(published(family, tmp_path / "m"), f"{part}/config.json", sample_size=size)
+    report = checked(engine, model)
+    assert (report.verdict, report.sizes) == ("healthy", ((edge, edge, 1),))
+    request = PictureRequest(prompt="a", model=str(model), steps=1, numerics=Numerics(precision="float32"))
+    facts = engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0]
+    assert (facts.width, facts.height, facts.state) == (edge, edge, "clean")
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "said"),
+    [
+        pytest.param("sd3", None, "None, with which SD3Transformer2DModel cannot be built", marks=BUILT),
+        pytest.param("sd3", [4, 4, 4], "[4, 4, 4], with which SD3Transformer2DModel cannot be built", marks=BUILT),
+        ("sd3", 100_000, "100,000, which no model has"),
+        pytest.param("pixart", None, "None, with which PixArtTransformer2DModel cannot be built", marks=BUILT),
+        pytest.param("pixart", 0, "0, with which PixArtTransformer2DModel cannot be built", marks=BUILT),
+        ("pixart", 100_000, "100,000, which no model has"),
+        pytest.param("sana", [4, 4, 4], "[4, 4, 4], with which SanaTransformer2DModel cannot be built", marks=BUILT),
+        ("sana", 100_000, "100,000, which no model has"),
+    ],
+    ids=str,
+)
+def test_a_size_that_a_transformer_cannot_be_built_with_is_named(
+    family: str, size: Any, said: str, engine: DiffusersEngine, tmp_path: Path
+) -> None:
+    model = with_config(published(family, tmp_path / "m"), "transformer/config.json", sample_size=size)
+    request = PictureRequest(prompt="a", model=str(model), steps=1, numerics=Numerics(precision="float32"))
+    for run_it in (
+        lambda: checked(engine, model),
+        lambda: engine.generate(Generate(job="g", request=request), Recorder(), Steady()),
+    ):
+        with pytest.raises(HalftoneError) as caught:
+            run_it()
+        assert caught.value.code == "model-cannot-run"
+        assert f"transformer/config.json says sample_size {said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("family", "short"),
+    [
+        ("sdxl", ("tokenizer",)),
+        ("sdxl", ("tokenizer_2",)),
+        ("sdxl", ("tokenizer", "tokenizer_2")),
+        ("sd3", ("tokenizer",)),
+        ("sd3", ("tokenizer_2",)),
+        ("sd3", ("tokenizer_3",)),
+        ("sd3", ("tokenizer", "tokenizer_2", "tokenizer_3")),
+        ("sd15", ("tokenizer",)),
+    ],
+    ids=str,
+)
+def test_a_model_with_short_tokenizers_is_checked_and_makes_a_picture(
+    family: str, short: tuple[str, ...], engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(models[family], tmp_path / "m"))
+    for name in short:
+        with_config(model, f"{name}/tokenizer_config.json", model_max_length=16)
+    assert checked(engine, model).verdict == "healthy"
+    prompt = "a photograph of a red sun over green hills"
+    request = PictureRequest(prompt=prompt, model=str(model), steps=1, numerics=Numerics(precision="float32"))
+    assert engine.generate(Generate(job="g", request=request), Recorder(), Steady()).images[0].state == "clean"
+
+
+@pytest.mark.parametrize("length", [16, 1])
+def test_pixart_with_a_short_tokenizer(length: int, engine: DiffusersEngine, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = with_config(saved(pixart(16), tmp_path / "m"), "tokenizer/tokenizer_config.json", model_max_length=length)
+    if length == 16:
+        assert checked(engine, model).verdict == "healthy"
+        return
+    with pytest.raises(HalftoneError) as caught:
+        checked(engine, model)
+    assert "model_max_length 1, which has no place for a word" in str(caught.value)
+
+
+@pytest.mark.parametrize(("family", "name"), [("sdxl", "tokenizer_2"), ("sd3", "tokenizer_3")])
+def test_a_further_tokenizer_without_a_place_for_a_word_is_named(
+    family: str, name: str, engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(models[family], tmp_path / "m"))
+    with_config(model, f"{name}/tokenizer_config.json", model_max_length=1)
+    with pytest.raises(HalftoneError) as caught:
+        checked(engine, model)
+    assert f"{name}/tokenizer_config.json says model_max_length 1, which has no place for a word" in str(caught.value)

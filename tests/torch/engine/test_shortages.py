@@ -17,16 +17,22 @@ from tests.helpers.engine_runs import Meddler, Recorder, Steady, check, faulty_c
 from tests.helpers.loras import make_lora
 from tests.helpers.memory import Allocations, Chain, passes, running
 from tests.helpers.shortages import Scene, Undisturbed, disturbed, fresh_data, place, undisturbed
+from tests.torch.engine.test_added_inputs import entered
 
 from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import GenerateReport
-from halftone.contract.messages import Examine, Generate, Repair, Train
+from halftone.contract.messages import Examine, Generate, Load, Repair, Train
 from halftone.contract.plan import inputs_in
 from halftone.contract.request import CheckInputs, Control, Lora, Numerics, PictureRequest
 from halftone.contract.training import TrainConfig
+from halftone.engine.curing.exactness import Exactness, worth_trying
+from halftone.engine.inputs.memory import is_shortage
+from halftone.engine.rescaling.added_inputs import prove
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.calls import Call
 from halftone.health.explain import not_exact, not_proven
 from halftone.library.records import set_applied
+from halftone.measure.devices import find_device
 from halftone.measure.pictures import psnr
 
 
@@ -205,6 +211,34 @@ def test_a_copy_keeps_its_own_inputs_where_a_proof_is_broken_off(beside: Beside,
         made(Over())
     again = made(Steady())
     assert psnr(pixels(again), pixels(beside.whole)) >= 30
+
+
+def test_a_proof_that_did_not_fit_is_tried_again_when_more_is_free(beside: Beside, tmp_path: Path) -> None:
+    """A rescaled copy with a ControlNet needs its proof before each step, and the memory holds it in no way."""
+    engine = DiffusersEngine()
+    command = Repair(job="r", model=str(beside.model), numerics=Numerics(), output=str(tmp_path / "copy"))
+    engine.repair(command, Recorder(), Steady())
+    engine.load(Load(model=str(tmp_path / "copy"), numerics=Numerics(precision="float16")), Recorder())
+    loaded = engine.loaded
+    assert loaded is not None
+    exactness, free = Exactness(loaded, find_device("auto"), "float16", lambda: None), [0]
+    exactness.free = lambda: free[0]
+    call = Call("unet", "forward", (torch.zeros(1), 1), {"mid_block_additional_residual": torch.ones(1)})
+    tries: list[int] = []
+    with Allocations(lambda chain, _nth: passes(chain, "_proof", "prove")), entered(prove) as found:
+        for free[0] in (100, 100, 50, 100, 120, 120):
+            with pytest.raises((RuntimeError, MemoryError)) as caught:
+                exactness.fits_copy(call)
+            assert is_shortage(caught.value)
+            tries.append(len(found))
+    assert tries == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "free", "tried"), [(None, 0, True), (100, 100, False), (100, 110, False), (100, 111, True), (100, 50, False)]
+)
+def test_a_proof_is_worth_trying_with_more_memory(before: int | None, free: int, tried: bool) -> None:
+    assert worth_trying(before, free) is tried
 
 
 def test_what_was_computed_before_a_diagnosis_is_kept(models: dict[str, Path], tmp_path: Path) -> None:

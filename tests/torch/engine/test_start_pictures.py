@@ -1,5 +1,6 @@
 """Pictures made of another one: brought to size, inpainted, only where the mask says so, and extended at their sides."""
 
+import json
 import shutil
 from functools import partial
 from pathlib import Path
@@ -82,6 +83,39 @@ def test_a_size_that_was_not_asked_for_is_the_pictures_own(tmp_path: Path) -> No
     assert own.notes == ()
     (note,) = canvas(image, None, Start(resize="crop"), (32, 32), 8).notes
     assert note == "The start picture is 70 × 44 and was cut to 32 × 32."
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "multiple", "made", "said"),
+    [
+        ((1, 1), (None, None), 8, (8, 8), "smaller than the model can use, and was enlarged to 8 × 8."),
+        ((1, 1), (64, 64), 8, (64, 64), "smaller than the model can use, and was enlarged to 64 × 64."),
+        ((15, 15), (None, None), 16, (16, 16), "smaller than the model can use, and was enlarged to 16 × 16."),
+        ((1, 1), (64, 32), 8, (64, 32), " and was stretched to 64 × 32."),
+        ((1, 40), (None, None), 8, (8, 40), " and was stretched to 8 × 40."),
+        ((8, 8), (None, None), 8, (8, 8), ""),
+        ((32, 32), (64, 64), 8, (64, 64), ""),
+    ],
+)
+def test_a_start_picture_that_is_too_small_is_enlarged_and_this_is_said(
+    own: tuple[int, int], asked: Any, multiple: int, made: tuple[int, int], said: str
+) -> None:
+    found = canvas(Image.new("RGB", own), None, Start(), asked, multiple)
+    assert found.image.size == made
+    assert len(found.notes) == bool(said)
+    assert all(note.startswith(f"The start picture is {own[0]} × {own[1]}") and note.endswith(said) for note in found.notes)
+
+
+def test_the_note_about_a_small_start_picture_reaches_the_receipt(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path
+) -> None:
+    image = drawing(tmp_path / "a.png", 1, 1)
+    _, events = generate(engine, models["sd15"], image=image, width=None, height=None)
+    (picture,) = events.of(PictureReady)
+    assert picture.facts.width == 8
+    with Image.open(picture.facts.path) as made:
+        note = "The start picture is 1 × 1, smaller than the model can use, and was enlarged to 8 × 8."
+        assert note in json.loads(made.info[RECEIPT_KEY])["request"]["reasons"]
 
 
 # --- only a part --------------------------------------------------------------------------------------------------------

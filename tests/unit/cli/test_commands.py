@@ -114,7 +114,9 @@ def test_a_healthy_model(run: Run, model: str) -> None:
         "components",
         "seconds",
         "made_up_inputs",
+        "ran",
     ]
+    assert found["ran"] == []
     assert found["verdict"] == "healthy"
     assert set(found["plan"]) == {
         "dtypes",

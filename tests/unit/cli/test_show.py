@@ -15,6 +15,7 @@ from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, Finding, GenerateReport, PictureFacts
 from halftone.contract.request import Extras, Lora
 from halftone.health.explain import explain
+from halftone.health.report_words import size_words
 
 AS_SET = ChosenPrecision("float16", "FP16, as set.", measured=False)
 
@@ -248,3 +249,18 @@ def test_a_second_pass_in_which_no_cure_held_goes_on_in_float32() -> None:
     told = pictures_shown(replace(samples.picture_facts("a.png"), cut_short=why, latents="/kept/7-0.safetensors"))
     assert "A bad number appeared in the second pass, and no cure that Halftone tried held." in " ".join(told.split())
     assert told.splitlines()[-1] == f"{FINISH} --precision float32"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((), ""),
+        (((512, 768, 1),), "512 × 768"),
+        (((512, 512, 1), (512, 384, 1)), "512 × 512, 512 × 384"),
+        (((448, 256, 9),), "9 frames of 448 × 256"),
+    ],
+)
+def test_a_check_says_which_sizes_it_ran(sizes: tuple[tuple[int, int, int], ...], said: str) -> None:
+    report = replace(samples.check_report(), sizes=sizes)
+    assert size_words(report) == said
+    assert any(said in line for line in lines(report))

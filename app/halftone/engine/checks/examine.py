@@ -208,7 +208,7 @@ class Examination:
         """The range pass with arguments that the pipeline takes, where it refused those that it was given by default. Raises the
         error where it refuses all.
         """
-        for changes in variants(self._loaded.pipe, self._pictures[0][0], self._loaded.facts):
+        for changes in variants(self._loaded.pipe, self._pictures[0][0], self._loaded.facts, self._command.inputs):
             pictures = [(with_changes(inputs, changes), seed) for inputs, seed in self._pictures]
             try:
                 found = self._range_of(pictures, dtype)
@@ -434,6 +434,7 @@ class Examination:
             inversions=self._command.inputs.inversions,
             ip_adapters=self._command.inputs.ip_adapters,
             made_up=self._pictures[0][0].made_up,
+            sizes=() if self.wide is None else tuple(self.wide.sizes),
         )
 
     def _layers(self, wide: Range, pricing: Pricing, plan: Plan) -> tuple[LayerPeak, ...]:

@@ -14,7 +14,7 @@ from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import input_of, inputs_in, is_input, stored_in
 from halftone.contract.request import Extras
 from halftone.contract.words import DType
-from halftone.engine.inputs.memory import Reference, first_that_fits
+from halftone.engine.inputs.memory import Reference, first_that_fits, free_bytes, is_shortage
 from halftone.engine.loading.compiling import uncompiled
 from halftone.engine.loading.load import Loaded, file_exponents, fresh_component
 from halftone.engine.loading.plans import apply_state
@@ -31,6 +31,12 @@ from halftone.library.learned import recall_exactness, remember_exactness
 log = logging.getLogger(__name__)
 
 _NOT_EXACT: Final = Proof(None, lasting=False)
+_MORE: Final = 1.1
+"""A proof that did not fit is tried again when so many times the memory is free."""
+
+
+class StillTooLargeError(MemoryError):
+    """A proof did not fit into the memory before, and no more is free now."""
 
 
 class Exactness:
@@ -45,6 +51,10 @@ class Exactness:
         self._check = check
         self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
         """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
+        self.free: Callable[[], int] = lambda: free_bytes(loaded)
+        """The bytes that a proof may take."""
+        self._unproven: dict[tuple[str | Reference, ...], int] = {}
+        """The proofs that fitted in none of these ways, and the bytes that were free then."""
         self._files: dict[str, dict[str, int]] = {}
         self._known: dict[str, Proof] = {}
         self._foreign: dict[tuple[object, ...], bool] = {}
@@ -161,6 +171,10 @@ class Exactness:
         known = recall_exactness(self._loaded.facts, self._device, self._dtype, key)
         if known is not None:
             return Proof(known.rescale, lasting=True)
+        ways = self.references(name)
+        place, free = (key, *ways), self.free()
+        if of_file is not None and not worth_trying(self._unproven.get(place), free):
+            raise StillTooLargeError(f"the proof for {name} did not fit into the memory before")
         module = self._loaded.modules[name]
         self._loaded.places.packed = False  # until the next job, as for a diagnosis: its weights are written over
         settle_weights(module)
@@ -174,8 +188,10 @@ class Exactness:
 
         try:
             with uncompiled(module):
-                proof = first_that_fits(self._loaded, self.references(name), proven)
+                proof = first_that_fits(self._loaded, ways, proven)
         except Exception as error:
+            if is_shortage(error):
+                self._unproven[place] = free
             if ends_the_job(error):
                 raise
             log.info("whether the rescaling of %s is exact cannot be told", name, exc_info=True)
@@ -205,3 +221,8 @@ class Exactness:
         state = ComponentState(dtype=dtype, rescale={tensor: k for tensor, k in own.items() if k})
         apply_state(self._loaded, name, state, masters)
         return run_call(call, self._loaded.modules[name], dtype)
+
+
+def worth_trying(before: int | None, free: int) -> bool:
+    """Whether a proof may fit now. before: bytes that were free when it did not fit, None where it was not tried; free: now."""
+    return before is None or free > _MORE * before

@@ -20,7 +20,7 @@ from halftone.engine.inputs.resolve import pipeline_arguments, refused, start_ca
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
-from halftone.engine.sampling.frames import OUTPUT, first_frame
+from halftone.engine.sampling.frames import OUTPUT, all_frames
 from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.sampling.samplers import make_scheduler, named_own, put_scheduler, unfit_steps
 from halftone.engine.weights.calls import Call
@@ -46,6 +46,8 @@ class Range:
     ran: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
     """By id of the call: the modules that ran in it."""
     picture: torch.Tensor | None = None
+    sizes: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    """(width, height, frames) of what was made; each once."""
 
     def of(self, component: str) -> list[tuple[Call, Any]]:
         return [(call, result) for call, result in self.calls if call.component == component]
@@ -90,8 +92,10 @@ def range_pass(
 
 
 def _one(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks, found: Range) -> None:
-    picture = draw(loaded, inputs, seed, hooks)
-    found.picture = picture if found.picture is None else found.picture
+    frames = drawn_frames(loaded, inputs, seed, hooks)
+    found.picture = frames[0] if found.picture is None else found.picture
+    size = (frames[0].shape[-1], frames[0].shape[-2], len(frames))
+    found.sizes += [] if size in found.sizes else [size]
     _encode(loaded, found, hooks)
 
 
@@ -137,6 +141,11 @@ def _given(call: Call) -> Iterator[torch.Tensor]:
 
 def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tensor:
     """The picture that the pipeline makes as it is now, (channels, height, width) in [0, 1]; of a video its first frame."""
+    return drawn_frames(loaded, inputs, seed, hooks)[0]
+
+
+def drawn_frames(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> list[torch.Tensor]:
+    """The picture or the frames that the pipeline makes as it is now, (channels, height, width) in [0, 1] each."""
     try:
         result = _fly(loaded, inputs, seed, hooks)
     except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
@@ -147,7 +156,7 @@ def draw(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> torch.Tenso
         if told is error:
             raise
         raise told from error
-    return first_frame(result[0])
+    return all_frames(result[0])
 
 
 def is_refusal(error: Exception) -> bool:

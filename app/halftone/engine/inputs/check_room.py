@@ -34,9 +34,11 @@ class CheckRoom:
         # the weights that are checked are as wide as they run, and tiles would have other peaks than the whole
         numerics = msgspec.structs.replace(command.numerics, vae_tiling="never", fp8_storage=False)
         request = PictureRequest(prompt="", loras=command.inputs.loras, numerics=numerics, options=command.inputs.options)
-        frames = expected_frames(loaded.pipe, command.inputs.num_frames)
         native = loaded.facts.native_width, loaded.facts.native_height
-        sizes = (Size(one.width or native[0], one.height or native[1], frames) for one in pictures)
+        sizes = (
+            Size(one.width or native[0], one.height or native[1], expected_frames(loaded.pipe, one.num_frames))
+            for one in pictures
+        )
         size = max(sizes, key=lambda one: one.pixels)
         self._room = Room(loaded, device, request, size, guided=True, dtypes={})
         self.reasons: tuple[str, ...] = ()

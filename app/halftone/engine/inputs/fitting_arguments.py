@@ -5,12 +5,13 @@ denoiser has places for.
 """
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any, Final, cast
 
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import CheckInputs
 from halftone.engine.inputs.resolve import size_multiple
 from halftone.engine.inputs.wanted import Inputs
 
@@ -26,63 +27,77 @@ _LENGTHS: Final = (77, 16)
 
 
 def with_usable_size(pipe: Any, inputs: Inputs, facts: ModelFacts) -> Inputs:
-    """Give a size where none was given and the pipeline could not use its own: one that is missing, or no multiple of what it
-    takes.
+    """Give a size where none was given and the pipeline could not use its own: one that is missing, no multiple of what it
+    takes, or larger than its denoiser has places for.
     """
     accepted = inspect.signature(pipe.__call__).parameters
     if inputs.width or inputs.height or inputs.image is not None or "width" not in accepted or _is_usable(pipe):
         return inputs
-    multiple = size_multiple(pipe)
-    return replace(inputs, width=_up(facts.native_width, multiple), height=_up(facts.native_height, multiple))
+    return replace(inputs, **_size(pipe, facts, size_multiple(pipe)))
 
 
 def _is_usable(pipe: Any) -> bool:
     """Whether a pipeline that takes its size from its denoiser's can use that."""
-    denoiser = getattr(pipe, "unet", None) or getattr(pipe, "transformer", None)
-    config = cast("Any", getattr(denoiser, "config", None))
-    if config is None or "sample_size" not in config or not hasattr(pipe, "vae_scale_factor"):
+    config = _denoiser_config(pipe)
+    if "sample_size" not in config or not hasattr(pipe, "vae_scale_factor"):
         return True
-    size, scale, multiple = config["sample_size"], int(pipe.vae_scale_factor), size_multiple(pipe)
+    size, scale, multiple, most = config["sample_size"], int(pipe.vae_scale_factor), size_multiple(pipe), _largest(pipe)
     sides = size if isinstance(size, list | tuple) and len(size) == 2 else (size,)
-    return all(isinstance(side, int) and 0 < side * scale <= _LARGEST and side * scale % multiple == 0 for side in sides)
+    return all(isinstance(side, int) and 0 < side * scale <= most and side * scale % multiple == 0 for side in sides)
 
 
 _LARGEST: Final = 16384
 """Pixels of an edge beyond which a denoiser's size is a mistake."""
 
 
+def _largest(pipe: Any) -> int:
+    """Pixels of the longest edge that the denoiser has places for."""
+    config = _denoiser_config(pipe)
+    places, patch = config.get("pos_embed_max_size"), config.get("patch_size")
+    known = isinstance(places, int) and isinstance(patch, int) and places > 0 and patch > 0
+    return places * patch * int(getattr(pipe, "vae_scale_factor", 8)) if known else _LARGEST
+
+
+def _denoiser_config(pipe: Any) -> Mapping[str, Any]:
+    denoiser = getattr(pipe, "unet", None) or getattr(pipe, "transformer", None)
+    return cast("Any", getattr(denoiser, "config", None)) or {}
+
+
 def _up(value: int, multiple: int) -> int:
     return max(multiple, -(-value // multiple) * multiple)
 
 
-def variants(pipe: Any, inputs: Inputs, facts: ModelFacts) -> Iterator[Changes]:
-    """Give what else to try where the pipeline refuses its inputs, the fewest changes first."""
+def variants(pipe: Any, inputs: Inputs, facts: ModelFacts, given: CheckInputs) -> Iterator[Changes]:
+    """Give what else to try where the pipeline refuses its inputs, the fewest changes first. given: by the user, which stays."""
     accepted = set(inspect.signature(pipe.__call__).parameters) - inputs.options.keys()
-    sized = {"width", "height"} <= accepted and not (inputs.width or inputs.height) and inputs.image is None
+    sized = {"width", "height"} <= accepted and not (given.width or given.height) and given.image is None
     axes: list[list[Changes]] = [
         [{}, *({BINNING: False} for _ in range(BINNING in accepted))],
         [{}, *({LENGTH: length} for length in _lengths(pipe) if LENGTH in accepted)],
-        [{}, *(_size(facts, multiple) for multiple in _MULTIPLES if sized)],
+        [{}, *({"width": None, "height": None} for _ in range(sized and inputs.width is not None))],
+        [{}, *(_size(pipe, facts, multiple) for multiple in _MULTIPLES if sized)],
+        [{}, *({"num_frames": None} for _ in range(given.num_frames is None and inputs.num_frames is not None))],
     ]
     found = sorted((list(filter(None, chosen)) for chosen in product(*axes)), key=len)
     yield from ({name: value for one in chosen for name, value in one.items()} for chosen in found if chosen)
 
 
-def _size(facts: ModelFacts, multiple: int) -> Changes:
-    return {"width": _up(facts.native_width, multiple), "height": _up(facts.native_height, multiple)}
+def _size(pipe: Any, facts: ModelFacts, multiple: int) -> Changes:
+    """The size that the model is made for, as far as its denoiser has places for it."""
+    most = _largest(pipe) // multiple * multiple
+    edges = (("width", facts.native_width), ("height", facts.native_height))
+    return {name: max(multiple, min(_up(edge, multiple), most)) for name, edge in edges}
 
 
 def _lengths(pipe: Any) -> Iterable[int]:
     """Lengths to try for prompts: what the denoiser has places for, where it says so, then shorter ones."""
-    config = cast("Any", getattr(getattr(pipe, "transformer", None), "config", None)) or {}
-    own = config.get("max_text_seq_length")
+    own = _denoiser_config(pipe).get("max_text_seq_length")
     return dict.fromkeys((*([own] if isinstance(own, int) and own > 0 else []), *_LENGTHS))
 
 
 def with_changes(inputs: Inputs, changes: Changes) -> Inputs:
-    """The inputs of a check with some of these arguments, and their names among what was made up."""
-    sizes = {name: value for name, value in changes.items() if name in ("width", "height")}
-    options = {name: value for name, value in changes.items() if name not in sizes}
-    names = (*(("size",) if sizes else ()), *options)
-    made = tuple(dict.fromkeys((*inputs.made_up, *names)))
-    return replace(inputs, **sizes, options={**inputs.options, **options}, made_up=made)
+    """The inputs of a check with some of these arguments, and the names of its options among what was made up."""
+    own = {name: value for name, value in changes.items() if name in ("width", "height", "num_frames")}
+    options = {name: value for name, value in changes.items() if name not in own}
+    made = tuple(dict.fromkeys((*inputs.made_up, *options)))
+    return replace(inputs, **own, options={**inputs.options, **options}, made_up=made)

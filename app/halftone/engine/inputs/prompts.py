@@ -12,8 +12,10 @@ import msgspec
 from halftone.contract.request import CheckInputs
 from halftone.contract.words import Depth
 from halftone.engine.inputs import made_up
+from halftone.engine.inputs.check_videos import short_video
 from halftone.engine.inputs.fitting_arguments import with_usable_size
 from halftone.engine.inputs.resolve import size_multiple, task_pipeline
+from halftone.engine.inputs.video_inputs import known_frames
 from halftone.engine.inputs.wanted import Inputs, of_check
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.samplers import fewest_steps
@@ -73,7 +75,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
     first = with_usable_size(loaded.pipe, first, loaded.facts)
     if depth == "quick":
         quick = replace(first, steps=_quick_steps(first.start.strength, inputs.steps, fewest_steps(loaded.native_scheduler)))
-        return [(_with_pictures(quick, loaded), inputs.seed)]
+        return [(_with_pictures(short_video(loaded, quick), loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [
         (_with_pictures(_varied(replace(first, prompt=prompt), inputs, loaded, index), loaded), inputs.seed + index)
@@ -138,15 +140,9 @@ def _further(pipe: Any, pipeline: str, inputs: Inputs, size: made_up.Size) -> tu
     beside = {"control_image"} if inputs.controls else set[str]()
     needed = {"video"} if needs_video(pipeline) else set[str]()
     names = made_up.lacking(pipe, {"image", "mask_image", *beside, *inputs.options}, needed)
-    count = inputs.num_frames or _sample_frames(pipe)
+    count = inputs.num_frames or known_frames(pipe) or made_up.FRAMES
     made = {name: made_up.made_for(name, size, count) for name in names}
     return {name: value for name, (_, value) in made.items()}, [called for called, _ in made.values() if called]
-
-
-def _sample_frames(pipe: Any) -> int:
-    """Frames that the denoiser is made for."""
-    own = getattr(getattr(getattr(pipe, "transformer", None), "config", None), "sample_frames", None)
-    return own if isinstance(own, int) and own > 0 else made_up.FRAMES
 
 
 def _size_of(inputs: Inputs, loaded: Loaded) -> made_up.Size:

@@ -23,7 +23,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs import made_up
 from halftone.engine.inputs.control_pictures import prepared, resized_notes
 from halftone.engine.inputs.start_pictures import Canvas, canvas
-from halftone.engine.inputs.video_inputs import with_rate
+from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, takes_weights
@@ -168,7 +168,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         "width": inputs.width,
         "height": inputs.height,
         "num_inference_steps": inputs.steps,
-        "num_frames": inputs.num_frames,
+        length_name(accepted): inputs.num_frames,
         **_started(accepted, inputs, start),
         **_options(pipe, inputs.options),
     }

@@ -83,7 +83,7 @@ def canvas(
     drawn, notes = read_mask(mask, picture.size) if isinstance(mask, str) else (mask, ())
     if not start.keeps_size:
         wanted = _wanted(picture.size, size, multiple)
-        notes = (*notes, *resized_note(picture.size, wanted, start.resize))
+        notes = (*notes, *resized_note(picture.size, wanted, start.resize, multiple))
         picture, drawn = fitted(picture, wanted, start.resize), None if drawn is None else _fitted_mask(drawn, wanted, start)
     if drawn is None and not start.extends:
         return Canvas(picture, notes=notes)
@@ -117,10 +117,15 @@ def _wanted(own: Size, size: tuple[int | None, int | None], multiple: int) -> Si
     return _down(width, multiple) if size[0] is None else width, _down(height, multiple) if size[1] is None else height
 
 
-def resized_note(own: Size, wanted: Size, resize: Resize) -> tuple[str, ...]:
-    """What is said of a start picture of another shape than the result."""
+def resized_note(own: Size, wanted: Size, resize: Resize, least: int) -> tuple[str, ...]:
+    """What is said of a start picture of another shape than the result, or of the same with an edge below the least that the
+    model takes.
+    """
     if abs(own[0] * wanted[1] / (own[1] * wanted[0]) - 1) <= _ALIKE:
-        return ()
+        if min(own) >= least:
+            return ()
+        size, made = f"{own[0]} × {own[1]}", f"{wanted[0]} × {wanted[1]}"
+        return (f"The start picture is {size}, smaller than the model can use, and was enlarged to {made}.",)
     done = {"stretch": "stretched", "crop": "cut", "fill": "filled up"}[resize]
     return (f"The start picture is {own[0]} × {own[1]} and was {done} to {wanted[0]} × {wanted[1]}.",)
 

@@ -11,12 +11,20 @@ _POSITIONS: Final = ("position_embedding", "position_embeddings")
 
 
 def settle_lengths(pipe: Any, usual: int) -> None:
-    """Shorten what tokenizers read to what their text encoders can. usual: tokens of the family, where there is no limit."""
+    """Shorten what tokenizers read to what their text encoders can. usual: tokens of the family, where there is no limit.
+
+    Pipelines lay what several CLIPs give side by side, token by token: all of them read as far as the shortest.
+    """
+    joined: list[PreTrainedTokenizerBase] = []
     for name, tokenizer in pipe.components.items():
         if isinstance(tokenizer, PreTrainedTokenizerBase):
-            places = _places(pipe.components.get(name.replace("tokenizer", "text_encoder")))
+            encoder = pipe.components.get(name.replace("tokenizer", "text_encoder"))
+            joined += [tokenizer] if type(encoder).__name__.startswith("CLIPText") else []
+            places = _places(encoder)
             limit = places or (usual if tokenizer.model_max_length > _ENDLESS else _ENDLESS)
             tokenizer.model_max_length = int(min(tokenizer.model_max_length, limit))
+    for tokenizer in joined:
+        tokenizer.model_max_length = min(one.model_max_length for one in joined)
 
 
 def _places(encoder: Any) -> int | None:

@@ -19,6 +19,7 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.words import DType
 from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
+from halftone.engine.curing.exactness import StillTooLargeError
 from halftone.engine.curing.first_plan import remember_cure
 from halftone.engine.curing.recover import Cured, Diagnosis, Recovery, damage_finding
 from halftone.engine.finding.capture import effective
@@ -84,8 +85,9 @@ class Guard:
         except (RuntimeError, MemoryError, HalftoneError) as error:
             if not is_shortage(error):
                 raise
-            log.info("the memory ended in a proof for %s: %s", call.component, first_line(error))
-            free_after(error)
+            if not isinstance(error, StillTooLargeError):
+                log.info("the memory ended in a proof for %s: %s", call.component, first_line(error))
+                free_after(error)
             return None, not_proven(call.component).text()
 
     def recover_step(self, failure: StepFailed) -> Callable[[], None] | None:

@@ -17,11 +17,6 @@ OUTPUT: Final = "np"
 """The form in which pipelines are asked for their result. As "pt" those of Kandinsky give values in [-1, 1] (diffusers 0.42)."""
 
 
-def first_frame(images: Any) -> torch.Tensor:
-    """The first picture of a pipeline's result in the form OUTPUT: (channels, height, width) in [0, 1]."""
-    return all_frames(images)[0]
-
-
 def all_frames(images: Any) -> list[torch.Tensor]:
     """The pictures of a pipeline's result in the form OUTPUT, one after another: (channels, height, width) in [0, 1] each.
 

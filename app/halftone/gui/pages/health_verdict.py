@@ -15,6 +15,7 @@ from halftone.gui.widgets.headroom_chart_words import part_name, type_name
 from halftone.health.explain import finding_words
 from halftone.health.headroom import far_limit, log2_peak, part_key
 from halftone.health.judge import damaged_lora, innermost, over_and_tight, why_broken
+from halftone.health.report_words import size_words
 
 State = Literal["unchecked", "checking", "ok", "tight", "overflows", "cured", "broken", "failed", "stopped", "stale", "missing"]
 
@@ -38,6 +39,7 @@ def checked_words(report: CheckReport) -> str:
     where = health_words.here(report.device)
     when = figures.moment(report.checked_at)
     words = tr("Checked {0} {1} · {2}, {3}", when, where, depth, figures.duration(report.seconds))
+    words += " · " + size_words(report, tr) if report.sizes else ""
     if not report.made_up:
         return words
     names = {

@@ -1,0 +1,66 @@
+"""The length and size of the video that a quick check makes, where none was asked for."""
+
+import inspect
+import math
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from halftone.contract.facts import ModelFacts
+from halftone.engine.inputs.made_up import FRAMES, Size
+from halftone.engine.inputs.resolve import task_pipeline
+from halftone.engine.inputs.video_inputs import known_frames, length_name
+from halftone.engine.inputs.wanted import Inputs
+from halftone.engine.loading.load import Loaded
+from halftone.health.memory import decoder_scale
+from halftone.library.networks import known_networks
+from halftone.library.videos import makes_videos
+
+_CELLS: Final = 2048
+"""Latent cells of a frame that a processor computes in seconds: most models have so many in 256 × 448 pixels."""
+_EDGE: Final = 64
+"""Pixels; every model takes its multiples."""
+
+
+def short_video(loaded: Loaded, inputs: Inputs) -> Inputs:
+    """Ask for few frames, and on a processor for small ones. Every layer runs for them as it does for a long video.
+
+    A picture stays in the size that its model is made for.
+    """
+    accepted = inspect.signature(task_pipeline(loaded, inputs).__call__).parameters
+    if not makes_videos(loaded.facts):
+        return inputs
+    if inputs.num_frames is None and length_name(accepted) in accepted:
+        inputs = replace(inputs, num_frames=few_frames(known_frames(loaded.pipe)))
+    if loaded.device.type != "cpu" or inputs.width or inputs.height or "width" not in accepted:
+        return inputs
+    scale = decoder_scale(known_networks(loaded.facts, loaded.extras))
+    width, height = small_size(_own_size(loaded.pipe, scale, loaded.facts), scale)
+    return replace(inputs, width=width, height=height)
+
+
+def few_frames(own: int | None) -> int:
+    """The frames of a check. own: how many the pipeline makes by itself, None where that is not known."""
+    return min(own or FRAMES, FRAMES)
+
+
+def small_size(own: Size, scale: int) -> Size:
+    """A size of nearly the same shape with no more than the latent cells of a check on a processor. scale: pixels of a cell's
+    edge.
+    """
+    share = math.sqrt(_CELLS * scale * scale / (own[0] * own[1]))
+    return own if share >= 1 else (_down(own[0] * share), _down(own[1] * share))
+
+
+def _down(edge: float) -> int:
+    return max(_EDGE, int(edge) // _EDGE * _EDGE)
+
+
+def _own_size(pipe: Any, scale: int, facts: ModelFacts) -> Size:
+    """The width and height that the pipeline takes by itself."""
+    accepted = inspect.signature(pipe.__call__).parameters
+    config = cast("Any", getattr(getattr(pipe, "transformer", None), "config", None)) or {}
+    edges: list[int] = []
+    for name, native in (("width", facts.native_width), ("height", facts.native_height)):
+        default, cells = accepted[name].default, config.get(f"sample_{name}")
+        edges.append(default if isinstance(default, int) else cells * scale if isinstance(cells, int) else native)
+    return edges[0], edges[1]
