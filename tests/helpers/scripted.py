@@ -104,6 +104,7 @@ class Picture(Action, frozen=True, kw_only=True, tag=True):
     state: ReceiptState = "clean"
     kept: bool = False
     events: tuple[GuardEvent, ...] = ()
+    stopped_of: int | None = None
 
 
 class Wait(Action, frozen=True, kw_only=True, tag=True):
@@ -327,6 +328,7 @@ class _Player:
             path.write_bytes(samples.png(64, 64))
         state: ReceiptState = "recovered" if self._events and action.state == "clean" else action.state
         facts = samples.picture_facts(str(path) if written else "", state)
+        facts = msgspec.structs.replace(facts, stopped_of=action.stopped_of)
         if self._events or action.events:
             facts = msgspec.structs.replace(facts, events=(*self._events, *action.events))
         failed = samples.png(colour=(0, 0, 0)) if state == "recovered" else b""

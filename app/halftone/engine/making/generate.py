@@ -196,15 +196,19 @@ class Generation:
 
     def _hooks(self) -> Hooks:
         def on_step(step: int, steps: int, health: Health | None, seconds: float) -> None:
-            self._picture.steps = step
+            self._picture.steps, self._picture.planned = step, steps
             finite = None if health is None else health.finite
             peak = health.peak if health is not None and health.finite else None
             self._picture.peak = max(self._picture.peak, peak or 0.0)
             self._emit(StepDone(step=step, steps=steps, peak=peak, finite=finite, seconds=seconds))
 
+        def keep() -> bool:
+            self._picture.kept_early = self._control.keep()
+            return self._picture.kept_early
+
         return Hooks(
             check=self._control.check,
-            keep=self._control.keep,
+            keep=keep,
             on_phase=self._phase,
             on_step=on_step,
             on_latents=self._previewer.show,
