@@ -60,6 +60,8 @@ ErrorCode = Literal[
     "data-read-only",
     "video-of-pictures",
     "image-unreadable",
+    "image-damaged",
+    "image-not-file",
     "picture-too-large",
     "image-gone",
     "input-changed",

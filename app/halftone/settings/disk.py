@@ -1,10 +1,20 @@
 """Free space, sizes and missing folders, in the words of error messages."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
 
 from halftone.contract.errors import HalftoneError
+
+
+def system_words(error: OSError, otherwise: str = "") -> str:
+    """Say what the system said of an error; a full disk is said in Halftone's own words. otherwise: what is said where the
+    system said nothing.
+    """
+    if error.errno == errno.ENOSPC:
+        return "Not enough space on the disk"
+    return error.strerror or otherwise or type(error).__name__
 
 
 def need_room(path: Path, folder: Path, need: int) -> None:
