@@ -8,6 +8,7 @@ without actions of its own plays what its command usually does (`usual`).
 """
 
 import ctypes
+import errno
 import faulthandler
 import os
 import signal
@@ -136,7 +137,7 @@ class Fail(Action, frozen=True, kw_only=True, tag=True):
 class Throw(Action, frozen=True, kw_only=True, tag=True):
     """Raise what a library might raise."""
 
-    kind: Literal["value-error", "memory-error", "runtime-error", "system-exit", "keyboard-interrupt"]
+    kind: Literal["value-error", "memory-error", "full-disk", "runtime-error", "system-exit", "keyboard-interrupt"]
     text: str = "scripted"
 
 
@@ -358,6 +359,8 @@ def _throw(action: Throw) -> None:
             raise ValueError(action.text)
         case "memory-error":
             raise MemoryError
+        case "full-disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         case "runtime-error":
             raise RuntimeError(action.text)
         case "system-exit":

@@ -115,6 +115,7 @@ ErrorCode = Literal[
     "output-bad-type",
     "output-failed",
     "disk-full",
+    "stdout-failed",
     "out-of-memory",
     "model-too-large",
     "check-no-memory",

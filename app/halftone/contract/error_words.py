@@ -299,6 +299,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "output-exists": ("{path} exists already, and nothing of yours is overwritten.", "Choose another name."),
     "output-bad-type": ("{path} is no file type that Halftone writes.", "End the name with {allowed}."),
     "output-failed": ("{path} could not be saved: {detail}.", "Choose another folder."),
+    "stdout-failed": (
+        "What the command prints could not be written: {detail}.",
+        "Free some space, or send it to another place.",
+    ),
     "disk-full": (
         "Not enough space on the disk: {need} needed, {free} free in {folder}.",
         "Free some space or choose another folder.",

@@ -378,6 +378,8 @@ FRAGMENTS: Final = (
     "Permission denied",
     "Read-only file system",
     "Not enough space on the disk",
+    "not enough space on the disk",
+    "A file that Halftone needs",
     "No such file or directory",
     "Is a directory",
     "Not a directory",
