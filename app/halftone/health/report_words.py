@@ -109,5 +109,5 @@ def slower_words(cure: Cure) -> Words | None:
     if cure.time_ratio is None:
         return None
     if not is_measurable(cure.time_ratio, cure.time_spread):
-        return Words("no measurable difference")
+        return Words("about {0}", ("0\u00a0%",))
     return Words("about {0}", (percent(cure.time_ratio - 1),))

@@ -440,7 +440,7 @@ def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(r
     found = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error", text="scripted")])
     assert found.code == 0
     assert "could not be measured (scripted), so Auto takes FP32" in found.err
-    assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+    assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
 
 
 @pytest.fixture
@@ -534,7 +534,7 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
     assert "What was measured could not be kept (Is a directory), so Auto takes FP32." in found.err
-    assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+    assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
     shown = run("devices")
     assert shown.code == 0
     assert shown.err == "What was measured could not be kept (Is a directory): the next command measures again.\n"
