@@ -1,4 +1,4 @@
-"""What a command prints, and what happens where it cannot be written: the reader has gone, or the disk behind it is full."""
+"""Ends a command well where what it prints cannot be written: the reader has gone, or the disk behind it is full."""
 
 import contextlib
 import io
@@ -9,7 +9,7 @@ from typing import Final, TextIO, cast
 
 EXIT_LOST: Final = 2
 EXIT_CLOSED: Final = 141
-"""What shells show of a program that SIGPIPE ended."""
+"""Shells show this code of a program that SIGPIPE ended."""
 
 
 class OutputLostError(Exception):

@@ -56,7 +56,7 @@ _GIVE_AGAIN: Final = {
     "VAE": "was made with the VAE {0}, which is not in your folders. Give its file with --vae",
     "Refiner": "was made with the refiner {0}, which is not in your folders. Give it with --refiner",
 }
-"""What a picture says was used -> what to do, where Halftone cannot find it by itself."""
+"""Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
 _OF_A_START: Final = (
     "Denoising strength",
     "Resize mode",
@@ -66,7 +66,7 @@ _OF_A_START: Final = (
     "Masked area padding",
     "Outpaint",
 )
-"""What says nothing without the start picture, which is asked for."""
+"""These fields say nothing without the start picture, which is asked for."""
 
 _REMEMBERED: Final = 2000
 """Pictures of the history among which a model is looked for."""

@@ -162,8 +162,8 @@ def _check_given(values: PictureRequest | CheckInputs, *, pictured: bool = False
 
 
 def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> None:
-    """What is said of a start picture and a mask, and whether the two belong together. A mask means places of a given picture,
-    so it is never used with a made-up one.
+    """Check what is said of a start picture and a mask, and whether the two belong together. A mask means places of a given
+    picture, so it is never used with a made-up one.
     """
     start = values.start
     given = {

@@ -19,7 +19,7 @@ from halftone.contract.words import Resize, split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"
-"""Where an empty text was encoded, which is not the same as none."""
+"""Says that an empty text was encoded, which is not the same as none."""
 STOPPED: Final = "Stopped after step"
 EMBEDDINGS: Final = "Embeddings"
 OPTIONS: Final = "Options"

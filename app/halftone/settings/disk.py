@@ -18,7 +18,7 @@ def system_words(error: OSError, otherwise: str = "") -> str:
 
 
 def full_disk(error: BaseException) -> ErrorFacts | None:
-    """What an error means for which nobody else has words, where a disk was full; None for any other error."""
+    """Say what an error means for which nobody else has words, where a disk was full; None for any other error."""
     if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
         return None
     path = error.filename if isinstance(error.filename, str) else "A file that Halftone needs"

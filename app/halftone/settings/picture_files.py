@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS: Final = 64_000_000
-"""Of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a ground,
-which takes twice as much, so half as many are read.
+"""Limit of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a
+ground, which takes twice as much, so half as many are read.
 """
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
@@ -77,7 +77,7 @@ def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
 
 
 _BEGINNINGS: Final = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
-"""Of PNG, JPEG, GIF, TIFF and BMP."""
+"""PNG, JPEG, GIF, TIFF and BMP begin like this."""
 
 
 def _begins_as_picture(path: str | Path) -> bool:

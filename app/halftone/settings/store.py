@@ -195,7 +195,7 @@ def _shown(value: Any) -> str:
 
 
 def _why(error: Exception) -> str:
-    """What the parser says, as the end of a sentence."""
+    """Return what the parser says, as the end of a sentence."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):

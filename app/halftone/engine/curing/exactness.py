@@ -34,8 +34,8 @@ _NOT_EXACT: Final = Proof(None, lasting=False)
 
 
 class Exactness:
-    """What is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when the
-    job was cancelled.
+    """Holds what is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when
+    the job was cancelled.
     """
 
     def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
@@ -44,7 +44,7 @@ class Exactness:
         self._dtype: DType = dtype
         self._check = check
         self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
-        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
+        """These are, for a component, the ways to see it in a wide type, the cheapest that fits first."""
         self._files: dict[str, dict[str, int]] = {}
         self._known: dict[str, Proof] = {}
         self._foreign: dict[tuple[object, ...], bool] = {}

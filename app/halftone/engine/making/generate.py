@@ -299,7 +299,7 @@ class Generation:
             return result[0]
 
     def _run_pipeline(self, flight: Flight, resume: Snapshot | None, entering: Callable[[], None] | None) -> Any:
-        """What the pipeline gives. What it refuses is raised in words of its own."""
+        """Return what the pipeline gives. Its refusal is raised in words of its own."""
         try:
             with varied_noise(self._loaded.pipe, self._variation()):
                 return flight.run({**self._arguments, "output_type": OUTPUT}, self._generator(), resume, entering)

@@ -62,7 +62,7 @@ class StylePart(FoldedPart):
         self._show_result()
 
     def said(self) -> tuple[str, str]:
-        """What the prompts come to with the styles; the prompts alone where that would be too long."""
+        """Return what the prompts come to with the styles; the prompts alone where that would be too long."""
         try:
             return styled(*self._words, self._styles)
         except HalftoneError:
