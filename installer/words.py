@@ -94,7 +94,7 @@ class Reporter:
 
 # What uv and pip print, in the order of how much it explains: (words in the output, what happened, what the reader can do).
 SIGNS: tuple[tuple[str, str, str], ...] = (
-    (r"no space left|os error 112|not enough space", "the disk is full", "free some space and start again"),
+    (r"no space left|os error 112|not enough space", "there is not enough space on the disk", "free some space and start again"),
     (r"invalid peer certificate|certificate verify failed|UnknownIssuer",
      "the connection's certificate is not one this system trusts",
      "set SSL_CERT_FILE to your organisation's certificate file and start again"),

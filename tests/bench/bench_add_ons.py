@@ -14,7 +14,7 @@ from tests.bench.faults.add_ons import ADD_ONS, FAMILIES, PLACES, WAYS, cases, g
 
 
 def rows(options: Options) -> list[Row]:
-    """Of a small run nothing is judged: it has too few cases."""
+    """Judge nothing of a small run: it has too few cases."""
     names, places, add_ons, ways = (
         (("sd15",), ("stream",), ("control",), WAYS[:1]) if options.small else (tuple(FAMILIES), PLACES, ADD_ONS, WAYS)
     )

@@ -1,4 +1,4 @@
-"""What the self-test says of a type's speed, beside what whole pictures of Pocket show: both as seconds over those of FP32.
+"""Compares what the self-test says of a type's speed with what whole pictures of Pocket show: both as seconds over those of FP32.
 
     PYTHONPATH=app:. python -m tests.bench.bench_precision [--rounds N]
 

@@ -29,7 +29,7 @@ def make_net(model: Path, seed: int = 11) -> Any:
 
 
 def loud_net(net: Any, bits: int) -> Any:
-    """With residuals that are larger by so many bits, as a denoiser with a stream as large needs them."""
+    """Make a net whose residuals are larger by so many bits, as a denoiser with a stream as large needs them."""
     with torch.no_grad():
         for name, parameter in net.named_parameters():
             if name.startswith(("controlnet_down_blocks", "controlnet_mid_block")):

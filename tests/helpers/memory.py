@@ -15,7 +15,7 @@ ERRORS: tuple[Callable[[], Exception], ...] = (
     lambda: RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"),
     MemoryError,
 )
-"""As torch raises it on a device, torch on a processor, and Python."""
+"""Torch on a device, torch on a processor and Python raise these."""
 
 
 class Full(TorchFunctionMode):
@@ -86,7 +86,7 @@ def passes(chain: Chain, *functions: str) -> bool:
 
 
 def running() -> Chain:
-    """What of Halftone runs now."""
+    """Return what of Halftone runs now."""
     found: list[Site] = []
     frame = sys._getframe(1)
     while frame is not None:

@@ -8,6 +8,7 @@ without actions of its own plays what its command usually does (`usual`).
 """
 
 import ctypes
+import errno
 import faulthandler
 import os
 import signal
@@ -104,6 +105,7 @@ class Picture(Action, frozen=True, kw_only=True, tag=True):
     state: ReceiptState = "clean"
     kept: bool = False
     events: tuple[GuardEvent, ...] = ()
+    stopped_of: int | None = None
 
 
 class Wait(Action, frozen=True, kw_only=True, tag=True):
@@ -135,7 +137,7 @@ class Fail(Action, frozen=True, kw_only=True, tag=True):
 class Throw(Action, frozen=True, kw_only=True, tag=True):
     """Raise what a library might raise."""
 
-    kind: Literal["value-error", "memory-error", "runtime-error", "system-exit", "keyboard-interrupt"]
+    kind: Literal["value-error", "memory-error", "full-disk", "runtime-error", "system-exit", "keyboard-interrupt"]
     text: str = "scripted"
 
 
@@ -328,6 +330,7 @@ class _Player:
             path.write_bytes(samples.png(64, 64))
         state: ReceiptState = "recovered" if self._events and action.state == "clean" else action.state
         facts = samples.picture_facts(str(path) if written else "", state)
+        facts = msgspec.structs.replace(facts, stopped_of=action.stopped_of)
         if self._events or action.events:
             facts = msgspec.structs.replace(facts, events=(*self._events, *action.events))
         failed = samples.png(colour=(0, 0, 0)) if state == "recovered" else b""
@@ -357,6 +360,8 @@ def _throw(action: Throw) -> None:
             raise ValueError(action.text)
         case "memory-error":
             raise MemoryError
+        case "full-disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         case "runtime-error":
             raise RuntimeError(action.text)
         case "system-exit":

@@ -55,7 +55,7 @@ class Scene:
 
 @dataclass
 class Told:
-    """What one job said."""
+    """Holds what one job said."""
 
     events: list[AnyEvent] = field(default_factory=list[AnyEvent])
 
@@ -89,7 +89,7 @@ class Bench:
 
 
 def _placed(job: JobCommand, number: int) -> JobCommand:
-    """With a folder of its own for what it writes."""
+    """Give it a folder of its own for what it writes."""
     folder = str(Path(os.environ["HALFTONE_DATA"]) / f"made-{number}")
     if isinstance(job, Train) and job.resume is None:
         return msgspec.structs.replace(job, config=msgspec.structs.replace(job.config, output=folder))
@@ -163,7 +163,7 @@ class Shortage:
 
 
 def shortages(chains: Mapping[Chain, int], each: int = 3, lasting: int = 1) -> list[Shortage]:
-    """Of each place the first allocation, the last and some between."""
+    """Take of each place the first allocation, the last and some between."""
     found: list[Shortage] = []
     for chain, count in chains.items():
         chosen = {round(step * (count - 1) / max(1, each - 1)) for step in range(each)}
@@ -241,7 +241,7 @@ def _is_lost(told: Told) -> bool:
 
 
 def _sound_steps(told: Told) -> list[int]:
-    """Of each picture, of its last pass; a step whose numbers are bad leaves nothing to keep."""
+    """Count the steps of each picture's last pass; a step whose numbers are bad leaves nothing to keep."""
     found, sound = list[int](), 0
     for event in told.events:
         if isinstance(event, StepDone):
@@ -261,7 +261,7 @@ def _check_faults(found: CheckReport, wanted: Any) -> Iterable[str]:
 
 
 def _going_on(bench: Bench, scene: Scene, told: Told, normal: Undisturbed) -> Iterable[str]:
-    """What was kept can be made into the picture, and a training that was saved ends as it would have ended."""
+    """Check that what was kept can be made into the picture, and a training that was saved ends as it would have ended."""
     if isinstance(scene.job, Train):
         yield from _training_on(bench, scene.job, told, normal.told.end.report)
     if not isinstance(scene.job, Generate):

@@ -8,10 +8,11 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from tests.helpers.model_files import write_folder
-from tests.helpers.scripted import ROOT, AnyAction, Picture, Say, Steps, Touch, Wait, environment
+from tests.helpers.scripted import ROOT, AnyAction, Picture, Say, Steps, Throw, Touch, Wait, environment
 from tests.process.test_command_line import process
 
 from halftone.contract.messages import WorkerLost
@@ -80,6 +81,7 @@ def test_left_over_parts_go_at_the_next_start_and_those_in_work_stay(tmp_path: P
     code = """
 import os, sys
 from pathlib import Path
+from typing import IO, Any
 from halftone.settings.atomic import create_atomically
 def half(file):
     file.write(b"half"); file.flush()
@@ -184,13 +186,49 @@ def test_a_history_that_takes_no_more_loses_no_picture(tmp_path: Path) -> None:
     assert err.startswith("The history could not be kept (")
 
 
+def printed(*words: str, to: IO[str] | int, code: str = "import sys; from halftone.cli import main; sys.exit(main())") -> Any:
+    """A command whose words go to that file."""
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), str(ROOT)))}
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, stdout=to, stderr=subprocess.PIPE, env=variables, text=True, timeout=60, check=False)
+
+
+COMMANDS = (["models"], ["models", "--json"], ["--help"], ["--version"], ["generate", "--help"])
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_words_that_cannot_be_written_are_told_where_they_can() -> None:
-    command = [sys.executable, "-m", "halftone", "models"]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "app")}
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_words_that_cannot_be_written_are_told_where_they_can(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=variables, text=True, timeout=60, check=False)
-        assert done.returncode == 2
-        assert done.stderr.startswith("What the command prints could not be saved: no space left on device.")
-        words = [sys.executable, "-m", "halftone", "check", "/nothing"]
+        done = printed(*words, to=full)
+    said = "What the command prints could not be written: not enough space on the disk."
+    assert (done.returncode, done.stderr) == (2, f"{said} Free some space, or send it to another place.\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_an_error_keeps_its_exit_code_where_no_stream_takes_words() -> None:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "app")}
+    words = [sys.executable, "-m", "halftone", "check", "/nothing"]
+    with open("/dev/full", "w") as full:
         assert subprocess.run(words, stderr=full, env=variables, timeout=60, check=False).returncode == 2
+
+
+@posix
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_reader_that_has_gone_ends_a_command_quietly(words: list[str]) -> None:
+    """The pipe has no reader from the beginning, as `halftone models | head -1` has none after its first line."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = printed(*words, to=write)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@posix
+def test_a_full_disk_of_the_work_is_not_blamed_on_what_is_printed(tmp_path: Path) -> None:
+    job = started(tmp_path, Throw(kind="full-disk"))
+    _, err = job.communicate(timeout=60)
+    assert job.returncode == 2
+    assert err.endswith("A file that Halftone needs could not be saved: not enough space on the disk. Choose another folder.\n")

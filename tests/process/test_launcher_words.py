@@ -244,7 +244,7 @@ def test_a_folder_that_cannot_hold_an_environment_is_refused_by_trying(tmp_path:
 
 OUTPUTS = [
     ("error: Failed to fetch: `…`\n  cause: dns error", "could not be reached"),
-    ("error: failed to write: No space left on device (os error 28)", "disk is full"),
+    ("error: failed to write: No space left on device (os error 28)", "not enough space on the disk"),
     ("  cause: invalid peer certificate: UnknownIssuer", "certificate"),
     ("HTTP status client error (401 Unauthorized)", "refused"),
     ("error: Hash mismatch for `x`", "not the locked one"),

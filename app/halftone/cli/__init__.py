@@ -24,14 +24,20 @@ def main(arguments: Sequence[str] | None = None, engine: Callable[[], Engine] | 
         from halftone.settings.streams import unfailing
 
         sys.stderr = unfailing(2)  # the disk that it goes to may be full: that ends no job
-    if words == ["--version"]:
-        sys.stdout.write(f"halftone {__version__}\n")
-        return 0
     if words == ["gui"]:
         from halftone.cli.gui import open_window
 
         with suppress(ImportError):  # said below, with what else the command line has to say
             return open_window()
+    from halftone.cli.output import printing
+
+    return printing(lambda: _run(words, engine))
+
+
+def _run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
+    if words == ["--version"]:
+        sys.stdout.write(f"halftone {__version__}\n")
+        return 0
     from halftone.cli.entry import run
 
     return run(words, engine)

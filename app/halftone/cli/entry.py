@@ -1,17 +1,15 @@
 """Runs the typer application and turns whatever happens into one sentence and an exit code."""
 
-import contextlib
 import errno
-import io
 import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from halftone.cli.app import application
+from halftone.cli.output import OutputLostError
 from halftone.cli.remedies import remedy_here
 from halftone.cli.stopped import StoppedBySignal
 from halftone.cli.terminal import say
@@ -21,12 +19,12 @@ from halftone.cli.usage import is_help, is_usage, usage_facts
 from halftone.contract.engine import Engine
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled, sentence
+from halftone.settings.disk import full_disk
 from halftone.settings.places import is_own
 
 EXIT_FINDINGS: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_CANCELLED: Final = 130
-_NO_ROOM: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _FINDINGS: Final[tuple[ErrorCode, ...]] = ("no-rescale", "nothing-to-repair", "model-broken")
 """Errors that are an answer about the model and no bad input."""
 _NO_RIGHT: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -36,8 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
-    """The exit code of one command line."""
-    _print_anything()
+    """Return the exit code of one command line. Raises OutputLostError where stdout takes no words."""
     try:
         tools = Tools(engine, quiet="--json" in words)
         left = application()(args=list(words), prog_name="halftone", obj=tools, standalone_mode=False)
@@ -49,25 +46,20 @@ def run(words: Sequence[str], engine: Callable[[], Engine] | None) -> int:
     except (JobCancelled, KeyboardInterrupt) as cancelled:
         say(str(cancelled) or "Cancelled.", err=True)
         return cancelled.exit_code if isinstance(cancelled, StoppedBySignal) else EXIT_CANCELLED
+    except OutputLostError:
+        raise
     except Exception as error:
         if is_help(error):
             sys.stdout.write(f"{error}\n")
             return 0
         if is_usage(error):
             return tell(usage_facts(error), words)
-        if (own := _own_folder(error) or _lost_output(error)) is not None:
+        if (own := _own_folder(error) or full_disk(error)) is not None:
             return tell(own, words)
         with kept_log():
             log.exception("halftone %s failed", words[0] if words else "")
         facts = ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": log_path()})
         return tell(facts, words)
-
-
-def _print_anything() -> None:
-    """A sign that the encoding of a terminal, a pipe or a file lacks becomes a question mark, and ends nothing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
 
 
 def _own_folder(error: Exception) -> ErrorFacts | None:
@@ -80,22 +72,6 @@ def _own_folder(error: Exception) -> ErrorFacts | None:
     ):
         return None
     return ErrorFacts(code="data-read-only", facts={"path": error.filename})
-
-
-def _lost_output(error: Exception) -> ErrorFacts | None:
-    """Words of a command that could not be written to where stdout goes, as to a full disk; None for any other error."""
-    if not isinstance(error, OSError) or error.errno not in _NO_ROOM or error.filename is not None:
-        return None
-    _drop_stdout()
-    return ErrorFacts(code="output-failed", facts={"path": "What the command prints", "detail": (error.strerror or "").lower()})
-
-
-def _drop_stdout() -> None:
-    """What is left in its buffer goes nowhere: Python would fail once more at its end."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def kept_hint(error: HalftoneError) -> str:
@@ -113,6 +89,5 @@ def tell(error: ErrorFacts, words: Sequence[str], *, kept: str = "") -> int:
     if "--json" in words:
         facts = {name: str(fact) if fact in _NO_JSON or fact != fact else fact for name, fact in error.facts.items()}
         content = {"code": error.code, "message": sentence(error), "remedy": todo, "facts": facts}
-        with contextlib.suppress(OSError):  # where it is stdout that takes nothing
-            sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
+        sys.stdout.write(json.dumps({"schema": 1, "error": content}) + "\n")
     return EXIT_FINDINGS if error.code in _FINDINGS else EXIT_BAD_INPUT

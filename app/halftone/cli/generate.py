@@ -13,7 +13,7 @@ from halftone.cli.tools import Tools
 from halftone.cli.words import asked_words
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import PictureRequest, Start
 from halftone.contract.words import DType
 from halftone.settings.store import Settings, load
 
@@ -79,7 +79,7 @@ def generate(
     second = passes.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
     other = passes.refiner_of(refiner, refiner_at)
     asked = dict(prompt=prompt, sampler=sampler, batch=batch, hires=second, refiner=other, **inputs)
-    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), saved)
+    base, notes, named, made = _base(asked, words, (latents, picture), (model, device), _given_start(context), saved)
     facts = known_model(base.model, saved)
     request = replace(
         base,
@@ -94,16 +94,22 @@ def generate(
     raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
 
 
+def _given_start(context: typer.Context) -> frozenset[str]:
+    """Name the fields of `Start` whose options stand in the command line."""
+    return frozenset(name for name in Start.__struct_fields__ if context.params.get(name) is not None)
+
+
 def _base(
     asked: dict[str, Any],
     words: given.Words,
     files: tuple[str | None, str | None],
     where: tuple[str | None, str | None],
+    meant: frozenset[str],
     saved: Settings,
 ) -> tuple[PictureRequest, tuple[str, ...], bool, DType | None]:
     """(the request, what is to be told of it, whether it says which model, what the picture was made in whose settings are
     taken over). files: kept latents, a picture whose settings are
-    taken over. where: model and device.
+    taken over. where: model and device. meant: fields of the start picture that were given.
     """
     (latents, picture), (model, device) = files, where
     if latents is not None and picture is not None:
@@ -112,7 +118,7 @@ def _base(
         return kept_request(latents, {**asked, **words}, model, device, saved), (), True, None
     asked, told, made = {**asked, **asked_words(words, saved)}, (), None
     if picture is not None:
-        asked, model, told, made = from_picture(picture, asked, {*words, "seed"}, model, saved)
+        asked, model, told, made = from_picture(picture, asked, {*words, "seed", *meant}, model, saved)
     base = new_request(asked, model, device, saved)
     return base, (*told, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
 

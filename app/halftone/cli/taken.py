@@ -1,7 +1,7 @@
 """`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,14 +11,14 @@ from halftone.cli.flags import absolute
 from halftone.cli.inputs import known_model
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import PictureRequest, Start
 from halftone.contract.words import DTYPE_NAMES, DType
 from halftone.health.taken_over import Known, is_ours, known_here, made_in, take_over
 from halftone.library.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.listing import listed
 from halftone.library.models import describe, runnable
 from halftone.library.options import CLIP_SKIP
-from halftone.metadata.parameters import model_name
+from halftone.metadata.parameters import STOPPED, model_name
 from halftone.metadata.reading import Parameters
 from halftone.metadata.said import said_by
 from halftone.settings.store import Settings
@@ -37,9 +37,36 @@ _SAID: Final[dict[str, tuple[str, ...]]] = {
     "variation_strength": ("Variation seed strength",),
     "seed_size": ("Seed resize from",),
     "num_frames": ("Frames",),
+    "fps": ("FPS",),
+    "mask": ("Mask",),
+    "inversions": ("Embeddings", "TI hashes"),
     CLIP_SKIP: ("Clip skip",),
 }
 """Fields -> what a picture calls them: of what is given nothing is taken over, and so nothing told."""
+_SEVERAL: Final = {"controls": "ControlNet ", "ip_adapters": "IP-Adapter "}
+"""Fields -> how a picture begins the names of each of several."""
+_GIVE_AGAIN: Final = {
+    "Model": "was made with the model {0}, which is not in your folders. Give it with --model",
+    "Start picture": "was made from the picture {0}. Give it again with --image",
+    "Mask": "was made with the mask {0}. Give it again with --mask",
+    "ControlNet": "was made with a ControlNet ({0}). Give it and its picture again with --control",
+    "IP-Adapter": "was made with an IP-Adapter ({0}). Give it and its pictures again with --ip-adapter",
+    "Transformer": "was made with the transformer {0}. Give it again with --transformer",
+    "Embedding": "was made with the embedding {0}, which is not in your folders. Give its file with --embedding",
+    "VAE": "was made with the VAE {0}, which is not in your folders. Give its file with --vae",
+    "Refiner": "was made with the refiner {0}, which is not in your folders. Give it with --refiner",
+}
+"""Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
+_OF_A_START: Final = (
+    "Denoising strength",
+    "Resize mode",
+    "Mask blur",
+    "Masked content",
+    "Inpaint area",
+    "Masked area padding",
+    "Outpaint",
+)
+"""These fields say nothing without the start picture, which is asked for."""
 
 _REMEMBERED: Final = 2000
 """Pictures of the history among which a model is looked for."""
@@ -75,15 +102,40 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     found = {name: value for name, value in asdict(taken.request).items() if value != getattr(now, name)} | given
     if "options" in given:
         found["options"] = {**taken.request.options, **given["options"]}
-    if "start" in given and given["start"].strength is None:
-        found["start"] = replace(given["start"], strength=taken.request.start.strength)
+    found |= _started(taken.request, given, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")
     named = "Model" in said.fields and not any(left.startswith("Model: ") for left in taken.left)
     if "Model" in said.fields and not named and is_ours(said):
         raise HalftoneError("picture-model-unknown", path=path.name, model=said.fields["Model"])
-    told = tuple(f"Not taken over from {path.name}: {left}." for left in taken.left)
+    told = tuple(f"{path.name} {words}" for words in not_used(taken.left))
     return FromPicture(found, model or (taken.request.model if named else None), told, made_in(whole))
+
+
+def _started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:
+    """Put the fields of `Start` that were given over those that the picture says; the size of an extended picture is its own."""
+    own: Start = given.get("start", Start())
+    start = replace(taken.start, **{name: getattr(own, name) for name in Start.__struct_fields__ if name in meant})
+    free = (
+        {} if not start.extends or start.only_masked is not None else {"width": given.get("width"), "height": given.get("height")}
+    )
+    return {"start": start, **free}
+
+
+def not_used(left: Sequence[str]) -> Iterator[str]:
+    """Say of each value that is not used what to do about it. left: "Name: value", as a picture says them."""
+    named = {name: value for name, _, value in (one.partition(": ") for one in left)}
+    for one in left:
+        name, _, value = one.partition(": ")
+        kind = name.rstrip(" 0123456789")
+        if kind in _GIVE_AGAIN:
+            yield f"{_GIVE_AGAIN[kind].format(value)} to make the same picture."
+        elif name == STOPPED:
+            yield f"was stopped after step {value}, so a picture with all steps looks different."
+        elif one.startswith("<lora:"):
+            yield f"was made with {one}, which is not in your folders. Give its file with --lora to make the same picture."
+        elif "Start picture" not in named or name not in _OF_A_START:
+            yield f"says “{one}”, which is not used."
 
 
 def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, ...]:
@@ -124,6 +176,8 @@ def _described(model: str) -> ModelFacts | None:
 def _unasked(said: Parameters, given: Set[str]) -> Parameters:
     """Without what is given."""
     gone = {name for field in given for name in _SAID.get(field, ())}
+    several = tuple(start for field, start in _SEVERAL.items() if field in given)
+    gone |= {name for name in said.fields if name.startswith(several)} if several else set()
     return replace(said, fields={name: value for name, value in said.fields.items() if name not in gone})
 
 

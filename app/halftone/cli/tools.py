@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from halftone.cli.terminal import say
 from halftone.contract.engine import Engine
+from halftone.settings.disk import system_words
 from halftone.settings.places import log_dir
 
 JOB: Final = "command-line"
@@ -53,7 +54,7 @@ def log_path() -> str:
     try:
         return str(log_dir() / _LOG_NAME)
     except OSError as error:
-        return f"no file, because its folder cannot be made ({error.strerror})"
+        return f"no file, because its folder cannot be made ({system_words(error)})"
 
 
 _told_lost: set[str] = set()

@@ -41,6 +41,7 @@ from halftone.library.records import drop_applied, load_report, load_selftest, s
 from halftone.library.resolution_bins import computed_size
 from halftone.metadata.picture import output_error
 from halftone.settings.atomic import create_atomically, write_atomically
+from halftone.settings.disk import system_words
 from halftone.settings.places import checks_dir
 from halftone.settings.store import load, save
 
@@ -120,7 +121,7 @@ def _measure_once(tools: Tools, device: DeviceFacts, *, as_json: bool) -> SelfTe
         _note(f"{device.name} could not be measured ({error.facts.get('detail', error)}), so Auto takes FP32.")
         return None
     except OSError as error:
-        _note(f"What is measured cannot be kept ({error.strerror}), so Auto takes FP32.")
+        _note(f"What is measured cannot be kept ({system_words(error)}), so Auto takes FP32.")
         return None
     if (kept := load_selftest(device)) is None:
         _note(f"What was measured could not be kept{_because(report.not_kept)}, so Auto takes FP32.")
@@ -141,7 +142,7 @@ def check_model(tools: Tools, command: Examine, *, apply: bool, as_json: bool) -
             _note("The cure that was applied before is no longer in force: this check does not suggest it. Use --apply again.")
         return kept
     except OSError as error:
-        _note(f"The report could not be kept ({error.strerror}).")
+        _note(f"The report could not be kept ({system_words(error)}).")
     return report
 
 
@@ -242,7 +243,7 @@ def _remember(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thu
         if isinstance(request, PictureRequest) and saved.last_model != request.model:
             save(replace(saved, last_model=request.model))
     except OSError as error:
-        why.append(f"settings: {error.strerror or error}")
+        why.append(f"settings: {system_words(error, str(error))}")
     try:
         from halftone.gallery.made import list_made
 

@@ -148,6 +148,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Put the old one back, or make the picture again.",
     ),
     "image-unreadable": ("{path} is not a picture that can be read.", "Choose a PNG, JPEG or WebP file."),
+    "image-damaged": (
+        "The picture {path} is damaged or ends early, so it cannot be read.",
+        "Copy or download it again, or choose another one.",
+    ),
+    "image-not-file": ("{path} is {kind}, not a picture.", "Choose a PNG, JPEG or WebP file."),
     "picture-too-large": (
         "The picture {path} has more than {most} million pixels, which is more than Halftone opens.",
         "Make it smaller in an image editor, or choose another one.",
@@ -294,7 +299,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "output-exists": ("{path} exists already, and nothing of yours is overwritten.", "Choose another name."),
     "output-bad-type": ("{path} is no file type that Halftone writes.", "End the name with {allowed}."),
     "output-failed": ("{path} could not be saved: {detail}.", "Choose another folder."),
-    "disk-full": ("No room to save: {need} needed, {free} free in {folder}.", "Free some space or choose another folder."),
+    "stdout-failed": (
+        "What the command prints could not be written: {detail}.",
+        "Free some space, or send it to another place.",
+    ),
+    "disk-full": (
+        "Not enough space on the disk: {need} needed, {free} free in {folder}.",
+        "Free some space or choose another folder.",
+    ),
     "out-of-memory": ("This size does not fit: {detail}.", "Choose a smaller size, or FP16 or BF16."),
     "model-too-large": (
         "The model {model} does not fit into the free memory of {device}.",

@@ -337,6 +337,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     made it in tiles. offload: which parts of the model waited outside the device. shortages: where the memory ended, in order;
     after a last one that stopped it there is no picture. ran: sentences on how it ran (`health.ran`).
     computed: (width, height) in pixels that the model computed, where the picture was scaled from that.
+    stopped_of: how many steps were planned, where the user kept it before the last of them.
     """
 
     path: str
@@ -374,6 +375,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     ran: tuple[str, ...] = ()
     upscaled: Upscaled | None = None
     computed: tuple[int, int] | None = None
+    stopped_of: int | None = None
 
     @property
     def first_size(self) -> tuple[int, int]:
@@ -386,11 +388,6 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Pixels of all steps."""
         width, height = self.computed or (self.width, self.height)
         return sum(one.width * one.height * one.steps for one in self.passes) or width * height * self.steps
-
-    @property
-    def first_steps(self) -> int:
-        """Of the first pass."""
-        return self.passes[0].steps if self.passes else self.steps
 
 
 class GenerateReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -106,7 +106,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {module: k for module, k in map(handed_on, self.upcast.get(component, ())) if k}
 
     def deviation_of(self, component: str) -> dict[str, float] | None:
-        """What is known of one component alone."""
+        """Return what is known of one component alone."""
         return None if self.deviation is None else {name: own for name, own in self.deviation.items() if name == component}
 
     @property
@@ -147,7 +147,7 @@ def rescaled_modules(tensors: dict[str, int]) -> list[str]:
 
 
 def stored_rescale(rescale: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """What a file can hold of a rescaling."""
+    """Return what a file can hold of a rescaling."""
     return {component: stored_in(own) for component, own in rescale.items()}
 
 

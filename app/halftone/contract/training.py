@@ -221,7 +221,7 @@ class WiderType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TrainReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What a run left. loss: the mean of the last tenth. stopped: bad numbers that were stopped; path: the LoRA's file;
+    """Tells what a run left. loss: the mean of the last tenth. stopped: bad numbers that were stopped; path: the LoRA's file;
     folder: of the run. Both are "" where nothing was learned, so that nothing was saved.
     """
 

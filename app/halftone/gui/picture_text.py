@@ -382,9 +382,8 @@ def price_line(report: CheckReport | None) -> str:
         return tr("The check finds the cheapest cure and measures its price here.")
     parts: list[str] = []
     if cure.time_ratio is not None:
-        shown = is_measurable(cure.time_ratio, cure.time_spread)
-        price = tr("about {0} time", figures.change(cure.time_ratio)) if shown else tr("no measurable difference in time")
-        parts.append(price)
+        shown = cure.time_ratio if is_measurable(cure.time_ratio, cure.time_spread) else 1.0
+        parts.append(tr("about {0} time", figures.change(shown)))
     if cure.memory_bytes is not None:
         parts.append(tr("{0} memory", figures.size_change(cure.memory_bytes)))
     name = {

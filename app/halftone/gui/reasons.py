@@ -8,6 +8,7 @@ from functools import cache
 
 from halftone.gui.i18n import language, listed, tr
 from halftone.gui.reason_templates import FRAGMENTS, LISTS, MISSING, PARTS, TEMPLATES
+from halftone.settings.disk import system_words
 
 """What may stand inside a reason too: layers, components, cures; a file's name may read like one of these."""
 
@@ -37,7 +38,7 @@ def fragment(words: str) -> str:
 
 def problem(error: Exception) -> str:
     """What the system says of a file that could not be read or written, in the language in force."""
-    return fragment((error.strerror if isinstance(error, OSError) else None) or str(error))
+    return fragment(system_words(error, str(error)) if isinstance(error, OSError) else str(error))
 
 
 def recognised(sentence: str) -> bool:

@@ -182,7 +182,7 @@ def notice_message(notice: Notice) -> Message:
     if notice.kind == "disk-full" and notice.error is not None:
         return Message(
             level="info",
-            title=tr("No room to save."),
+            title=tr("Not enough space on the disk."),
             text=tr(
                 "{0} needed, {1} free in {2}.",
                 notice.error.facts.get("need", "?"),

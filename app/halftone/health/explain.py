@@ -48,7 +48,7 @@ def finding_words(finding: Finding) -> tuple[Words, Words]:
 
 
 def _offset_words(finding: Finding, where: Words) -> Words:
-    """What happened at a layer whose offset leaves no bits for the picture. shows: the module where that is seen first."""
+    """Say what happened at a layer whose offset leaves no bits for the picture. shows: the module where that is seen first."""
     shows = module_words(finding.component, str(finding.facts["shows"]))
     template = _FLAT_BY_OFFSET if finding.code == "flat-output" else _WRONG_BY_OFFSET
     return Words(template, (where, DTYPE_NAMES[finding.dtype], _peak(finding), shows))
@@ -91,7 +91,7 @@ def not_proven(component: str) -> Words:
 
 
 def copy_limits(report: RepairReport) -> Words | None:
-    """What a repaired copy is no use for in other programs; None where it is as good as its original."""
+    """Say what a repaired copy is no use for in other programs; None where it is as good as its original."""
     if not report.without_add_ons:
         return None
     text = (

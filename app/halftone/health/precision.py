@@ -18,7 +18,7 @@ def choose_auto(dtypes: tuple[DTypeReport, ...]) -> tuple[DType, str]:
     passed = [d for d in dtypes if d.state == "works" and d.dtype != "float32" and d.speed is not None]
     others = _others(dtypes)
     if not passed:
-        return "float32", f"FP32: {others}." if others else "FP32: nothing else was measured."
+        return "float32", f"FP32, because {others}." if others else "FP32, because nothing else was measured."
     best = max(passed, key=lambda d: _speed(d) * (1.1 if d.dtype == "float16" else 1.0))
     return best.dtype, _sentence(best, passed, others)
 
@@ -29,7 +29,7 @@ def resolve_precision(wanted: Precision, report: SelfTestReport | None, device: 
     """
     if wanted == "auto":
         if report is None:
-            return "float32", f"FP32: {device.name} has not been measured yet."
+            return "float32", f"FP32, because {device.name} has not been measured yet."
         return report.auto, report.auto_reason
     state = state_of(report, wanted)
     if state in {"wrong", "missing"}:
@@ -67,15 +67,15 @@ def _speed(report: DTypeReport) -> float:
 
 
 def _sentence(best: DTypeReport, passed: list[DTypeReport], others: str) -> str:
-    said = f"{DTYPE_NAMES[best.dtype]}: every test passed, and it is about {_speed(best):.1f} × as fast as FP32"
+    said = f"{DTYPE_NAMES[best.dtype]} passed every test and is about {_speed(best):.1f} × as fast as FP32"
     rest = [f"{DTYPE_NAMES[d.dtype]} {_speed(d):.1f} ×" for d in passed if d is not best]
     if rest:
         said += f" ({', '.join(rest)})"
-    return f"{said}; {others}." if others else f"{said}."
+    return f"{said}, while {others}." if others else f"{said}."
 
 
 def _others(dtypes: tuple[DTypeReport, ...]) -> str:
-    return ", ".join(f"{DTYPE_NAMES[d.dtype]} {_fails(d)}" for d in dtypes if d.state != "works" and d.dtype != "float32")
+    return " and ".join(f"{DTYPE_NAMES[d.dtype]} {_fails(d)}" for d in dtypes if d.state != "works" and d.dtype != "float32")
 
 
 def _fails(report: DTypeReport) -> str:

@@ -111,9 +111,9 @@ def exactness_words(plan: Plan) -> Words | None:
 
 
 def slower_words(cure: Cure) -> Words | None:
-    """What a cure costs in time, None where that was not measured. What is within the spread of the runs is no difference."""
+    """Say what a cure costs in time; None where that was not measured. What is within the spread of the runs counts as 0."""
     if cure.time_ratio is None:
         return None
     if not is_measurable(cure.time_ratio, cure.time_spread):
-        return Words("no measurable difference")
+        return Words("about {0}", ("0\u00a0%",))
     return Words("about {0}", (percent(cure.time_ratio - 1),))

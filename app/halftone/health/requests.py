@@ -1,6 +1,5 @@
 """Refusals before anything heavy is loaded: what can be told from the request and the model's headers alone."""
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +36,7 @@ from halftone.library.videos import check_video, reads_prompt
 from halftone.library.wildcards import check_wildcards
 from halftone.metadata.given import check_mask, picture_size
 from halftone.metadata.picture import PICTURES, check_output, check_room_for_text
+from halftone.settings.picture_files import check_there
 
 _IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 
@@ -162,8 +162,8 @@ def _check_given(values: PictureRequest | CheckInputs, *, pictured: bool = False
 
 
 def _check_start(values: PictureRequest | CheckInputs, *, pictured: bool) -> None:
-    """What is said of a start picture and a mask, and whether the two belong together. A mask means places of a given picture,
-    so it is never used with a made-up one.
+    """Check what is said of a start picture and a mask, and whether the two belong together. A mask means places of a given
+    picture, so it is never used with a made-up one.
     """
     start = values.start
     given = {
@@ -235,7 +235,6 @@ def _range(name: str, value: float, low: float, high: float) -> None:
 def _check_image(path: str | None) -> None:
     if path is None:
         return
-    if not os.path.isfile(path):
-        raise HalftoneError("image-missing", path=path)
+    check_there(path)
     if Path(path).suffix.lower() not in _IMAGE_ENDINGS:
         raise HalftoneError("image-unreadable", path=path)

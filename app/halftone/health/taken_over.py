@@ -4,25 +4,38 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.limits import FPS_RANGE, GUIDANCE_RANGE, LORA_RANGE, SCALE_RANGE, SEED_RANGE, SIZE_MULTIPLE, SIZE_RANGE
+from halftone.contract.limits import (
+    FPS_RANGE,
+    GUIDANCE_RANGE,
+    LORA_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    OUTPAINT_RANGE,
+    SCALE_RANGE,
+    SEED_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+)
 from halftone.contract.limits import STEPS_RANGE as STEPS
 from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
-from halftone.contract.words import DType
+from halftone.contract.words import DType, MaskedContent
 from halftone.health.refiners import AT_RANGE
 from halftone.library.extras import parts_among
 from halftone.library.families import REFINER
 from halftone.library.loras import lora_folders, loras_among, sort_tags
 from halftone.library.model_hash import is_hash, model_hash
 from halftone.library.models import list_models
-from halftone.library.options import CLIP_SKIP, CLIP_SKIPS
+from halftone.library.options import CLIP_SKIP, CLIP_SKIPS, KINDS
 from halftone.library.samplers import sampler_called
 from halftone.library.upscalers import upscalers_among
-from halftone.metadata.parameters import EMPTY_NEGATIVE
+from halftone.library.wildcards import is_drawn
+from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, ONLY_MASKED, OPTIONS, RESIZE_NAMES
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
@@ -41,6 +54,8 @@ _SAYS_NOTHING: Final = frozenset(
 _AUTOMATIC: Final = "Automatic"
 _OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
+_RESIZES: Final = {name: resize for resize, name in RESIZE_NAMES.items()}
+_CONTENTS: Final[dict[str, MaskedContent]] = {content: content for content in get_args(MaskedContent)}
 _DTYPES: Final[tuple[DType, ...]] = ("float16", "bfloat16", "float32")
 
 
@@ -149,6 +164,7 @@ class _Reader:
             num_frames=self._whole("Frames", _FRAMES),
             fps=self._whole("FPS", FPS_RANGE),
             styles=(),
+            draws=now.draws and not any(map(is_drawn, (prompt, self._said.negative))),
         )
         request = self._started(request)
         self._left += self._rest()
@@ -162,7 +178,8 @@ class _Reader:
     def _strange_words(self) -> list[str]:
         """Embeddings that the text names and that are not here: they are read as words."""
         known = {word.casefold() for word in self._known.words}
-        named = (pair.partition(":")[0].strip() for pair in self._fields.pop("TI hashes", "").split(","))
+        pairs = (*self._fields.pop("TI hashes", "").split(","), *self._fields.pop(EMBEDDINGS, "").split(","))
+        named = (pair.partition(":")[0].strip() for pair in pairs)
         return [name for name in named if name and name.casefold() not in known]
 
     # --- single values ------------------------------------------------------------------------------------------------
@@ -205,6 +222,7 @@ class _Reader:
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
         skip = self._whole("Clip skip", CLIP_SKIPS) or 1
         options = {name: value for name, value in self._now.options.items() if name != CLIP_SKIP}
+        options |= self._take(OPTIONS, _options_in) or {}
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
         if sdxl and not is_ours(self._said):
             self._left += [_told("Clip skip", str(skip))] if skip > _USUAL_SKIP else []
@@ -269,10 +287,52 @@ class _Reader:
         return found or (LATENT if plain.startswith(LATENT) else LANCZOS)
 
     def _started(self, request: PictureRequest) -> PictureRequest:
-        """Of a picture that was made of another one: the strength, where the form has one to start from."""
-        if request.image is None or (strength := self._number("Denoising strength", (0, 1))) is None:
+        """Add how a start picture was used, where the form has one; the size of an extended picture comes from it."""
+        if request.image is None:
             return request
-        return replace(request, start=replace(request.start, strength=strength))
+        start = replace(request.start, **self._start_fields(masked=request.mask is not None))
+        if is_ours(self._said):
+            self._fields.pop("Start picture", None)
+        if start.extends and start.only_masked is None:
+            self._fields.pop("Size", None)
+            request = replace(request, width=None, height=None)
+        return replace(request, start=start)
+
+    def _start_fields(self, *, masked: bool) -> dict[str, Any]:
+        """Read the fields of `Start` that the text has. masked: whether the form has a mask."""
+        found: dict[str, Any] = {
+            "strength": self._number("Denoising strength", (0, 1)),
+            "resize": self._take("Resize mode", _RESIZES.get),
+            "outpaint": self._take("Outpaint", _sides),
+        }
+        if masked:
+            self._fields.pop("Mask", None)
+            found["masked_content"] = self._take("Masked content", _CONTENTS.get)
+        if masked or found["outpaint"] is not None:
+            found["mask_blur"] = self._whole("Mask blur", MASK_BLUR_RANGE)
+            only = self._fields.get("Inpaint area") == ONLY_MASKED
+            found["only_masked"] = self._whole("Masked area padding", ONLY_MASKED_RANGE) if only else None
+            if found["only_masked"] is not None:
+                del self._fields["Inpaint area"]
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _options_in(text: str) -> dict[str, OptionValue] | None:
+    """Read arguments of the pipeline that Halftone wrote; None for anything else."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, OptionValue])
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return found if found.keys() <= KINDS.keys() else None
+
+
+def _sides(text: str) -> tuple[int, int, int, int] | None:
+    """Read "8, 0, 16, 0" as pixels at the left, top, right and bottom."""
+    match [_whole(part.strip(), OUTPAINT_RANGE) for part in text.split(",")]:
+        case [int(left), int(top), int(right), int(bottom)]:
+            return left, top, right, bottom
+        case _:
+            return None
 
 
 def _told(name: str, value: str) -> str:

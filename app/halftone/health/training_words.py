@@ -61,7 +61,7 @@ _RESTORED: Final[dict[Cause, Words]] = {
     "gradient-outside": Words("The gathered gradients were thrown away, and training goes on."),
     "buffer-nonfinite": Words("It was put back to its last good value, and training goes on."),
 }
-"""Where something other than weights and moments was put right."""
+"""Used where something other than weights and moments was put right."""
 _WHY_UNMEASURED: Final[dict[Cause, Words]] = {
     "activation-overflow": Words("{0} made a number too large for {2}."),
     "loss-overflow": Words("The loss became too large for {2}."),

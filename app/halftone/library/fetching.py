@@ -17,7 +17,7 @@ from halftone import __version__
 from halftone.contract.errors import HalftoneError
 from halftone.library.small_files import LARGEST, SmallFile, unfit
 from halftone.settings.atomic import write_atomically
-from halftone.settings.disk import need_room
+from halftone.settings.disk import need_room, system_words
 
 _HUB: Final = "https://huggingface.co"
 _PATIENCE_S: Final = 10.0
@@ -54,7 +54,7 @@ def fetch(file: SmallFile, told: Told = _nothing) -> Path:
         need_room(file.place, file.place.parent, len(data))
         write_atomically(file.place, data)
     except OSError as error:
-        raise _failed(file, error.strerror or "it cannot be written") from error
+        raise _failed(file, system_words(error, "it cannot be written")) from error
     return file.place
 
 

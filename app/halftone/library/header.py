@@ -212,7 +212,7 @@ def _metadata(path: Path, name: str, value: object) -> dict[str, str]:
 
 
 def _entry(path: Path, name: str, value: object) -> _Entry:
-    """What a tensor's entry says. Raises model-bad-header that names the field that is wrong."""
+    """Read what a tensor's entry says. Raises model-bad-header that names the field that is wrong."""
     try:
         name.encode()
         return msgspec.convert(value, _Entry)

@@ -60,13 +60,13 @@ def forget(model: ModelFacts, device: DeviceFacts) -> bool:
 
 
 class _Exactness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a proof gave: the exponents of one component, None where its rescaling is not exact."""
+    """Holds what a proof gave: the exponents of one component, None where its rescaling is not exact."""
 
     rescale: dict[str, int] | None
 
 
 def recall_exactness(model: ModelFacts, device: DeviceFacts, dtype: DType, key: str) -> _Exactness | None:
-    """What was proven of a rescaling under this key; None where nothing was, or it cannot be read."""
+    """Return what was proven of a rescaling under this key; None where nothing was, or it cannot be read."""
     try:
         return msgspec.json.decode(_exactness_file(model, device, dtype, key).read_bytes(), type=_Exactness)
     except FileNotFoundError:

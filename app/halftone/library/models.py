@@ -253,8 +253,8 @@ def _unsaid(facts: ModelFacts, headers: Iterable[Header]) -> bool:
 
 
 def _prompt_tokens(parts: dict[str, Part], family: Family) -> int:
-    """What the tokenizer says and the text encoder has places for, unless the tokenizer says "no limit" by a huge number or the
-    family pads to a length of its own.
+    """Return what the tokenizer says and the text encoder has places for, unless the tokenizer says "no limit" by a huge number
+    or the family pads to a length of its own.
     """
     part, encoder = parts.get("tokenizer"), parts.get("text_encoder")
     length = part.config.get("model_max_length") if part else None

@@ -68,7 +68,7 @@ _FOREIGN: Final = ("adapter_config.json",)
 
 
 def config_fault(part: Part) -> str:
-    """What is wrong in the part's configuration, as the end of a sentence; "" where nothing is.
+    """Say what is wrong in the part's configuration, as the end of a sentence; "" where nothing is.
 
     It names the file, what the configuration says, and what the weights have. Only what can be told for sure: the rest is
     compared when the part is built without memory.

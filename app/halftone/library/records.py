@@ -19,6 +19,7 @@ from halftone.contract.words import DType
 from halftone.library.extras import extras_key
 from halftone.settings.atomic import write_atomically
 from halftone.settings.declared import declared
+from halftone.settings.disk import system_words
 from halftone.settings.places import checks_dir
 from halftone.settings.regular_files import read_json_bytes
 
@@ -50,7 +51,7 @@ class SelfTests:
             save_selftest(report)
         except OSError as error:
             log.warning("The self-test could not be kept: %s", error)
-            report = msgspec.structs.replace(report, not_kept=error.strerror or str(error))
+            report = msgspec.structs.replace(report, not_kept=system_words(error, str(error)))
         self.take(report)
         return report
 

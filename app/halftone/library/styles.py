@@ -105,8 +105,8 @@ def styled(prompt: str, negative: str, styles: Sequence[Style]) -> tuple[str, st
 
 
 def _joined(words: str, style: str, name: str) -> str:
-    """As A1111 does it. A style may repeat the prompt, and several that do double it again and again: no text is made that is
-    longer than a prompt may be.
+    """Put the style around the words as A1111 does. A style may repeat the prompt, and several that do double it again and again:
+    no text is made that is longer than a prompt may be.
     """
     places = style.count(PLACE)
     if places and len(style) + places * (len(words) - len(PLACE)) > max(LONGEST, len(words)):

@@ -18,7 +18,7 @@ from halftone.measure.modes import Mode
 from halftone.measure.wide_kernels import gains_by_channels_last, put_wide_kernels
 
 BATCH: Final = 2
-"""With guidance a step computes two pictures."""
+"""A step with guidance computes two pictures."""
 TEXT: Final = 77
 
 

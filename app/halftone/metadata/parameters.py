@@ -19,7 +19,12 @@ from halftone.contract.words import Resize, split_sampler
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"
-"""Where an empty text was encoded, which is not the same as none."""
+"""Says that an empty text was encoded, which is not the same as none."""
+STOPPED: Final = "Stopped after step"
+EMBEDDINGS: Final = "Embeddings"
+OPTIONS: Final = "Options"
+"""Other arguments of the pipeline, as a JSON object."""
+ONLY_MASKED: Final = "Only masked"
 RESIZE_NAMES: Final[dict[Resize, str]] = {
     "stretch": "Just resize",
     "crop": "Crop and resize",
@@ -32,12 +37,13 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
     fields: dict[str, str | None] = {
-        "Steps": str(picture.first_steps if request.refiner is None else picture.steps),
+        "Steps": str(request.steps),
+        STOPPED: None if picture.stopped_of is None else f"{picture.steps} of {picture.stopped_of}",
         "Sampler": sampler,
         "Schedule type": schedule or None,
-        "CFG scale": f"{request.guidance:g}",
+        "CFG scale": number_text(request.guidance),
         "Seed": str(picture.seed),
-        "Size": "{}x{}".format(*picture.first_size),
+        "Size": f"{request.width}x{request.height}",
         "Frames": str(picture.frames) if picture.frames > 1 else None,
         "FPS": str(picture.fps) if picture.fps and picture.frames > 1 else None,
         "Model": model_name(request.model),
@@ -55,12 +61,14 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Styles": ", ".join(request.styles) or None,
         "Template": request.written or None,
         "Negative Template": request.written_negative or None,
+        EMBEDDINGS: ", ".join(PurePath(_last(path)).stem for path in request.inversions) or None,
+        OPTIONS: _options(request),
         EMPTY_NEGATIVE: "True" if request.empty_negative and not request.negative else None,
         "Version": f"Halftone {__version__}",
     }
     fields |= {f"ControlNet {index}": _control(control) for index, control in enumerate(request.controls)}
     fields |= {f"IP-Adapter {index}": _ip_adapter(one) for index, one in enumerate(request.ip_adapters)}
-    prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{lora.weight:g}>" for lora in request.loras)))
+    prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{number_text(lora.weight)}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
 
 
@@ -74,8 +82,8 @@ def _hires(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str | N
         return {}
     strength = "Denoising strength" if request.image is None else "Hires denoising strength"  # the other is the start picture's
     return {
-        strength: None if hires.strength is None else f"{hires.strength:g}",
-        "Hires upscale": f"{hires.scale:g}",
+        strength: None if hires.strength is None else number_text(hires.strength),
+        "Hires upscale": number_text(hires.scale),
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
     }
@@ -86,7 +94,7 @@ def _refiner(request: ResolvedRequest, picture: PictureFacts) -> dict[str, str |
     refiner = request.refiner
     if refiner is None or len(picture.passes) < _PASSES:
         return {}
-    return {"Refiner": refiner.name, "Refiner switch at": f"{refiner.at:g}"}
+    return {"Refiner": refiner.name, "Refiner switch at": number_text(refiner.at)}
 
 
 def _start(request: ResolvedRequest) -> dict[str, str | None]:
@@ -95,13 +103,13 @@ def _start(request: ResolvedRequest) -> dict[str, str | None]:
     if request.image is None:
         return {}
     return {
-        "Denoising strength": None if start.strength is None else f"{start.strength:g}",
+        "Denoising strength": None if start.strength is None else number_text(start.strength),
         "Start picture": _last(request.image),
         "Resize mode": None if start.keeps_size else RESIZE_NAMES[start.resize],
         "Mask": None if request.mask is None else _last(request.mask),
         "Mask blur": str(start.mask_blur) if request.masked else None,
         "Masked content": start.masked_content if request.mask is not None else None,
-        "Inpaint area": None if only is None else "Only masked",
+        "Inpaint area": None if only is None else ONLY_MASKED,
         "Masked area padding": None if only is None else str(only),
         "Outpaint": ", ".join(map(str, start.outpaint)) if start.extends else None,
     }
@@ -113,7 +121,7 @@ def _variation(request: ResolvedRequest) -> dict[str, str | None]:
     size = request.seed_size
     return {
         "Variation seed": str(request.variation_seed) if varied else None,
-        "Variation seed strength": f"{request.variation_strength:g}" if varied else None,
+        "Variation seed strength": number_text(request.variation_strength) if varied else None,
         "Seed resize from": None if size is None else f"{size[0]}x{size[1]}",
     }
 
@@ -139,6 +147,18 @@ def _clip_skip(request: ResolvedRequest) -> str | None:
     """As A1111 counts it: 1 for no layer left out, which it does not write."""
     left_out = request.options.get("clip_skip")
     return str(left_out + 1) if type(left_out) is int and left_out > 0 else None
+
+
+def _options(request: ResolvedRequest) -> str | None:
+    """Write the options that have no name of their own in A1111's text."""
+    others = {name: value for name, value in request.options.items() if name != "clip_skip" or _clip_skip(request) is None}
+    return json.dumps(others, ensure_ascii=False) if others else None
+
+
+def number_text(value: float) -> str:
+    """Write a number so that reading it gives the same one: shortly where six digits are enough."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def write_parameters(prompt: str, negative: str, fields: dict[str, str]) -> str:

@@ -34,7 +34,6 @@ NOTE_PREFIX: Final = b"halftone\0"
 _MAX_EXIF: Final = 65_000
 _OTHER_PARAMETERS: Final = 4_000
 """Bytes of EXIF that are kept free for what stands beside the prompts."""
-_NO_ROOM: Final = {errno.ENOSPC}
 _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
 
@@ -114,7 +113,7 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
     folder = path if os.path.isdir(path) else path.parent
     if isinstance(error, FileExistsError):
         return HalftoneError("output-exists", path=str(path))
-    if error.errno in _NO_ROOM:
+    if error.errno == errno.ENOSPC:
         return HalftoneError("disk-full", need=size_text(need), free=size_text(free_bytes(folder)), folder=str(folder))
     if error.errno in _NO_RIGHT:
         return HalftoneError("output-read-only", folder=str(folder))

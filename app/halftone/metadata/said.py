@@ -1,6 +1,5 @@
 """How a picture says that it was made, by whichever program."""
 
-import os
 from pathlib import Path
 
 from halftone.contract.errors import HalftoneError
@@ -9,9 +8,7 @@ from halftone.metadata.reading import Parameters, holds_parameters, parse_parame
 
 
 def said_by(path: Path) -> Parameters:
-    """Raises HalftoneError image-missing, image-unreadable, picture-silent, picture-graph."""
-    if not os.path.exists(path):
-        raise HalftoneError("image-missing", path=str(path))
+    """Read what a picture says. Raises HalftoneError as `opened_picture`; picture-silent, picture-graph."""
     found = read_picture(path)
     if found.parameters and holds_parameters(found.parameters):
         return parse_parameters(found.parameters)

@@ -1,10 +1,28 @@
 """Free space, sizes and missing folders, in the words of error messages."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
 
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError
+
+
+def system_words(error: OSError, otherwise: str = "") -> str:
+    """Say what the system said of an error; a full disk is said in Halftone's own words. otherwise: what is said where the
+    system said nothing.
+    """
+    if error.errno == errno.ENOSPC:
+        return "Not enough space on the disk"
+    return error.strerror or otherwise or type(error).__name__
+
+
+def full_disk(error: BaseException) -> ErrorFacts | None:
+    """Say what an error means for which nobody else has words, where a disk was full; None for any other error."""
+    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+        return None
+    path = error.filename if isinstance(error.filename, str) else "A file that Halftone needs"
+    return ErrorFacts(code="output-failed", facts={"path": path, "detail": "not enough space on the disk"})
 
 
 def need_room(path: Path, folder: Path, need: int) -> None:

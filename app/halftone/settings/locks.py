@@ -5,7 +5,7 @@ import sys
 from typing import IO, Any, Final
 
 _HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-"""What a system answers for a lock that somebody else holds: POSIX, then Windows."""
+"""A system answers these for a lock that somebody else holds: POSIX, then Windows."""
 
 
 def lock(file: IO[Any]) -> None:

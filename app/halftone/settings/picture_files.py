@@ -5,18 +5,18 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.settings.disk import no_right
-from halftone.settings.regular_files import open_regular
+from halftone.settings.regular_files import NotRegularError, check_regular, open_regular
 
 if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS: Final = 64_000_000
-"""Of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a ground,
-which takes twice as much, so half as many are read.
+"""Limit of one picture that is opaque: half a gigabyte, decoded and once more in RGB. One with transparency is laid over a
+ground, which takes twice as much, so half as many are read.
 """
 _KINDS: Final = ("PNG", "JPEG", "MPO", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM", "TGA", "ICO", "DIB")
 """Formats that Pillow decodes itself. Others start a program (EPS runs Ghostscript) or are no pictures of a user's."""
@@ -28,27 +28,63 @@ _WHITE_16: Final = 65_535
 @contextmanager
 def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Image.Image]":
     """Open a picture, which is decoded as far as the block asks. decoded: False where only its size or its texts are read, which
-    no number of pixels makes expensive. Raises HalftoneError image-unreadable, picture-too-large, no-right.
+    no number of pixels makes expensive. Raises HalftoneError image-missing, image-not-file, image-unreadable, image-damaged,
+    picture-too-large, no-right.
     """
     from PIL import Image
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a library about odd metadata, and of sizes that are refused below
-            with open_regular(path) as file, Image.open(file, formats=_kinds()) as picture:
+            with _file(path) as file, Image.open(file, formats=_kinds()) as picture:
                 if decoded:
                     _check_size(picture, path)
                 yield picture
     except HalftoneError:
         raise
-    except PermissionError as error:
-        raise no_right(error, path) from error
     except Image.DecompressionBombError as error:
         raise HalftoneError("picture-too-large", str(error), path=str(path), most=MOST_PIXELS // 10**6) from error
     except Exception as error:
         if isinstance(error, MemoryError) or not (isinstance(error, _BROKEN) or _raised_by_pillow(error)):
             raise  # a shortage, or a fault of what is done with the picture
-        raise HalftoneError("image-unreadable", f"{type(error).__name__}: {error}", path=str(path)) from error
+        code = "image-damaged" if _begins_as_picture(path) else "image-unreadable"
+        raise HalftoneError(code, f"{type(error).__name__}: {error}", path=str(path)) from error
+
+
+def check_there(path: str | Path) -> None:
+    """Raise HalftoneError image-missing, image-not-file or no-right unless a regular file that may be a picture lies there."""
+    try:
+        check_regular(path)
+    except (OSError, ValueError) as error:
+        raise _not_opened(error, path) from error
+
+
+def _file(path: str | Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except (OSError, ValueError) as error:
+        raise _not_opened(error, path) from error
+
+
+def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
+    if isinstance(error, PermissionError):
+        return no_right(error, path)
+    if isinstance(error, NotRegularError):
+        return HalftoneError("image-not-file", path=str(path), kind=error.kind)
+    if isinstance(error, IsADirectoryError):
+        return HalftoneError("image-not-file", path=str(path), kind="a folder")
+    return HalftoneError("image-missing", path=str(path))
+
+
+_BEGINNINGS: Final = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
+"""PNG, JPEG, GIF, TIFF and BMP begin like this."""
+
+
+def _begins_as_picture(path: str | Path) -> bool:
+    """Whether the first bytes of a file that could not be decoded are those of a picture: the rest is damaged or missing."""
+    with open_regular(path) as file:
+        start = file.read(12)
+    return start.startswith(_BEGINNINGS) or start[8:12] == b"WEBP" or start[4:8] == b"ftyp"
 
 
 _BROKEN: Final = (OSError, ValueError, SyntaxError)

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Final
 
 _KINDS: Final = (
-    (stat.S_ISFIFO, "it is a named pipe, not a file"),
-    (stat.S_ISSOCK, "it is a socket, not a file"),
-    (stat.S_ISCHR, "it is a device, not a file"),
-    (stat.S_ISBLK, "it is a device, not a file"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
 )
 
 
 class NotRegularError(OSError):
     """A pipe, a socket or a device stands where a file is to be read; `strerror` says which, as a part of a sentence."""
+
+    kind: str = "a special file"
 
 
 def open_regular(path: str | Path) -> io.BufferedReader:
@@ -73,5 +75,7 @@ def _check_mode(mode: int, path: str) -> None:
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    said = next((words for is_kind, words in _KINDS if is_kind(mode)), "it is not a file")
-    raise NotRegularError(errno.EINVAL, said, path)
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), None)
+    error = NotRegularError(errno.EINVAL, "it is not a file" if kind is None else f"it is {kind}, not a file", path)
+    error.kind = kind or error.kind
+    raise error

@@ -11,6 +11,7 @@ import msgspec
 from halftone.contract.echoes import echo
 from halftone.contract.request import Numerics
 from halftone.settings.atomic import write_atomically
+from halftone.settings.disk import system_words
 from halftone.settings.places import settings_file
 from halftone.settings.regular_files import read_text
 
@@ -86,13 +87,13 @@ def load_with_problems(path: Path | None = None) -> Loaded:
     try:
         path = path or settings_file()
     except OSError as error:
-        return Loaded(Settings(), (f"The settings folder cannot be made ({error.strerror}). The defaults are used.",))
+        return Loaded(Settings(), (f"The settings folder cannot be made ({system_words(error)}). The defaults are used.",))
     try:
         content = tomllib.loads(read_text(path))
     except FileNotFoundError:
         return Loaded(Settings())
     except OSError as error:
-        return Loaded(Settings(), (f"The settings file {path} cannot be read ({error.strerror}). The defaults are used.",))
+        return Loaded(Settings(), (f"The settings file {path} cannot be read ({system_words(error)}). The defaults are used.",))
     except (ValueError, RecursionError) as error:
         return Loaded(Settings(), (_set_aside(path, error),))
     return _from_content(content)
@@ -194,7 +195,7 @@ def _shown(value: Any) -> str:
 
 
 def _why(error: Exception) -> str:
-    """What the parser says, as the end of a sentence."""
+    """Return what the parser says, as the end of a sentence."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
@@ -213,5 +214,5 @@ def _set_aside(path: Path, error: Exception) -> str:
     try:
         path.rename(aside)
     except OSError as failed:
-        return f"{what} It could not be set aside ({failed.strerror}). The defaults are used."
+        return f"{what} It could not be set aside ({system_words(failed)}). The defaults are used."
     return f"{what} It was set aside as {aside.name}, and the defaults are used."

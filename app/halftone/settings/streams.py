@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from halftone.settings.disk import system_words
 from halftone.settings.regular_files import check_regular
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -45,7 +46,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
     def _give_up(self, error: OSError) -> None:
         lost, self._lost = self._lost, None
         if lost is not None:
-            lost(error.strerror or type(error).__name__)
+            lost(system_words(error))
 
 
 def open_log(path: Path) -> io.TextIOWrapper:

@@ -1,4 +1,4 @@
-"""What a start of the program does first: half-written files of killed processes go, and only the owner may read ours."""
+"""Does what comes first when the program starts: half-written files of killed processes go, and only the owner may read ours."""
 
 import logging
 import os

@@ -7,6 +7,7 @@ import msgspec
 from halftone.contract.error_words import WORDS
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.health.faults import first_line, is_device_lost, is_out_of_memory
+from halftone.settings.disk import full_disk
 
 
 def error_facts(error: BaseException, device: str, log: str) -> ErrorFacts:
@@ -22,6 +23,8 @@ def error_facts(error: BaseException, device: str, log: str) -> ErrorFacts:
         return ErrorFacts(code="out-of-memory", facts={"detail": first_line(error)}, details=trace)
     if is_device_lost(error):
         return ErrorFacts(code="device-lost", facts={"device": device, "detail": first_line(error)}, details=trace)
+    if (full := full_disk(error)) is not None:
+        return msgspec.structs.replace(full, details=trace)
     return ErrorFacts(code="internal", facts={"detail": first_line(error), "log": log}, details=trace)
 
 

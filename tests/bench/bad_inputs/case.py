@@ -62,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Printed(Exception):  # noqa: N818 - a refusal that was asked for
-    """What a command wrote to stderr before it ended with an error. code: "" where it did not tell."""
+    """Holds what a command wrote to stderr before it ended with an error. code: "" where it did not tell."""
 
     def __init__(self, code: str, text: str) -> None:
         self.code, self.text = code, text
@@ -134,7 +134,7 @@ _SIGNS: Final = re.compile(
     r"|<class |\btorch\.|\bnn\.|state_dict|size mismatch|from_pretrained|from_config|huggingface|diffusers/|\w+Error\b"
     r"|\w+Exception\b|Errno|Traceback|Expected `|`\$|line \d+ column|\bchar \d+|\bself\.|mat1 and mat2|\(\w+=\w+\)"
 )
-"""What libraries write and a person would not."""
+"""Libraries write this and a person would not."""
 _FEW: Final = 12
 """Letters of a library's message from which it is looked for in a sentence."""
 

@@ -107,7 +107,7 @@ def _uses(own: Base, field: str) -> tuple[Callable[[Path], object], ...]:
 
 
 def _spoilt(own: Base, field: str, rng: random.Random) -> tuple[str, Spoil]:
-    """What is spoilt lies in the folder that the function is given."""
+    """Make a function that spoils an extra in the folder that it is given."""
     in_folder = "folder" in field or field == "image encoder"
     if in_folder and rng.random() < 0.5:
         config = Path("image_encoder" if field == "image encoder" else "extra") / "config.json"

@@ -1,4 +1,4 @@
-"""What pictures say of themselves, made hostile: A1111's text, ComfyUI's graphs, Halftone's receipts."""
+"""Makes what pictures say of themselves hostile: A1111's text, ComfyUI's graphs, Halftone's receipts."""
 
 import json
 import random

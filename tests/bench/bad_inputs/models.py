@@ -38,7 +38,7 @@ class Base:
     folder: Path
 
     def copied(self, spoil: Callable[[Path], object], name: str = MODEL) -> Callable[[Path], object]:
-        """What writes a copy into a case's folder and spoils it."""
+        """Make a function that writes a copy into a case's folder and spoils it."""
 
         def make(folder: Path) -> None:
             target = folder / name
@@ -55,7 +55,7 @@ class Base:
 
 @cache
 def place() -> Path:
-    """Where sound models lie as long as this process lives."""
+    """Return where sound models lie as long as this process lives."""
     made = Path(tempfile.mkdtemp(prefix="halftone-bases-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made

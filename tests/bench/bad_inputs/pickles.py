@@ -107,7 +107,7 @@ def _weights(part: Path) -> Path:
 
 
 def _stem(part: Path) -> str:
-    """Of the pickle that its library would read."""
+    """Return the stem of the pickle that its library would read."""
     return "diffusion_pytorch_model" if "diffusion" in _weights(part).name else "pytorch_model"
 
 

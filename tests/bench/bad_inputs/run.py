@@ -17,7 +17,7 @@ import msgspec
 from tests.bench.bad_inputs.case import Answer, Case, answers
 
 SECONDS: Final = 20.0
-"""Of processor time that a case may take."""
+"""Seconds of processor time that a case may take."""
 LARGEST: Final = 2**30
 """Bytes that the process of a case may hold at its peak, libraries included (about 0.45 GB before the case begins)."""
 _PATIENCE: Final = 240.0

@@ -337,7 +337,7 @@ def _sql(path: Path, statement: str) -> None:
 
 
 def _use_history(_folder: Path) -> None:
-    """As the command line does it: where the list cannot be used, that is told, and the picture stays."""
+    """Do as the command line does: where the list cannot be used, that is told, and the picture stays."""
     try:
         with History() as history:
             history.recent()

@@ -57,7 +57,7 @@ FAMILIES: Final = {
     )
 }
 PLACES: Final = ("sound", "stream", "inner", "value", "prenorm")
-"""Where the fault is: nowhere, in the stream that add-ons enter, in another stream, in values of attention, before a norm."""
+"""The fault lies there: nowhere, in the stream that add-ons enter, in another stream, in values of attention, before a norm."""
 ADD_ONS: Final = ("control", "two controls", "late control", "ip-adapter", "lora", "t2i", "control and lora", "control and ip")
 WAYS: Final = ("checked alone", "checked with it", "not checked")
 _STRONGER: Final = {"sd15": 2, "sdxl": 2, "sd3": 0, "sd35": 0, "flux": -2}
@@ -149,7 +149,7 @@ def _control(model: Faulty, folder: Path, shown: Path) -> Path | None:
 
 
 def _louder(place: Path, bits: int, inside: str) -> None:
-    """What an add-on gives, times as much as the stream of this model is too large, as far as float16 holds it."""
+    """Multiply what an add-on gives by as much as the stream of this model is too large, as far as float16 holds it."""
     from safetensors.torch import load_file, save_file
 
     for file in [place] if place.is_file() else sorted(place.glob("*.safetensors")):
@@ -219,7 +219,7 @@ def checked(engine: DiffusersEngine, model: Faulty, fields: Fields) -> None:
 
 @contextmanager
 def with_features(engine: DiffusersEngine, model: Faulty, what: str) -> Generator[None]:
-    """What a T2I-Adapter adds, handed to the UNet as its pipeline does: by an argument of forward."""
+    """Hand what a T2I-Adapter adds to the UNet as its pipeline does: by an argument of forward."""
     if what != "t2i":
         yield
         return
@@ -321,7 +321,7 @@ def is_silent_fault(row: Row) -> bool:
 
 
 def goals(rows: Sequence[Row]) -> list[tuple[str, str, str, bool]]:
-    """What Halftone promises of cures with add-ons. A case counts where the add-on shows in the picture."""
+    """Return what Halftone promises of cures with add-ons. A case counts where the add-on shows in the picture."""
     shown = [row for row in rows if row["shows"] < SHOWS]
     cured = [row for row in shown if row["place"] != "sound"]
     sound = [row for row in shown if row["place"] == "sound"]

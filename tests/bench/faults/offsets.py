@@ -59,7 +59,7 @@ class Offset:
 
 
 def places(network: nn.Module) -> Iterator[Place]:
-    """Where a decoder (`decoder.` of an autoencoder) or a UNet can take an offset."""
+    """List where a decoder (`decoder.` of an autoencoder) or a UNet can take an offset."""
     for name, block in network.named_modules():
         owner: Any = block
         if isinstance(getattr(owner, "conv1", None), nn.Conv2d) and isinstance(getattr(owner, "norm2", None), nn.GroupNorm):
@@ -92,7 +92,7 @@ def _in_stream(half: Any, prefix: str, network: nn.Module) -> Iterator[Place]:
 
 
 def _writers(block: Any, prefix: str) -> list[str]:
-    """What is added to the stream in a block, in running order."""
+    """List what is added to the stream in a block, in running order."""
     found: list[str] = []
     attentions = list(getattr(block, "attentions", None) or ())
     for index in range(len(block.resnets)):
@@ -157,7 +157,7 @@ def planted(sound: Sound, component: str, offset: Offset, folder: Path) -> Path:
 
 
 def named(engine: DiffusersEngine, folder: Path, component: str) -> Finding | None:
-    """What a check finds first in a component."""
+    """Return what a check finds first in a component."""
     report, _ = check(engine, folder)
     return next((finding for finding in report.findings if finding.component == component), None)
 

@@ -91,7 +91,7 @@ def _finite(trial: Trial) -> bool:
 
 
 def plain_alarms(seed: int, number: int) -> list[str]:
-    """What a guard says of a plain sound training."""
+    """Return what a guard says of a plain sound training."""
     trial = pick(100_003 * seed + number)
     guard = guarded(trial)
     for _ in range(8):
@@ -102,7 +102,7 @@ def plain_alarms(seed: int, number: int) -> list[str]:
 
 
 def odd_alarms(seed: int, number: int) -> list[str]:
-    """What a guard says of a sound training that looks odd, and where it ends elsewhere than without a guard."""
+    """Return what a guard says of a sound training that looks odd, and where it ends elsewhere than without a guard."""
     odd, plain = oddity(seed, number), oddity(seed, number)
     guard = TrainingGuard(
         odd.network, odd.optimizers, scheduler=odd.scheduler or None, clip=odd.clip, scaler=odd.scaler, accumulate=odd.accumulate

@@ -12,7 +12,7 @@ from halftone.contract.messages import Generate, StepDone
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gui.pages.create_estimate import Shape, shape_of
 from halftone.gui.pages.create_hires import hires_line
-from halftone.gui.pages.create_receipt import receipt_rows, was_stopped
+from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.gui.pages.create_transport import seconds_left
 from halftone.gui.state import Job
 from halftone.gui.text import step_sentence
@@ -84,8 +84,9 @@ def test_the_receipt_tells_both() -> None:
     assert "How it ran" not in rows
     ran = ("unet: 26 layers are stored in FP8.", "Compile: the first step took 9.0 s, the others 0.20 s each.")
     assert dict(receipt_rows(replace(MADE, ran=ran), request))["How it ran"] == "\n".join(ran)
-    assert not was_stopped(MADE, request)
-    assert was_stopped(replace(MADE, passes=PASSES[:1]), replace(request, steps=28))
+    assert "Steps" not in rows
+    kept = replace(MADE, steps=20, stopped_of=28, passes=PASSES[:1])
+    assert dict(receipt_rows(kept, request))["Steps"] == "stopped at step 20 of 28"
 
 
 def test_an_upscale_model_comes_back_and_what_is_none_is_refused(qtbot: QtBot, tmp_path: Path) -> None:

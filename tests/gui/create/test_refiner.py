@@ -9,7 +9,7 @@ from tests.helpers import samples
 
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import PictureRequest, Refiner
-from halftone.gui.pages.create_receipt import receipt_rows, was_stopped
+from halftone.gui.pages.create_receipt import receipt_rows
 from halftone.settings.places import resources
 
 WANTED = Refiner(path="/models/sd_xl_refiner_1.0.safetensors", at=0.65)
@@ -51,5 +51,6 @@ def test_the_receipt_tells_it(tmp_path: Path) -> None:
     request = PictureRequest(prompt="a", steps=20, refiner=WANTED)
     rows = dict(receipt_rows(made, request))
     assert rows["Refiner"] == "sd_xl_refiner_1.0, from 0.65 of the steps"
-    assert not was_stopped(made, request)
-    assert was_stopped(replace(made, steps=10, passes=made.passes[:1]), request)
+    assert "Steps" not in rows
+    kept = replace(made, steps=10, stopped_of=16, passes=made.passes[:1])
+    assert dict(receipt_rows(kept, request))["Steps"] == "stopped at step 10 of 16"

@@ -89,7 +89,8 @@ def test_a_picture_that_is_none(engine: DiffusersEngine, models: dict[str, Path]
         path.write_bytes(contents[kind])
     given = {"image": whole, role: str(path)}
     error = refusal(generate, engine, models["sd15"], **given)
-    assert error.code in ({"image-missing"} if kind in {"nothing", "folder"} else {"image-unreadable"})
+    codes = {"nothing": "image-missing", "folder": "image-not-file", "cut": "image-damaged"}
+    assert error.code == codes.get(kind, "image-unreadable")
     assert error.facts["path"] == str(path)
 
 

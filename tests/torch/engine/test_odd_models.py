@@ -28,7 +28,7 @@ def copy(models: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def refused(engine: DiffusersEngine, model: Path) -> list[HalftoneError]:
-    """What a picture and a check of it say."""
+    """Return what a picture and a check of it say."""
     errors: list[HalftoneError] = []
     for run in (generate, check):
         with pytest.raises(HalftoneError) as caught:

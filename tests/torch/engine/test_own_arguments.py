@@ -150,7 +150,7 @@ def test_every_sampler_that_flux_offers_runs(dynamic: bool, engine: DiffusersEng
 
 
 def test_infinities_that_python_writes_are_read(tmp_path: Path) -> None:
-    """As diffusers saves a DPM++ scheduler."""
+    """Diffusers saves a DPM++ scheduler like this."""
     (file := tmp_path / "scheduler_config.json").write_text(json.dumps({"lambda_min_clipped": float("-inf"), "a": [1]}))
     assert read_json(file) == {"lambda_min_clipped": float("-inf"), "a": [1]}
     for broken in ("[-Infinity]", "{-Infinity}", '{"a": -Infinity,}', "NaN"):

@@ -442,7 +442,7 @@ def test_a_device_that_cannot_be_measured_computes_in_float32_and_this_is_told(r
     found = run("generate", "a sun", "-m", model, selftest=[Throw(kind="value-error", text="scripted")])
     assert found.code == 0
     assert "could not be measured (scripted), so Auto takes FP32" in found.err
-    assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+    assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
 
 
 @pytest.fixture
@@ -536,7 +536,7 @@ def test_a_measurement_that_cannot_be_kept_is_told_with_the_reason(run: Run, mod
     found = run("generate", "a sun", "-m", model)
     assert found.code == 0
     assert "What was measured could not be kept (Is a directory), so Auto takes FP32." in found.err
-    assert "Precision: FP32: A processor has not been measured yet." in " ".join(found.out.split())
+    assert "Precision: FP32, because A processor has not been measured yet." in " ".join(found.out.split())
     shown = run("devices")
     assert shown.code == 0
     assert shown.err == "What was measured could not be kept (Is a directory): the next command measures again.\n"
@@ -601,6 +601,9 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["check", "pocket", "--width", "100"], "size-not-multiple"),
     (lambda _: ["check", "pocket", "--steps", "0"], "value-out-of-range"),
     (lambda _: ["check", "pocket", "--image", "/nothing.png"], "image-missing"),
+    (lambda folder: ["check", "pocket", "--image", str(folder)], "image-not-file"),
+    (lambda folder: ["generate", "a", "--from", str(folder)], "image-not-file"),
+    (lambda _: ["generate", "a", "--image", "/dev/null"], "image-not-file"),
     (lambda folder: ["check", "pocket", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda folder: ["generate", "a", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),

@@ -11,6 +11,7 @@ from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import ScriptedEngine
 
 from halftone.cli import main
+from halftone.cli.taken import not_used
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
 from halftone.settings.store import Settings, save
@@ -51,8 +52,8 @@ def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd:
     assert [(lora.name, lora.weight) for lora in made.loras] == [("ink", 0.4)]
     assert Path(made.model).name == "tiny"
     said = capfd.readouterr().err
-    assert "Not taken over from sun.png: ENSD: 31337.\n" in said
-    assert said.count("Not taken over") == 1
+    assert "sun.png says “ENSD: 31337”, which is not used.\n" in said
+    assert said.count("sun.png") == 1
     assert "--model was left out" not in said
 
 
@@ -83,7 +84,7 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     assert picture
     assert asked("--from", written(tmp_path, TEXT.replace("tiny", "gone"))).model == "pocket"
     said = capfd.readouterr().err
-    assert "Not taken over from sun.png: Model: gone.\n" in said
+    assert "sun.png was made with the model gone, which is not in your folders. Give it with --model to make" in said
     assert "Model: Pocket (demo), as --model was left out." in said
 
 
@@ -159,3 +160,19 @@ def test_what_says_nothing_is_refused(
     Path("text.png").write_text("no picture")
     assert main(["generate", *words]) == 2
     assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (("Start picture: a.png", "Mask blur: 4"), ["was made from the picture a.png. "]),
+        (("Denoising strength: 0.5",), ["says “Denoising strength: 0.5”, which is not used."]),
+        (("ControlNet 0: Module: none, Model: pose", "Mask: m"), ["was made with a ControlNet (", "was made with the mask m"]),
+        (("<lora:ink:0.4>",), ["was made with <lora:ink:0.4>, which is not in your folders. Give its file with --lora"]),
+        (("Stopped after step: 3 of 20",), ["was stopped after step 3 of 20, so a picture with all steps looks different."]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_said_with_what_to_do(left: tuple[str, ...], said: list[str]) -> None:
+    words = list(not_used(left))
+    assert len(words) == len(said)
+    assert all(one.startswith(begin) for one, begin in zip(words, said, strict=True))

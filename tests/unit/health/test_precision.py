@@ -36,9 +36,9 @@ def test_auto_takes_the_fastest_that_passed(half: DTypeReport, brain: DTypeRepor
 
 def test_the_reason_names_figures_and_what_was_turned_down() -> None:
     _, reason = choose_auto((dtype("float16", "slow", 0.1), dtype("bfloat16", "works", 2.44), FULL))
-    assert reason == ("BF16: every test passed, and it is about 2.4 × as fast as FP32; FP16 is slower than FP32 here.")
+    assert reason == ("BF16 passed every test and is about 2.4 × as fast as FP32, while FP16 is slower than FP32 here.")
     _, reason = choose_auto((dtype("float16", "slow", 0.99), dtype("bfloat16", "slow", None), FULL))
-    assert reason == "FP32: FP16 is no faster than FP32 here, BF16 is no faster than FP32 here."
+    assert reason == "FP32, because FP16 is no faster than FP32 here and BF16 is no faster than FP32 here."
 
 
 def report(auto: DType) -> SelfTestReport:
@@ -49,7 +49,7 @@ def report(auto: DType) -> SelfTestReport:
 
 
 def test_auto_without_a_measurement_is_float32() -> None:
-    assert resolve_precision("auto", None, DEVICE) == ("float32", "FP32: A processor has not been measured yet.")
+    assert resolve_precision("auto", None, DEVICE) == ("float32", "FP32, because A processor has not been measured yet.")
 
 
 def test_auto_follows_the_self_test() -> None:

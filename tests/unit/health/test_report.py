@@ -92,7 +92,7 @@ def test_everything_stands_on_the_page() -> None:
         "1 layer rescaled by powers of two",
         "It passed the check.",
         "FP16, as set.",
-        "no measurable difference",
+        "about 0\u00a0%",
         "82\u00a0dB",
         "The SDXL picture decoder overflows in FP16",
         "seen in code, or located",

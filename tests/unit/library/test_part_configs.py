@@ -1,4 +1,4 @@
-"""What a part's configuration says is held against the headers of its weights; nothing is built."""
+"""Tests that what a part's configuration says is held against the headers of its weights; nothing is built."""
 
 import json
 from pathlib import Path

@@ -123,7 +123,7 @@ def test_a_video_that_breaks_off_leaves_nothing_behind(tmp_path: Path, ending: s
 @pytest.mark.parametrize("ending", VIDEOS)
 def test_a_full_disk_leaves_nothing_behind(tiny_disk: Path, ending: str) -> None:
     noise = [np.random.default_rng(seed).integers(0, 256, (240, 320, 3), np.uint8) for seed in range(4)]
-    with pytest.raises(HalftoneError, match="No room to save") as caught:
+    with pytest.raises(HalftoneError, match="Not enough space on the disk") as caught:
         save_video(noise, 7, tiny_disk / f"a{ending}", TEXT, RECEIPT)
     assert caught.value.code == "disk-full"
     assert os.listdir(tiny_disk) == []

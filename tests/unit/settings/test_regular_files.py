@@ -115,7 +115,7 @@ sys.exit(main(["models"]))
 
 @posix
 def test_a_folder_that_is_closed_to_us_is_left_out_and_named(tmp_path: Path, own_data: Path) -> None:
-    """As another user where the tests run as root, for whom no folder is closed."""
+    """Runs as another user where the tests run as root, for whom no folder is closed."""
     from tests.process.test_command_line import process
 
     models, other = tmp_path / "models", tmp_path / "other"

@@ -460,7 +460,7 @@ class Examination:
         )
 
     def _run_dtype(self, name: str) -> DType:
-        """Of a component under the plan that the model is left in."""
+        """Return the type of a component under the plan that the model is left in."""
         return self._base_dtypes.get(name, self._dtype)
 
 

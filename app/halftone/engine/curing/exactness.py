@@ -40,8 +40,8 @@ class StillTooLargeError(MemoryError):
 
 
 class Exactness:
-    """What is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when the
-    job was cancelled.
+    """Holds what is proven of the rescalings of one loaded pipeline. dtype: the precision that was asked for; check: raises when
+    the job was cancelled.
     """
 
     def __init__(self, loaded: Loaded, device: DeviceFacts, dtype: DType, check: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ class Exactness:
         self._dtype: DType = dtype
         self._check = check
         self.references: Callable[[str], Sequence[Reference]] = lambda _: (Reference("float32", loaded.places.mode),)
-        """Of a component: the ways to see it in a wide type, the cheapest that fits first."""
+        """These are, for a component, the ways to see it in a wide type, the cheapest that fits first."""
         self.free: Callable[[], int] = lambda: free_bytes(loaded)
         """The bytes that a proof may take."""
         self._unproven: dict[tuple[str | Reference, ...], int] = {}

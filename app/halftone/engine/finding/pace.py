@@ -26,7 +26,7 @@ class Pace:
 
 
 def in_pairs(before: Sequence[float], after: Sequence[float], weight: int) -> Pace:
-    """As many runs of each side, the first ones."""
+    """Take as many runs of each side, the first ones."""
     count = min(len(before), len(after))
     return Pace(tuple(before[:count]), tuple(after[:count]), weight)
 

@@ -38,7 +38,7 @@ _PARTS: Final = {
 }
 """Library -> what parts of a pipeline descend from, beside tokenizers and processors."""
 _PREFIXES: Final = ("", "text_model.", "model.")
-"""What names in files have before those of the network, or the other way round, by the version of the library that wrote them."""
+"""Names in files may have these before those of the network, or lack them, by the version of the library that wrote them."""
 
 _agreed: set[tuple[Any, bytes]] = set()
 """Contents of parts that were compared and agree: to build a large network for it takes up to a second."""
@@ -175,7 +175,7 @@ def part_class(root: Path, name: str, library: str, kind: str) -> Any:
 
 
 def _bases(name: str) -> tuple[type, ...]:
-    """What a part of this name can be."""
+    """Return the classes that a part of this name can be."""
     import diffusers
     import transformers
 
@@ -208,7 +208,7 @@ def compare(root: Path, part: Part, own: Any) -> None:
 
 
 def _contents(part: Part, own: Any) -> tuple[Any, bytes]:
-    """What a comparison depends on: the class, and the configuration with the names and shapes of all tensors, as a digest."""
+    """Digest what a comparison depends on: the class, and the configuration with the names and shapes of all tensors."""
     tensors = [(tensor.name, tensor.shape) for _, header in part.files for tensor in header.tensors]
     return own, hashlib.sha256(repr((part.config, tensors)).encode(errors="surrogatepass")).digest()
 
@@ -222,7 +222,7 @@ def built(own: Any, config: Mapping[str, Any]) -> nn.Module:
 
 
 def _difference(made: nn.Module, held: Mapping[str, TensorInfo], part: str) -> str | None:
-    """What the configuration and the weights do not have alike, as the end of a sentence."""
+    """Say what the configuration and the weights do not have alike, as the end of a sentence."""
     wanted = {name: tuple(value.shape) for name, value in made.state_dict().items()}
     for name, tensor in held.items():
         ours = _own_name(name, wanted)

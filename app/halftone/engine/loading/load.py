@@ -216,7 +216,7 @@ _OF_LIBRARIES: Final = (
     OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ImportError, ArithmeticError, AssertionError,
     SafetensorError,
 )  # fmt: skip
-"""What odd files make the libraries raise."""
+"""Odd files make the libraries raise these."""
 
 
 @contextmanager
@@ -233,7 +233,7 @@ def told_loading(facts: ModelFacts, path: Path) -> Generator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """As the end of a sentence: what was found here, or what the system says. What a library says is for the log."""
+    """Say, as the end of a sentence, what was found here, or what the system says. What a library says is for the log."""
     if isinstance(error, UnfitFile):
         return str(error)
     told = error.strerror if isinstance(error, OSError) else None

@@ -61,8 +61,10 @@ class Delivery:
         film, now = made.film, made.now
         facts = msgspec.structs.replace(made.facts, seconds=time.perf_counter() - now.started)
 
-        width, height = facts.first_size
-        asked = msgspec.structs.replace(_alone(made.resolved, facts), width=width, height=height, batch=made.resolved.batch)
+        asked = msgspec.structs.replace(_alone(made.resolved, facts), batch=made.resolved.batch)
+        if not asked.start.keeps_size:
+            width, height = facts.first_size
+            asked = msgspec.structs.replace(asked, width=width, height=height)
 
         def texts(path: Path) -> tuple[str, str]:
             there = msgspec.structs.replace(facts, path=str(path))

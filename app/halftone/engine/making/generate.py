@@ -196,16 +196,20 @@ class Generation:
 
     def _hooks(self) -> Hooks:
         def on_step(step: int, steps: int, health: Health | None, seconds: float) -> None:
-            self._picture.steps = step
+            self._picture.steps, self._picture.planned = step, steps
             finite = None if health is None else health.finite
             peak = health.peak if health is not None and health.finite else None
             self._picture.peak = max(self._picture.peak, peak or 0.0)
             number = self._picture.index + 1
             self._emit(StepDone(step=step, steps=steps, peak=peak, finite=finite, seconds=seconds, picture=number))
 
+        def keep() -> bool:
+            self._picture.kept_early = self._control.keep()
+            return self._picture.kept_early
+
         return Hooks(
             check=self._control.check,
-            keep=self._control.keep,
+            keep=keep,
             on_phase=self._phase,
             on_step=on_step,
             on_latents=self._previewer.show,
@@ -296,7 +300,7 @@ class Generation:
             return result[0]
 
     def _run_pipeline(self, flight: Flight, resume: Snapshot | None, entering: Callable[[], None] | None) -> Any:
-        """What the pipeline gives. What it refuses is raised in words of its own."""
+        """Return what the pipeline gives. Its refusal is raised in words of its own."""
         try:
             with varied_noise(self._loaded.pipe, self._variation()):
                 return flight.run({**self._arguments, "output_type": OUTPUT}, self._generator(), resume, entering)

@@ -79,7 +79,7 @@ class Guard:
             self.emit(PlanChanged(before=before, after=plan, reason=reason))
 
     def _settled(self, call: Call, state: ComponentState) -> tuple[ComponentState | None, str]:
-        """As `Exactness.settled`, and why the rescaling is not used where that is None."""
+        """Return what `Exactness.settled` does, and why the rescaling is not used where that is None."""
         try:
             return self.recovery.exactness.settled(call, state), not_exact(call.component).text()
         except (RuntimeError, MemoryError, HalftoneError) as error:

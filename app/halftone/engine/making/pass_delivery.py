@@ -141,6 +141,7 @@ class PassDelivery(Delivery):
         passes = (*self._earlier.passes, one)
         own = [event for event in facts.events if event.in_pass in (0, self.number)]
         events = (*self._earlier.events, *(msgspec.structs.replace(event, in_pass=self.number) for event in own))
+        before = sum(each.steps for each in self._earlier.passes)
         rooms = [each.room_bits for each in passes if each.room_bits is not None]
         spoken = facts if self._unfinished is None else self._unfinished.picture
         return msgspec.structs.replace(
@@ -150,6 +151,7 @@ class PassDelivery(Delivery):
             passes=passes,
             events=events,
             steps=sum(each.steps for each in passes),
+            stopped_of=None if facts.stopped_of is None else facts.stopped_of + before,
             seconds=time.perf_counter() - self._earlier.started,
             room_bits=min(rooms, default=None),
             peak_memory=max((one for one in (self._earlier.peak, facts.peak_memory) if one is not None), default=None),

@@ -47,6 +47,9 @@ class Picture:
     failed: torch.Tensor | None = None
     peak: float = 0.0
     steps: int = 0
+    planned: int = 0
+    """Steps that its pipeline computes if nobody stops it."""
+    kept_early: bool = False
     decoder_input: torch.Tensor | None = None
     """Of a decode that failed."""
     good: Snapshot | None = None
@@ -83,6 +86,7 @@ def picture_facts(
         room_bits=headroom_bits(now.peak, denoisers[0] if denoisers else resolved.dtype),
         seconds=time.perf_counter() - now.started,
         steps=now.steps,
+        stopped_of=now.planned if now.kept_early and now.steps < now.planned else None,
         events=tuple(now.events),
         variation_seed=now.variation_seed,
         prompt=now.words[0],
@@ -101,7 +105,7 @@ def decoded_later(facts: PictureFacts, before: PictureFacts, decoder: str) -> Pi
     dtypes = {**before.dtypes, decoder: facts.dtypes[decoder]}
     cures = {name: cure for name, cure in before.cures.items() if name != decoder}
     cures |= {name: cure for name, cure in facts.cures.items() if name == decoder}
-    of_then = {name: getattr(before, name) for name in ("steps", "room_bits", "passes", "prompt", "negative")}
+    of_then = {name: getattr(before, name) for name in ("steps", "room_bits", "stopped_of", "passes", "prompt", "negative")}
     return msgspec.structs.replace(facts, dtypes=dtypes, cures=cures, **of_then)
 
 

@@ -128,7 +128,7 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
 
 
 class _Read(NamedTuple):
-    """Of a file. layers: component -> module -> what is done there; the rest as an Adapter has it."""
+    """Holds what was read of a file. layers: component -> module -> what is done there; the rest as an Adapter has it."""
 
     layers: Mapping[str, Mapping[str, Change]]
     total: int
@@ -152,7 +152,7 @@ def _read_layers(shell: Callable[[], Any], path: Path) -> _Read:
 
 
 def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_PeftLayer"]]) -> _Read:
-    """What diffusers read of a file whose layers it renamed, with what it left out. Raises Unusable."""
+    """Return what diffusers read of a file whose layers it renamed, with what it left out. Raises Unusable."""
     tensors = load_file(path)
     held = file_layers(tensors)
     probe = _as_diffusers(shell, path, numbered(_completed(path) or tensors, held))

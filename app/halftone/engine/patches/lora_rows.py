@@ -1,4 +1,4 @@
-"""What of a LoRA's file reaches the model where diffusers converts its names: nothing that a converter drops stays unsaid.
+"""Finds what of a LoRA's file reaches the model where diffusers converts its names: nothing that a converter drops stays unsaid.
 
 diffusers splits, joins and reorders layers of other programs' files, and leaves out what it does not know, DoRA's magnitudes
 among it, with a warning at most. So the file is loaded twice: as it is, and with the number of each row in the place of its
@@ -21,12 +21,12 @@ _DOWN: Final = re.compile(r"(.+?)[._]lora(?:_down|_A|\.down|_linear_layer\.down)
 _LENGTHS: Final = re.compile(r"(.+)\.(?:dora_scale|lora_magnitude_vector(?:\.default)?(?:\.weight)?)$")
 _ALPHA: Final = re.compile(r"(.+)\.alpha$")
 _CLOSE: Final = 0.02
-"""Of a row's length, by which narrow types and a divided alpha may change it."""
+"""Share of a row's length by which narrow types and a divided alpha may change it."""
 
 
 @dataclass(frozen=True)
 class FileLayer:
-    """Of a layer as its file has it. first: number of its first row, counted from 1 over the whole file."""
+    """Describes a layer as its file has it. first: number of its first row, counted from 1 over the whole file."""
 
     up: str
     down: str
@@ -187,5 +187,5 @@ def changed(reading: Reading, rows: torch.Tensor, tensors: Tensors, layers: Sequ
 
 
 def _lengths_of(up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
-    """Of the rows of a product, without making it."""
+    """Measure the rows of a product without making it."""
     return torch.einsum("ik,kl,il->i", up, down @ down.T, up).clamp_min(0).sqrt()

@@ -90,7 +90,7 @@ class Trace:
         self.at_norm = False
         self._entered: dict[str, Class] = {}
         self._fed: dict[str, Class] = {}
-        """What all uses of a leaf were given together."""
+        """Holds what all uses of a leaf were given together."""
         self._read: dict[str, set[Class]] = {}
         self._begins = min(map(flow.starts, writing), default=0)
         """Place of the first layer that writes: before it everything is as it was, and need not be looked at."""

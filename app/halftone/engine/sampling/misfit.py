@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _SIGNS: Final = ("shapes cannot be multiplied", "channels, but got")
 """What torch says where one part gives another width than the next one takes; no size of a picture leads to these."""
 _LIBRARIES: Final = Path(torch.__file__).parent.parent
-"""Where torch, diffusers and transformers are installed."""
+"""Torch, diffusers and transformers are installed here."""
 
 
 @contextmanager

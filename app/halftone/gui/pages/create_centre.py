@@ -143,7 +143,7 @@ class Centre(QFrame):
         """Show a finished picture with all that is known of it."""
         self.shown = made
         self.picked.emit(made.facts.path)
-        self.receipt.show_picture(made.facts, made.request)
+        self.receipt.show_picture(made.facts)
         self.sheet.show_picture(made.facts, made.request, has_message=picture_text.picture_message(made.facts) is not None)
         self.canvas.set_before(made.failed)
         self.player.stop()

@@ -23,8 +23,8 @@ FAR_ABOVE_IN_PASSES: Final = 16.0
 
 
 class Shape(NamedTuple):
-    """What the time of a picture depends on, of its last pass. Sizes are in pixels, as they are computed; before: pixels of all
-    steps of the passes before that.
+    """Holds what the time of a picture depends on, of its last pass. Sizes are in pixels, as they are computed; before: pixels of
+    all steps of the passes before that.
     """
 
     width: int

@@ -21,7 +21,7 @@ from halftone.library.vaes import vae_name
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
-    rows = [*_asked_rows(picture, request), *_found_rows(picture), *_made_rows(picture, request)]
+    rows = [*_asked_rows(picture, request), *_found_rows(picture), *_made_rows(picture)]
     return [(name, value) for name, value in rows if value]
 
 
@@ -68,10 +68,10 @@ def _found_rows(picture: PictureFacts) -> list[tuple[str, str]]:
     return rows
 
 
-def _made_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
+def _made_rows(picture: PictureFacts) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    if was_stopped(picture, request):
-        rows.append((tr("Steps"), tr("stopped at step {0} of {1}", picture.steps, request.steps)))
+    if picture.stopped_of is not None:
+        rows.append((tr("Steps"), tr("stopped at step {0} of {1}", picture.steps, picture.stopped_of)))
     elif picture.upscaled is not None:
         how = picture.upscaled
         rows += [(tr("Made larger"), tr("{0} times", how.scale)), (tr("Upscaler"), how.upscaler), (tr("Made from"), how.source)]
@@ -105,13 +105,6 @@ def start_rows(request: PictureRequest) -> list[tuple[str, str]]:
         (tr("Mask"), request.mask or ""),
         (tr("Extended by"), sides and tr("{0} (left, top, right, bottom)", sides)),
     ]
-
-
-def was_stopped(picture: PictureFacts, request: PictureRequest) -> bool:
-    """Whether the user stopped it and kept what there was. With a picture or options of its own, fewer steps may be meant."""
-    own = request.image is not None or bool(request.options)
-    done = picture.first_steps if request.refiner is None else picture.steps
-    return not own and request.steps is not None and 0 < done < request.steps
 
 
 class ReceiptBar(HoverButton):
@@ -160,10 +153,10 @@ class ReceiptBar(HoverButton):
         self.setLayout(column(frame, spacing=0))
         self.toggled.connect(lambda on: self.chevron.set("chevron-down" if on else "chevron-up", "text-secondary"))
 
-    def show_picture(self, picture: PictureFacts, request: PictureRequest) -> None:
+    def show_picture(self, picture: PictureFacts) -> None:
         icon, tone, word, sentence = picture_text.receipt(picture)
-        if was_stopped(picture, request):
-            sentence = listed(sentence, tr("stopped at step {0} of {1}", picture.steps, request.steps))
+        if picture.stopped_of is not None:
+            sentence = listed(sentence, tr("stopped at step {0} of {1}", picture.steps, picture.stopped_of))
         frames = tr("{0} frames", picture.frames) if picture.frames > 1 else ""
         self.size_words.setText("  ".join(filter(None, (f"{picture.width} × {picture.height}", frames))))
         self.seed_words.setText("  " + tr("Seed {0}", figures.group(picture.seed)))

@@ -15,6 +15,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import STRENGTH_RANGE
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.words import Resize
+from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages.create_choosing import ask_picture
@@ -365,7 +366,7 @@ def _size(size: tuple[int, int]) -> str:
 def _words(error: Exception) -> str:
     """What is said of it. Raises what is no error of the user's files."""
     if isinstance(error, OSError):
-        return tr("The mask could not be kept: {0}.", error.strerror or type(error).__name__)
+        return tr("The mask could not be kept: {0}.", reasons.problem(error))
     if not isinstance(error, HalftoneError):
         raise error
     facts = error.as_facts()

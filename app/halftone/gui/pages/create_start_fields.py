@@ -1,6 +1,5 @@
 """Fields of the part Start picture: the picture's well, what is set of its mask, and by how much it is extended."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,7 +8,6 @@ from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage, QImageReader, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QCheckBox, QWidget
 
-from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import MASK_BLUR_RANGE, ONLY_MASKED_RANGE, OUTPAINT_RANGE
 from halftone.contract.request import Start
 from halftone.contract.words import MaskedContent
@@ -37,9 +35,7 @@ class Seen:
 
 
 def look_at(path: str) -> Seen:
-    """Runs on another thread. Raises image-missing, image-unreadable."""
-    if not os.path.isfile(path):
-        raise HalftoneError("image-missing", path=path)
+    """Runs on another thread. Raises as `opened_picture`."""
     width, height = picture_size(path)
     factor = 2 * WELL / max(width, height)
     small = read_whole(path, QSize(max(1, round(width * factor)), max(1, round(height * factor))))

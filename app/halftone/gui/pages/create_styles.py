@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QInputDialog, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest, Style
+from halftone.gui import reasons
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.pages.create_folded import FoldedPart, below
@@ -61,7 +62,7 @@ class StylePart(FoldedPart):
         self._show_result()
 
     def said(self) -> tuple[str, str]:
-        """What the prompts come to with the styles; the prompts alone where that would be too long."""
+        """Return what the prompts come to with the styles; the prompts alone where that would be too long."""
         try:
             return styled(*self._words, self._styles)
         except HalftoneError:
@@ -168,7 +169,7 @@ class StylePart(FoldedPart):
         if not isinstance(error, OSError):
             self.refused(error)
             return
-        self.say(sentences(tr("The style could not be saved: {0}.", error.strerror or str(error))))
+        self.say(sentences(tr("The style could not be saved: {0}.", reasons.problem(error))))
 
 
 def _told(style: Style) -> str:

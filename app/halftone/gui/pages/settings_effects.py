@@ -176,8 +176,8 @@ def _watching(report: SelfTestReport, numerics: Numerics) -> Effect:
 
 
 def time_words(ratio: float, spread: float | None = None) -> str:
-    """A ratio of times as people say it: 2.4 × faster, 21 % faster, +6.1 %. spread: of the single runs; what is within it is no
-    difference, and the rest is about so much. None: computed, or the runs were not kept.
+    """Say a ratio of times: 2.4 × faster, 27 % faster, 6.1 % slower, 2.4 × slower. spread: of the single runs; what is
+    within it is no difference, and the rest is about so much. None: computed, or the runs were not kept.
     """
     if spread is None:
         return _exactly(ratio)
@@ -190,10 +190,10 @@ def _exactly(ratio: float) -> str:
     if ratio <= 1 / 1.5:
         return tr("{0} faster", _times(1 / ratio))
     if ratio < 1:
-        return tr("{0} faster", figures.change(2 - ratio).lstrip("+"))
+        return tr("{0} faster", figures.change(1 / ratio).lstrip("+"))
     if ratio >= 2:
         return tr("{0} slower", _times(ratio))
-    return figures.change(ratio)
+    return tr("{0} slower", figures.change(ratio).lstrip("+"))
 
 
 def _times(ratio: float) -> str:
