@@ -249,11 +249,9 @@ def bench_of(case: Case, folder: Path, more: Iterable[str] = MORE) -> Bench:
                 continue
         if fields is not None:
             used[what] = fields
-    drawn_over: tuple[Task, ...] = ("picture", "mask")
-    strengths = [
-        task
-        for task in drawn_over
-        if task in case.tasks and takes_strength(plain_pipeline(original(model), task, case.parts(model)))
+    parts = case.parts(model)
+    strengths: list[Task] = [
+        task for task in case.tasks if task != "text" and takes_strength(plain_pipeline(original(model), task, parts))
     ]
     return Bench(case, folder, model, given, used, strengths)
 
