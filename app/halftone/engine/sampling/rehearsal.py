@@ -13,7 +13,7 @@ from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 
 MOST_STEPS: Final = 100
 """Beyond these no sampler is tried: noise levels lie close together there."""
-_SHAPE: Final = (1, 4, 2, 2)
+SHAPE: Final = (1, 4, 2, 2)
 """Of the latents in the place of real ones: what a sampler computes for one element does not depend on their number."""
 _ITS_OWN: Final = (ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError, ImportError, ArithmeticError)
 """What samplers raise that take no plain number of steps, or other model outputs; the pipeline calls them as they need it."""
@@ -36,7 +36,7 @@ def _ends_finite(scheduler: Any, steps: int) -> bool:
     times = torch.as_tensor(scheduler.timesteps)
     if not bool(torch.isfinite(times.float()).all()):
         return False
-    latents = torch.randn(_SHAPE) * float(scheduler.init_noise_sigma)
+    latents = torch.randn(SHAPE) * float(scheduler.init_noise_sigma)
     for time in times:
         given = scheduler.scale_model_input(latents, time)
         latents = scheduler.step(torch.tanh(given), time, latents, return_dict=False)[0]
